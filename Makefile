@@ -1,0 +1,152 @@
+# The commands of the project. `make` alone lists them.
+# A machine needs Python 3.11 or newer, make and, on Debian, apt.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+TOOLS  := .tools
+WHEELS := .cache/wheels
+UV     := $(TOOLS)/uv/bin/uv
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Installed once per content of these files; the stamps live and die with the environment.
+SERVE  := $(VENV)/.installed-for-serve
+TEST   := $(VENV)/.installed-for-test
+
+# What `make serve` serves, and where.
+POLICY ?= examples/queues.yaml
+LISTEN ?= 127.0.0.1:50051
+# Which Python makes the environment; empty: the best of those on the path.
+PYTHON ?=
+PYTEST_ARGS ?=
+# `make lock LOCK_ARGS=--upgrade` moves every pin to its newest release.
+LOCK_ARGS ?=
+IMAGE  ?= queuegate:0.1.0
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check proto lock bench webhook-certificate kube-tools image clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+serve: $(SERVE) ## serve examples/queues.yaml on loopback
+	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
+
+test: check ## run linters, type checker and all tests
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+
+check: $(TEST) ## run linters and type checker only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+proto: $(TEST) ## generate the stubs from proto/ into client/
+	$(BIN)/python proto/generate.py
+
+lock: $(UV) ## write the hash-pinned requirement files anew
+	$(call lock,tests/requirements.txt,--extra admission --extra ldap --group dev pyproject.toml)
+	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
+	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
+
+bench: $(TEST) ## measure, and write bench/RESULTS.md
+	$(BIN)/python -m bench.run
+
+webhook-certificate: $(TEST) ## make a certificate for the admission webhook, by its own CA
+	$(BIN)/python deploy/admission/own-ca/make_certificate.py
+
+kube-tools: ## build etcd and kube-apiserver for tests/kube (Go, about 10 minutes)
+	cd tests/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" ./etcd ./kube-apiserver
+
+image: ## build the container image
+	docker build --tag $(IMAGE) .
+
+clean: ## remove caches and built files (not .venv, not .tools)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find client server tests bench proto -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(SERVE): deploy/requirements.txt deploy/build-requirements.txt pyproject.toml | $(BIN)/pip
+	@echo "Installing what the server needs into $(VENV) ..."
+	@$(PIP) install --require-hashes -r deploy/requirements.txt -r deploy/build-requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A superset of the above, in the same versions. The packaging tests install from the
+# downloaded wheels and so need no network.
+$(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirements.txt pyproject.toml | $(BIN)/pip
+	@$(ensure_ldap)
+	@echo "Installing what the tests need into $(VENV) ..."
+	@$(PIP) install --require-hashes -r tests/requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) download --require-hashes --only-binary :all: --dest $(WHEELS) \
+		-r deploy/requirements.txt -r deploy/build-requirements.txt
+	@touch $@
+
+# pip comes last into a new environment: one without it was interrupted and is made again.
+$(BIN)/pip:
+	@python=$$($(find_python)) || { echo "$(python_missing)" >&2; exit 2; }; \
+	$(ensure_venv); \
+	echo "Making $(VENV) with $$("$$python" --version) ..."; \
+	rm -rf $(VENV) && "$$python" -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+
+$(UV): | $(BIN)/pip
+	@$(BIN)/python -m venv $(TOOLS)/uv
+	@$(TOOLS)/uv/bin/python -m pip --disable-pip-version-check --quiet install uv==0.13.8
+
+lock = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock" $(LOCK_ARGS) $(2) --output-file $(1)
+
+# 3.11 to 3.13 first: all pinned packages have wheels for them.
+define find_python
+for newest in 13 99; do \
+	for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
+		"$$candidate" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $$newest))" \
+			2>/dev/null && { echo "$$candidate"; exit 0; }; \
+	done; \
+done; exit 1
+endef
+
+python_missing = queuegate needs Python 3.11 or newer; none of '$(or $(PYTHON),python3 python3.13 python3.12 python3.11)' is. \
+	Install one, or name it: make PYTHON=/path/to/python3.12 ...
+
+# Debian ships the venv module without what it needs.
+define ensure_venv
+if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
+	package=$$("$$python" -c "import sys; print('python%d.%d-venv' % sys.version_info[:2])"); \
+	as_root=; \
+	if [ "$$(id -u)" != 0 ]; then as_root="sudo"; fi; \
+	if command -v apt-get >/dev/null && { [ -z "$$as_root" ] || sudo -n true 2>/dev/null; }; then \
+		echo "Installing $$package ..."; \
+		$${as_root:+sudo -n} apt-get update -qq && \
+		$${as_root:+sudo -n} env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" || exit 2; \
+	else \
+		echo "$$python cannot make virtual environments. Run this, then try again:" >&2; \
+		echo "    $${as_root:+sudo }apt-get install $$package" >&2; \
+		exit 2; \
+	fi; \
+fi
+endef
+
+# The tests run a slapd of their own, and the LDAP driver is compiled.
+define ensure_ldap
+missing=; \
+PATH="$$PATH:/usr/sbin"; \
+command -v slapd >/dev/null || missing="$$missing slapd"; \
+command -v ldapadd >/dev/null || missing="$$missing ldap-utils"; \
+command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
+test -e /usr/include/ldap.h || missing="$$missing libldap2-dev"; \
+test -e /usr/include/sasl/sasl.h || missing="$$missing libsasl2-dev"; \
+$(BIN)/python -c "import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path('include') + '/Python.h'))" \
+	|| missing="$$missing python3-dev"; \
+as_root=; \
+if [ "$$(id -u)" != 0 ]; then as_root="sudo"; fi; \
+if [ -n "$$missing" ] && command -v apt-get >/dev/null \
+	&& { [ -z "$$as_root" ] || sudo -n true 2>/dev/null; }; then \
+	echo "Installing$$missing ..."; \
+	$${as_root:+sudo -n} apt-get update -qq && \
+	$${as_root:+sudo -n} env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$missing || exit 2; \
+elif [ -n "$$missing" ]; then \
+	echo "The tests need$$missing. Run this, then try again:" >&2; \
+	echo "    $${as_root:+sudo }env RUNLEVEL=1 apt-get install$$missing" >&2; \
+	exit 2; \
+fi
+endef

@@ -1,0 +1,1 @@
+"""Generated stubs of the contract `queuegate.v1`; renew them with `make proto`."""
