@@ -1,0 +1,1 @@
+"""Configuration text in, policy parts or located problems out. Opens no file."""

@@ -1,0 +1,31 @@
+"""Findings that are no errors: what is valid, but hardly what its author means."""
+
+from collections.abc import Callable
+
+from queuegate_server.formats.collector import paused_collector
+from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.registry import FORMATS, names_chooser, unknown_format
+from queuegate_server.formats.yarn import lint as yarn
+from queuegate_server.formats.yarn.load import STATES
+from queuegate_server.formats.yunikorn import lint as yunikorn
+from queuegate_server.policy.acl import AclNames
+
+
+def lint(
+    format_name: str,
+    data: bytes,
+    file: str,
+    *,
+    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
+) -> list[Problem]:
+    """Return warnings about doubtful things, by place; none if the text cannot be read.
+
+    Arguments are as those of `load_policy`, which reports errors and dropped names.
+    Raises ValueError if the format is not known.
+    """
+    if format_name not in FORMATS:
+        raise ValueError(unknown_format(format_name))
+    with paused_collector():
+        if format_name in STATES:
+            return list(yarn.lint(STATES[format_name], data, file))
+        return list(yunikorn.lint(data, file, acl_names=names_chooser(acl_names)))

@@ -1,0 +1,89 @@
+"""The formats of policies, by name."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from queuegate_server.formats.collector import paused_collector
+from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.yarn import load as yarn
+from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
+from queuegate_server.formats.yunikorn import load as yunikorn
+from queuegate_server.policy.acl import AclNames
+from queuegate_server.policy.tree import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a configuration text says."""
+
+    partitions: Mapping[str, Partition]
+    """By name; empty if a finding is an error."""
+    problems: tuple[Problem, ...]
+    """All findings, by place."""
+
+
+YUNIKORN: Final = "yunikorn"
+FORMATS: Final = frozenset({YUNIKORN, *yarn.STATES})
+"""The names of all formats."""
+
+# What may stand before the first tag: a byte order mark, a declaration, comments.
+_FIRST_TAG: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!].*?>\s*)*<([\w:.-]+)", re.DOTALL)
+_FIRST_TAGS: Final = {
+    b"allocations": "fair-scheduler",
+    b"configuration": "capacity-scheduler",
+}
+_LOOKED_AT: Final = 65_536
+
+
+def detect_format(data: bytes) -> str:
+    """Return the name of the format that a text seems to have: XML by its top element,
+    everything else is YuniKorn's.
+    """
+    found = _FIRST_TAG.match(data[:_LOOKED_AT])
+    return _FIRST_TAGS.get(found[1], "fair-scheduler") if found else YUNIKORN
+
+
+def load_policy(
+    format_name: str,
+    data: bytes,
+    file: str,
+    *,
+    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
+    resolver_types: frozenset[str] = yunikorn.RESOLVER_TYPES,
+    yarn_options: YarnOptions = DEFAULT_OPTIONS,
+) -> Loaded:
+    """Read a policy; find everything that is wrong in it in one go.
+
+    `file` is the name that the findings show. `acl_names` says which names ACLs may
+    list, in all partitions or by the name of the partition. `resolver_types` are the
+    types of group resolvers that a partition may ask for beside those that the format
+    knows itself. `yarn_options` matter to the formats of YARN, the others to YuniKorn's.
+    May take seconds for a large text; needs no event loop.
+
+    Raises ValueError if the format is not known.
+    """
+    if format_name not in FORMATS:
+        raise ValueError(unknown_format(format_name))
+    with paused_collector():
+        if format_name in yarn.STATES:
+            partitions, problems = yarn.load(yarn.STATES[format_name], data, file, yarn_options)
+        else:
+            partitions, problems = yunikorn.load(
+                data, file, acl_names=names_chooser(acl_names), resolver_types=resolver_types
+            )
+    return Loaded(MappingProxyType(dict(partitions)), problems)
+
+
+def names_chooser(acl_names: Callable[[str], AclNames] | AclNames) -> Callable[[str], AclNames]:
+    """Return which names the ACLs of a partition may list, by the name of the partition."""
+    if isinstance(acl_names, AclNames):
+        return lambda _: acl_names
+    return acl_names
+
+
+def unknown_format(name: str) -> str:
+    """Say that a format is not known, and which ones are."""
+    return f"{name!r} is not a format of policies; known are {', '.join(sorted(FORMATS))}"

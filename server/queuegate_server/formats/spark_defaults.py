@@ -1,0 +1,47 @@
+"""spark-defaults.conf: a property on each line, read as Java reads its property files."""
+
+import re
+from typing import Final
+
+from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.yaml_text import At, Unreadable, decode
+from queuegate_server.policy.spark import SparkError, spark_acls
+
+_LINE: Final = re.compile(
+    r"[ \t\f]*(?P<key>[^\s=:]+)(?:[ \t\f]*[=:]|[ \t\f]|$)[ \t\f]*(?P<value>.*)"
+)
+
+
+def read_spark_defaults(data: bytes, file: str) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """Return the properties, and the findings in order. Of one name the last one counts.
+
+    A line is `name value`, `name=value` or `name: value`; values are trimmed, as Spark does.
+    Neither lines that go on in the next one nor escapes are accepted: no ACL needs them.
+    """
+    findings = Findings(file)
+    properties: dict[str, str] = {}
+    try:
+        text = decode(data)
+    except Unreadable as fault:
+        findings.error(fault.place, fault.message, fault.remedy)
+        return {}, findings.in_order()
+    for number, line in enumerate(text.splitlines(), start=1):
+        place = At(number, 1)
+        stated = line.strip()
+        if not stated or stated[0] in "#!":
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None or (found["key"].startswith("spark.") and "\\" in line and "acls" in line):
+            message = f"{quoted(stated)} is no property that is understood here"
+            findings.error(place, message, "write the name, a space and the value on one line")
+            continue
+        if found["key"] in properties:
+            message = f"{quoted(found['key'])} is set above, too: this value replaces that one"
+            findings.warning(place, message, "remove one of them")
+        properties[found["key"]] = found["value"].strip()
+        try:
+            spark_acls({found["key"]: properties[found["key"]]})
+        except SparkError as error:
+            findings.error(place, str(error), "write true or false")
+    return properties, findings.in_order()

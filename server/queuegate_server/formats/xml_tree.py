@@ -1,0 +1,111 @@
+"""XML text -> elements that know their place. No input makes it raise, none reaches out.
+
+A document type is refused, so that there are no entities to expand or to fetch; size,
+depth and number of elements are bounded, and the tree is built without recursion.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+from xml.parsers import expat
+
+from queuegate_server.formats.findings import Findings
+from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
+
+MAX_DEPTH: Final = 200
+MAX_ELEMENTS: Final = 2_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """An element, placed where its tag begins."""
+
+    line: int
+    column: int
+    name: str
+    attributes: dict[str, str]
+    children: list["Element"] = field(default_factory=list)
+    text: str = ""
+    """All characters directly inside it, without those of comments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What was read."""
+
+    root: Element | None
+    """None if the document cannot be read."""
+    problems: tuple[Problem, ...]
+    """Why it cannot be read; empty if it can."""
+
+
+def read(data: bytes, file: str) -> Document:
+    """Read a document. `file` is the name that the problems show."""
+    findings = Findings(file)
+    try:
+        return Document(_Builder().build(data), ())
+    except Unreadable as fault:
+        findings.error(fault.place, fault.message, fault.remedy)
+    return Document(None, findings.in_order())
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._open: list[Element] = []
+        self._texts: list[list[str]] = []
+        self._root: Element | None = None
+        self._count = 0
+
+    def build(self, data: bytes) -> Element:
+        if len(data) > MAX_BYTES:
+            raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+        try:
+            self._parser.Parse(data, True)
+        except expat.ExpatError as error:
+            place = At(error.lineno, error.offset + 1)
+            message = f"not valid XML: {expat.ErrorString(error.code)}"
+            remedy = "check the tags, quotes and &-signs here and in the lines above"
+            raise Unreadable(place, message, remedy) from None
+        except (LookupError, ValueError) as error:  # an encoding that Python does not know
+            raise Unreadable(At(1, 1), f"not readable: {error}", "save it as UTF-8") from None
+        if self._root is None:
+            raise Unreadable(At(1, 1), "there is no element", "write an element")
+        return self._root
+
+    def _place(self) -> At:
+        return At(self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        place = self._place()
+        self._count += 1
+        if len(self._open) >= MAX_DEPTH:
+            message = f"elements are nested more than {MAX_DEPTH} levels deep"
+            raise Unreadable(place, message, "flatten the document")
+        if self._count > MAX_ELEMENTS:
+            message = f"there are more than {MAX_ELEMENTS} elements"
+            raise Unreadable(place, message, "split the file")
+        element = Element(place.line, place.column, name, attributes)
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self._root = element
+        self._open.append(element)
+        self._texts.append([])
+
+    def _end(self, _name: str) -> None:
+        self._open.pop().text = "".join(self._texts.pop())
+
+    def _characters(self, text: str) -> None:
+        if self._texts:
+            self._texts[-1].append(text)
+
+    def _doctype(self, *_: object) -> None:
+        message = "a document type (DOCTYPE) is not accepted"
+        remedy = "remove it, and write out what its entities stand for"
+        raise Unreadable(self._place(), message, remedy)

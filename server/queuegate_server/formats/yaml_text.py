@@ -1,0 +1,70 @@
+"""The text that YAML is written in: what it may contain, and how its places are counted."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from queuegate_server.formats.findings import Place
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Three times what 100 000 queues with 1 000 000 ACL entries need."""
+
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_FORBIDDEN: Final = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A place in a text, counted from 1."""
+
+    line: int
+    column: int
+
+
+class Unreadable(Exception):
+    """Nothing after this fault can be understood."""
+
+    def __init__(self, place: Place | None, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.place = place
+        self.message = message
+        self.remedy = remedy
+
+
+def decode(data: bytes) -> str:
+    """Return the text of a stream; raise Unreadable at the place of what is none.
+
+    The parser would do that, too, but counts only bytes.
+    """
+    if len(data) > MAX_BYTES:
+        raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+    try:
+        text = data.decode().removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError as error:
+        place = _end_of(data[: error.start].decode().removeprefix(_BYTE_ORDER_MARK))
+        message = f"not UTF-8: byte 0x{data[error.start]:02x} is not part of a character"
+        raise Unreadable(place, message, "save the file as UTF-8") from None
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        message = f"YAML does not allow the character U+{ord(forbidden[0]):04X}"
+        remedy = "remove it, or write it as an escape in double quotes"
+        raise Unreadable(_end_of(text[: forbidden.start()]), message, remedy)
+    return text
+
+
+def _end_of(text: str) -> At:
+    lines = split_lines(text)
+    return At(len(lines), len(lines[-1]) + 1)
+
+
+def source_lines(data: bytes) -> list[str]:
+    """Return the lines of a stream that can be read, so that places point into them."""
+    return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text as YAML counts them."""
+    return _LINE_BREAK.split(text)

@@ -1,0 +1,1 @@
+"""Configuration of Hadoop YARN: its schedulers' files and yarn-site.xml."""

@@ -1,0 +1,84 @@
+"""capacity-scheduler.xml -> the queues that it states."""
+
+from typing import Final
+
+from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.yarn.hadoop_xml import read_properties
+from queuegate_server.formats.yarn.model import At, Stated, StatedQueue, Text
+from queuegate_server.policy.names import ROOT, SEPARATOR
+
+PREFIX: Final = "yarn.scheduler.capacity."
+SUBMIT: Final = "acl_submit_applications"
+ADMIN: Final = "acl_administer_queue"
+_MAX_DEPTH: Final = 200
+_MAX_QUEUES: Final = 1_000_000
+_NO_ACLS_OF_QUEUES: Final = frozenset(
+    {
+        "acl_application_max_priority",
+        "acl_administer_reservations",
+        "acl_list_reservations",
+        "acl_submit_reservations",
+    }
+)
+
+
+def state(data: bytes, file: str, findings: Findings) -> Stated | None:
+    """Return the queues of a file, the root first; None if it is no such file."""
+    properties = read_properties(data, file, findings)
+    if properties is None:
+        return None
+    stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False)
+    paths = _paths(properties, findings)
+    for path, place in paths.items():
+        keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
+        submit, admin = (properties.get(key) for key in keys)
+        stated.queues.append(StatedQueue(path, place, submit, admin))
+    _check_keys(properties, paths, findings)
+    if len(paths) == 1:
+        message = f"{PREFIX}root.queues names no queue: there is only the root"
+        findings.warning(At(1, 1), message, "name the queues below root")
+    return stated
+
+
+def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
+    """Return each queue after its parent, with the place where it is named."""
+    found = {ROOT: At(1, 1)}
+    waiting = [ROOT]
+    while waiting:
+        above = waiting.pop()
+        names = properties.get(f"{PREFIX}{above}.queues")
+        if names is None:
+            continue
+        place = At(names.line, names.column)
+        if above.count(SEPARATOR) >= _MAX_DEPTH or len(found) > _MAX_QUEUES:
+            findings.error(place, "there are too many queues, or too deep ones", "split the file")
+            return found
+        children = []
+        for name in (part.strip() for part in names.text.split(",")):
+            path = f"{above}{SEPARATOR}{name}"
+            if not name or SEPARATOR in name:
+                message = f"{quoted(name)} is no name of a queue" if name else "a name is empty"
+                findings.error(place, message, "write names without dots between commas", above)
+            elif path in found:
+                message = f"the queue {quoted(name)} is named twice"
+                findings.warning(place, message, "name it once", path)
+            else:
+                found[path] = place
+                children.append(path)
+        waiting += reversed(children)
+    return found
+
+
+def _check_keys(properties: dict[str, Text], paths: dict[str, At], findings: Findings) -> None:
+    for key, text in properties.items():
+        path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
+        if not key.startswith(PREFIX) or not last.lower().startswith("acl_"):
+            continue
+        if last in {SUBMIT, ADMIN}:
+            if path not in paths:
+                message = f"there is no queue {quoted(path)}: this ACL is ignored"
+                remedy = "write the full path, starting at root, of a queue that is named"
+                findings.warning(text, message, remedy)
+        elif last not in _NO_ACLS_OF_QUEUES:
+            message = f"{quoted(last)} is no property of a queue: it is ignored"
+            findings.warning(text, message, f"write {SUBMIT} or {ADMIN}", path)

@@ -1,0 +1,120 @@
+"""The properties of a Hadoop configuration file, by Hadoop's rules.
+
+Names are trimmed, values are not. A value that is empty sets nothing. Of properties of
+one name the last one counts, unless one before it is final. Files that others include
+are not read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.xml_tree import Element, read
+from queuegate_server.formats.yarn.model import Text
+
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+
+
+@dataclass(slots=True)
+class _Property:
+    element: Element
+    name: str = ""
+    value: Text | None = None
+    is_final: bool = False
+
+
+def read_properties(data: bytes, file: str, findings: Findings) -> dict[str, Text] | None:
+    """Return the properties by name, with the places of their values; None if the file is
+    none of Hadoop's. Notes what is wrong, and what is likely not meant.
+    """
+    document = read(data, file)
+    for problem in document.problems:
+        findings.add(problem)
+    root = document.root
+    if root is None:
+        return None
+    if root.name != "configuration":
+        message = f"the top element is <{root.name}>, not <configuration>"
+        findings.error(root, message, "give a configuration file of Hadoop")
+        return None
+    collected = _Collected(findings)
+    for element in _properties(root, findings):
+        collected.take(_property(element))
+    return collected.found
+
+
+class _Collected:
+    """The properties so far."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._final: set[str] = set()
+        self.found: dict[str, Text] = {}
+
+    def take(self, stated: _Property) -> None:
+        name = quoted(stated.name)
+        warn = self._findings.warning
+        if not stated.name:
+            warn(stated.element, "a property without a name sets nothing", "give it a name")
+            return
+        if stated.value is None:
+            message = f"{name} has an empty value, which sets nothing"
+            warn(stated.element, message, "for nobody write a single space as the value")
+        elif stated.name in self._final:
+            message = f"{name} is final above, so this value is ignored"
+            warn(stated.element, message, "remove one of them")
+        else:
+            if stated.name in self.found:
+                message = f"{name} is set above, too: this value replaces that one"
+                warn(stated.element, message, "remove one of them")
+            self.found[stated.name] = stated.value
+            if "${" in stated.value.text:
+                message = "variables are not replaced here, as Hadoop would do"
+                warn(stated.value, message, "write out what it stands for")
+        if stated.is_final:
+            self._final.add(stated.name)
+
+
+def truth(text: Text | None, *, default: bool) -> bool:
+    """Return the truth value of a text as Hadoop reads it: what is neither is the default."""
+    return {"true": True, "false": False}.get(
+        text.text.strip(_TRIMMED).lower() if text else "", default
+    )
+
+
+def _properties(root: Element, findings: Findings) -> Iterator[Element]:
+    waiting = [iter(root.children)]
+    while waiting:
+        for element in waiting[-1]:
+            name = element.name.rpartition(":")[2]
+            if name == "property":
+                yield element
+            elif name == "configuration":
+                waiting.append(iter(element.children))
+                break
+            elif name == "include":
+                message = "included files are not read"
+                findings.error(element, message, "put their properties into this file")
+        else:
+            waiting.pop()
+
+
+def _property(element: Element) -> _Property:
+    found = _Property(element)
+    attributes = element.attributes
+    found.name = attributes.get("name", "").strip(_TRIMMED)
+    if attributes.get("value"):
+        found.value = Text(element.line, element.column, attributes["value"])
+    found.is_final = attributes.get("final", "").strip() == "true"
+    for child in element.children:
+        match child.name:
+            case "name" if child.text:
+                found.name = child.text.strip(_TRIMMED)
+            case "value" if child.text:
+                found.value = Text(child.line, child.column, child.text)
+            case "final":
+                found.is_final = child.text.strip() == "true"
+            case _:
+                pass
+    return found

@@ -1,0 +1,1 @@
+"""queues.yaml as YuniKorn reads, validates and loads it."""

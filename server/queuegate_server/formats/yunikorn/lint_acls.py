@@ -1,0 +1,109 @@
+"""Lint rules that look at one ACL at a time."""
+
+import re
+from typing import Final
+
+from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.yaml_nodes import Node, Scalar
+from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, dropped_entry
+from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
+from queuegate_server.policy.acl import WILDCARD
+
+_ACL_KEYS: Final = frozenset({"submitacl", "adminacl"})
+_COLON_AND_BLANKS: Final = re.compile(r" *:( *)")
+_BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
+
+
+def swallowed_blank(subject: Subject, findings: Findings) -> None:
+    """A list of groups whose leading blank YAML took for indentation."""
+    for listed in subject.acls:
+        if has_swallowed_blank(subject, listed):
+            text = listed.scalar.text
+            message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"
+            remedy = f'for groups write " {text}" in quotes, for users leave one blank'
+            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+
+
+def has_swallowed_blank(subject: Subject, listed: ListedAcl) -> bool:
+    """Say whether a list without groups stands more than one blank behind its colon.
+
+    Blanks that bring the values of several keys into one column are no sign of it.
+    """
+    mapping = listed.queue.place
+    if mapping is None or not listed.scalar.plain or listed.has_groups:
+        return False
+    key = mapping.entries[listed.key][0]
+    if _blanks(subject, key, listed.scalar) < 2:  # noqa: PLR2004 - one belongs to the colon
+        return False
+    return not any(
+        other.text not in _ACL_KEYS
+        and value.column == listed.scalar.column
+        and _blanks(subject, other, value) > 1
+        for other, value in mapping.entries.values()
+    )
+
+
+def _blanks(subject: Subject, key: Scalar, value: Node) -> int:
+    """Return how many blanks stand between a key's colon and its value, on one line."""
+    if key.line != value.line or key.line > len(subject.lines):
+        return 0
+    start = key.column - 1 + len(key.text)
+    between = subject.lines[key.line - 1][start : value.column - 1]
+    match = _COLON_AND_BLANKS.fullmatch(between)
+    return len(match[1]) if match else 0
+
+
+def blank_after_comma(subject: Subject, findings: Findings) -> None:
+    """A blank after a comma, which starts the list of groups."""
+    for listed in subject.acls:
+        match = _BLANK_AFTER_COMMA.search(listed.scalar.text)
+        if match:
+            message = f"the blank after the comma makes groups of {quoted(match[1])}"
+            remedy = "for users remove the blank, for groups remove the comma"
+            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+
+
+def wildcard_in_list(subject: Subject, findings: Findings) -> None:
+    """A `*` among other names, which is a bad name like any other."""
+    for listed in subject.acls:
+        for kind, names in (
+            ("user", listed.acl.dropped_users),
+            ("group", listed.acl.dropped_groups),
+        ):
+            if WILDCARD in names:
+                message, remedy = dropped_entry(kind, WILDCARD, listed.names)
+                findings.warning(listed.scalar, message, remedy, listed.queue.path)
+
+
+def wildcard_with_names(subject: Subject, findings: Findings) -> None:
+    """A list that is just `*` beside a list of names, which then mean nothing."""
+    for listed in subject.acls:
+        fields = listed.scalar.text.split(" ")
+        if listed.acl.allows_all and any(field not in {"", WILDCARD} for field in fields):
+            if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == WILDCARD:
+                continue
+            message = 'the list "*" lets everybody in: the other list means nothing'
+            remedy = 'write "*" alone, or replace it by names'
+            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+
+
+def white_space(subject: Subject, findings: Findings) -> None:
+    """White space that separates nothing and only spoils names."""
+    for listed in subject.acls:
+        match = WHITE_SPACE_BUT_BLANK.search(listed.scalar.text)
+        if match and not listed.acl.allows_all:
+            kinds = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
+            kind = kinds.get(match[0], f"U+{ord(match[0]):04X}")
+            message = f"{kind} in an ACL separates nothing and becomes part of a name"
+            remedy = "write the ACL on one line; one blank separates users from groups"
+            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+
+
+def nobody(subject: Subject, findings: Findings) -> None:
+    """A list that grants nobody, as none of its entries is a valid name."""
+    for listed in subject.acls:
+        acl = listed.acl
+        if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
+            message = "this ACL grants nobody: none of its entries is a valid name"
+            remedy = 'correct the names; for nobody write " " in quotes'
+            findings.warning(listed.scalar, message, remedy, listed.queue.path)

@@ -1,0 +1,105 @@
+"""queues.yaml -> partitions, with everything that is wrong in it found in one go."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from queuegate_server.formats import yaml_tree
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
+from queuegate_server.formats.problems import Problem, has_errors, in_order
+from queuegate_server.formats.yunikorn.acls import AclReader
+from queuegate_server.formats.yunikorn.decode import decode
+from queuegate_server.formats.yunikorn.limits import check_limits
+from queuegate_server.formats.yunikorn.model import PartitionConfig
+from queuegate_server.formats.yunikorn.placement import check_placement
+from queuegate_server.formats.yunikorn.queues import (
+    check_partition_names,
+    check_queues,
+    normal_name,
+)
+from queuegate_server.formats.yunikorn.resources import check_resources
+from queuegate_server.policy.acl import AclNames
+from queuegate_server.policy.tree import Partition, QueueAcls, build_partition
+
+RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
+"""What `usergroupresolver.type` may be. YuniKorn takes any other text for `none`."""
+
+NO_PARTITION: Final = "the document defines no partition: every request will be answered NOT_FOUND"
+_NODE_SORT_POLICIES: Final = ("binpacking", "fair")
+
+
+def load(
+    data: bytes,
+    file: str,
+    *,
+    acl_names: Callable[[str], AclNames],
+    resolver_types: frozenset[str] = RESOLVER_TYPES,
+) -> tuple[Mapping[str, Partition], tuple[Problem, ...]]:
+    """Return the partitions by name, and all findings in order; no partitions if one is an error.
+
+    `acl_names` says for the name of a partition which names its ACLs may list;
+    `resolver_types` are accepted beside those that YuniKorn knows.
+    """
+    document = yaml_tree.read(data, file)
+    findings = Findings(file)
+    built = {}
+    if document.second is not None:
+        message = "a second YAML document starts here: only the first one is read"
+        findings.warning(document.second, message, "put everything into one document")
+    try:
+        partitions = decode(document.root, findings)
+        if not partitions and not document.problems and not findings.error_count:
+            findings.warning(document.root, NO_PARTITION, "add a partition under partitions")
+        check_partition_names(partitions, findings)
+        for partition in partitions:
+            name = normal_name(partition.name)
+            _check_partition(partition, RESOLVER_TYPES | resolver_types, findings)
+            queues = _read_acls(partition, AclReader(acl_names(name), findings))
+            if not document.problems and not findings.error_count:
+                resolver_type = partition.resolver_type.text if partition.resolver_type else ""
+                built[name] = build_partition(name, resolver_type, queues)
+    except TooManyErrors:
+        pass
+    problems = (*document.problems, *findings.in_order())
+    if has_errors(problems):
+        built = {}
+    return built, tuple(in_order(problems))
+
+
+def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:
+    return [
+        QueueAcls(
+            queue.path,
+            reader.read(queue.submit_acl, queue.path),
+            reader.read(queue.admin_acl, queue.path),
+        )
+        for queue in partition.queues
+    ]
+
+
+def _check_partition(
+    partition: PartitionConfig, resolver_types: frozenset[str], findings: Findings
+) -> None:
+    check_queues(partition, findings)
+    check_resources(partition, findings)
+    check_placement(partition, findings)
+    check_limits(partition, findings)
+    _check_node_sort_policy(partition, findings)
+    resolver = partition.resolver_type
+    if resolver and resolver.text not in resolver_types:
+        known = ", ".join(sorted(resolver_types - {""}))
+        message = f"{quoted(resolver.text)} is not a type of resolver"
+        findings.error(resolver, message, f"write one of {known}, or leave it out")
+
+
+def _check_node_sort_policy(partition: PartitionConfig, findings: Findings) -> None:
+    policy = partition.node_sort_policy
+    if policy is None:
+        return
+    if policy.kind and policy.kind.text and policy.kind.text not in _NODE_SORT_POLICIES:
+        message = f"{quoted(policy.kind.text)} is not a node sort policy"
+        remedy = f"write one of {', '.join(_NODE_SORT_POLICIES)}"
+        findings.error(policy.kind, message, remedy)
+    for name, (weight, place) in policy.weights.items():
+        if weight < 0:
+            message = f"the weight of {quoted(name)} is negative"
+            findings.error(place, message, "write 0 or more")

@@ -1,0 +1,140 @@
+"""Rules about placement rules: names, filters, and fixed queues that must exist.
+
+They are those of `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath`
+and `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`.
+Where YuniKorn's releases differ about which queue is a parent, what any of them takes
+passes here.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.yaml_nodes import Scalar
+from queuegate_server.formats.yunikorn.go_regexp import compiles
+from queuegate_server.formats.yunikorn.model import Filter, PartitionConfig, Queue, Rule
+from queuegate_server.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
+
+_RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
+_KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
+_REGEXP_CHARACTER: Final = re.compile(r"[\^$*+?()\[{}|]")
+_FILTER_TYPES: Final = frozenset({"", "allow", "deny"})
+_FIXED: Final = "fixed"
+
+
+def check_placement(partition: PartitionConfig, findings: Findings) -> None:
+    """Check all placement rules of a partition."""
+    tree = _Tree(partition.queues) if partition.rules and partition.queues else None
+    for rule in partition.rules:
+        chain = list(rule_chain(rule))
+        for link in chain:
+            _check_name(link, findings)
+            if link.filter:
+                _check_filter(link.filter, findings)
+        if tree:
+            _check_fixed_queue(rule, chain, tree, findings)
+
+
+def is_regexp(text: str) -> bool:
+    """Say whether YuniKorn takes the only entry of a filter's list as a regexp."""
+    return _REGEXP_CHARACTER.search(text) is not None and compiles(text)
+
+
+def rule_chain(rule: Rule) -> Iterator[Rule]:
+    """Give a rule and its parents."""
+    link: Rule | None = rule
+    while link:
+        yield link
+        link = link.parent
+
+
+def _check_name(rule: Rule, findings: Findings) -> None:
+    place = rule.name_place or rule.place
+    if not rule.name_known:
+        return
+    known = ", ".join(sorted(_KNOWN_RULES))
+    if not _RULE_NAME.fullmatch(rule.name):
+        message = f"{quoted(rule.name)} is not a name of a placement rule"
+        findings.error(place, message, f"write one of {known}")
+    elif rule.name.lower() not in _KNOWN_RULES:
+        message = f"YuniKorn has no placement rule {quoted(rule.name)}; it will not use these rules"
+        findings.warning(place, message, f"write one of {known}")
+
+
+def _check_filter(found: Filter, findings: Findings) -> None:
+    if found.kind and found.kind.text.lower() not in _FILTER_TYPES:
+        message = f"{quoted(found.kind.text)} is not a type of filter"
+        findings.error(found.kind, message, "write allow or deny; allow may be left out")
+    _check_only_entry("user", found.users, is_user_name, findings)
+    _check_only_entry("group", found.groups, is_group_name, findings)
+
+
+def _check_only_entry(
+    kind: str, entries: list[Scalar] | None, is_valid: Callable[[str], bool], findings: Findings
+) -> None:
+    """Check a list of one entry, which may be a regexp; YuniKorn checks no longer list."""
+    if entries is None or len(entries) != 1:
+        return
+    entry = entries[0]
+    if not is_valid(entry.text) and not is_regexp(entry.text):
+        message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
+        findings.error(entry, message, "correct it; regular expressions are those of Go (RE2)")
+
+
+class _Tree:
+    """The queues of a partition, each after its parent, by name below their parents."""
+
+    def __init__(self, queues: list[Queue]) -> None:
+        self._root = queues[0]
+        self._exact = {(queue.above, queue.name): queue for queue in queues}
+        self._folded = {(queue.above, queue.name.lower()) for queue in queues}
+
+    def fault(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
+        """Say why no application can be placed into a queue, and the remedy.
+
+        `dynamic` means that further levels below it depend on the application.
+        """
+        queue = self._root
+        for level in levels[1:]:
+            if not queue.has_children and not queue.is_parent:
+                return f"but {quoted(queue.path)} is a leaf", "place into that leaf"
+            below = self._exact.get((queue, level))
+            if below is None:
+                found = create or (queue, level) in self._folded
+                return None if found else _MISSING
+            queue = below
+        if dynamic and not queue.is_parent and not queue.has_children:
+            return "but rules below it need a parent queue there", "set parent: true on it"
+        if not dynamic and queue.is_parent:
+            return "which is not a leaf", "place into a leaf"
+        return None
+
+
+_MISSING: Final = ("which does not exist and which it may not create", "add it or set create: true")
+
+
+def _check_fixed_queue(rule: Rule, chain: list[Rule], tree: _Tree, findings: Findings) -> None:
+    """Check the part of a rule's queue that does not depend on the application."""
+    path = ""
+    dynamic = False
+    for link in reversed(chain):
+        if link.name != _FIXED:
+            dynamic = True
+            break
+        value = link.value.text if link.value else ""
+        if value == ROOT or value.startswith(ROOT + SEPARATOR):
+            if path:
+                message = f"a rule with a parent cannot have the full path {quoted(value)}"
+                findings.error(link.value, message, "write the name without root, or no parent")
+                return
+            path = value
+        elif value.startswith(ROOT):
+            return
+        else:
+            path = f"{path or ROOT}{SEPARATOR}{value}"
+    levels = path.lower().split(SEPARATOR)
+    fault = tree.fault(levels, create=rule.create, dynamic=dynamic) if path else None
+    if fault:
+        message = f"the rule places into {quoted(path)}, {fault[0]}"
+        findings.error(rule.value or rule.place, message, fault[1])

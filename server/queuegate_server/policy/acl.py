@@ -1,0 +1,121 @@
+"""Access control lists: from text to the names that they let in.
+
+The grammar here is that of YuniKorn's `NewACL` (`pkg/common/security/acl.go`), in the
+order in which it applies its rules; they are told in `parse`. That of YARN is in
+`yarn_acl.py`; both give the same `Acl`.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+WILDCARD: Final = "*"
+
+# Unicode White_Space. `str.strip()` would also take U+001C to U+001F.
+_WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+class AclNames(StrEnum):
+    """Which names an ACL may list (partition setting `acl_names`)."""
+
+    YUNIKORN = "yunikorn"
+    """What YuniKorn's ACL parser accepts: no `:`, `#`, `/`, and no dot in groups."""
+    EXTENDED = "extended"
+    """What YuniKorn's limits accept: also `system:serviceaccount:ns:name` and dotted groups."""
+
+
+_USER_PATTERNS: Final = {
+    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?"),
+    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?"),
+}
+_GROUP_PATTERNS: Final = {
+    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_-]*"),
+    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*"),
+}
+
+
+class AclError(ValueError):
+    """The text is not an ACL; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """An immutable ACL. An ACL that lists nobody denies everybody."""
+
+    text: str = ""
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    allows_all: bool = False
+    dropped_users: tuple[str, ...] = ()
+    """Entries of the user list that are no valid names, in order; never match."""
+    dropped_groups: tuple[str, ...] = ()
+    """Entries of the group list that are no valid names, in order; never match."""
+    proxies: frozenset[str] = frozenset()
+    """Names of services on whose behalf anybody is let in (Hadoop's `~name`)."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the ACL grants nothing to anybody."""
+        return not (self.allows_all or self.users or self.groups)
+
+    def lets_in(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
+        """Say whether the ACL names the user, one of the groups, or the service that
+        acts for the user.
+        """
+        return (
+            self.allows_all
+            or user in self.users
+            or real_user in self.proxies
+            or not self.groups.isdisjoint(groups)
+        )
+
+
+EMPTY: Final = Acl()
+
+
+def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
+    """Parse `users[ groups]`, each a list separated by commas, or `*`.
+
+    Only a blank (U+0020) separates the two lists, and every single one counts:
+    more than one is an error. A list that is just `*` allows everybody; a `*`
+    among other entries is an invalid name. Invalid names are dropped and kept
+    in `dropped_users` and `dropped_groups`.
+
+    Raises AclError if there is more than one blank.
+    """
+    if not text:
+        return EMPTY
+    users_field, _, groups_field = text.partition(" ")
+    if " " in groups_field:
+        spaces = text.count(" ")
+        raise AclError(
+            f"an ACL has at most one space, between users and groups; this one has {spaces}"
+        )
+    if text.strip(_WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
+        return Acl(text=text, allows_all=True)
+    users, dropped_users = _sort_out(users_field, _USER_PATTERNS[names])
+    groups, dropped_groups = _sort_out(groups_field, _GROUP_PATTERNS[names])
+    return Acl(
+        text=text,
+        users=users,
+        groups=groups,
+        dropped_users=dropped_users,
+        dropped_groups=dropped_groups,
+    )
+
+
+def _sort_out(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Split a list into its valid names and the entries to report; empty ones are neither."""
+    valid = []
+    dropped = []
+    for entry in field.split(","):
+        if pattern.fullmatch(entry):
+            valid.append(entry)
+        elif entry:
+            dropped.append(entry)
+    return frozenset(valid), tuple(dropped)

@@ -1,0 +1,83 @@
+"""Which user, group, queue and partition names are valid, and how they compare.
+
+Patterns and rules are those of YuniKorn: `pkg/common/security/acl.go` (names in
+an ACL), `pkg/common/configs/configvalidator.go` (names in limits and filters,
+queue names), `pkg/common/utils.go` (partition names). Go's `$` matches only at
+the very end of a text, so patterns are applied with `fullmatch`.
+"""
+
+import re
+from typing import Final
+
+ROOT: Final = "root"
+SEPARATOR: Final = "."
+RECOVERY_QUEUE: Final = "root.@recovery@"
+DEFAULT_PARTITION: Final = "default"
+
+_CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+_CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
+_QUEUE_LEVEL = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+_QUEUE_PATH = re.compile(r"root(?:\.[a-z0-9_:#/@-]{1,64})*")
+
+
+def is_user_name(text: str) -> bool:
+    """Say whether YuniKorn accepts the user name in limits, filters and requests."""
+    return _CONFIG_USER.fullmatch(text) is not None
+
+
+def is_group_name(text: str) -> bool:
+    """Say whether YuniKorn accepts the group name in limits and filters."""
+    return _CONFIG_GROUP.fullmatch(text) is not None
+
+
+def is_queue_name(text: str) -> bool:
+    """Say whether the text may name one level of a queue path."""
+    return _QUEUE_LEVEL.fullmatch(text) is not None
+
+
+def queue_path(text: str) -> str | None:
+    """Return the path in lower case, in which paths compare, or None if it is not
+    a full path: `root`, or valid names below `root` joined by dots.
+    """
+    # Before lower-casing: the lower case of the Kelvin sign U+212A is an ASCII `k`.
+    if not text.isascii():
+        return None
+    path = text.lower()
+    return path if _QUEUE_PATH.fullmatch(path) else None
+
+
+def yarn_queue_path(text: str) -> str | None:
+    """Return the full path of a queue of YARN, or None if a level has no name.
+
+    Case matters; `root.` may be left out. A level may have any name without a dot.
+    """
+    levels = text.split(SEPARATOR)
+    if not all(levels):
+        return None
+    return text if levels[0] == ROOT else f"{ROOT}.{text}"
+
+
+def parent_path(path: str) -> str:
+    """Return the path of the queue above; empty for the root."""
+    return path.rpartition(SEPARATOR)[0]
+
+
+def is_recovery_path(path: str) -> bool:
+    """Say whether a lower-case path is the recovery queue or below it."""
+    return path.startswith(RECOVERY_QUEUE) and (
+        len(path) == len(RECOVERY_QUEUE) or path[len(RECOVERY_QUEUE)] == SEPARATOR
+    )
+
+
+def partition_name(text: str) -> str:
+    """Return the partition name without the resource manager id: `[rm]gpu` is `gpu`.
+
+    An empty name means `default`. Case is kept: names compare with regard to it.
+    """
+    if not text:
+        return DEFAULT_PARTITION
+    if text.startswith("["):
+        end = text.find("]")
+        if end > 0:
+            return text[end + 1 :]
+    return text

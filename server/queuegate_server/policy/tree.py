@@ -1,0 +1,265 @@
+"""The queue tree of a partition, compiled for look-ups, and the policy that holds it.
+
+The rules of access are compiled in here; `decide.py` tells what they are.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
+from queuegate_server.policy.names import (
+    RECOVERY_QUEUE,
+    ROOT,
+    SEPARATOR,
+    is_recovery_path,
+    parent_path,
+    partition_name,
+    queue_path,
+    yarn_queue_path,
+)
+from queuegate_server.policy.yarn_acl import Semantics
+
+
+class Access(StrEnum):
+    """What a user may want to do with a queue."""
+
+    SUBMIT = "submit"
+    ADMIN = "admin"
+
+
+class Reason(StrEnum):
+    """Why a decision is what it is."""
+
+    WILDCARD = "wildcard"
+    USER = "user"
+    GROUP = "group"
+    NO_MATCH = "no match"
+    UNKNOWN_USER = "unknown user"
+    RECOVERY_QUEUE = "recovery queue"
+    ACLS_DISABLED = "ACLs disabled"
+    CLUSTER_ADMIN = "cluster admin"
+    OWNER = "owner"
+
+
+class Decision(NamedTuple):
+    """An answer. Denied answers name no subject."""
+
+    allowed: bool
+    reason: Reason
+    matched_queue: str = ""
+    matched_subject: str = ""
+
+
+NO_MATCH: Final = Decision(False, Reason.NO_MATCH)
+UNKNOWN_USER: Final = Decision(False, Reason.UNKNOWN_USER)
+IN_RECOVERY_QUEUE: Final = Decision(False, Reason.RECOVERY_QUEUE, RECOVERY_QUEUE)
+
+ACLS_DISABLED: Final = Decision(True, Reason.ACLS_DISABLED)
+
+CLUSTER: Final = ""
+"""Stands for the path of a queue where the administrators of the cluster are listed."""
+
+
+class Chain(NamedTuple):
+    """Everything that decides about one kind of access to a queue, nearest level first.
+
+    Names and queues are apart, and not in pairs, because each object on the way costs a
+    look-up in memory that is rarely in the processor's cache.
+    """
+
+    users: tuple[frozenset[str], ...]
+    """Users that are granted access, by level."""
+    user_queues: tuple[str, ...]
+    """The paths of the queues that list these users."""
+    groups: tuple[frozenset[str], ...]
+    """Groups that are granted access, by level; empty where no decision depends on them."""
+    group_queues: tuple[str, ...]
+    """The paths of the queues that list these groups."""
+    otherwise: Decision | None
+    """The decision if no user matches; None if it depends on the groups."""
+
+
+_NOBODY: Final = Chain((), (), (), (), NO_MATCH)
+_RECOVERY: Final = Chain((), (), (), (), IN_RECOVERY_QUEUE)
+_OPEN: Final = Chain((), (), (), (), ACLS_DISABLED)
+
+
+class QueueAcls(NamedTuple):
+    """A queue as a configuration states it."""
+
+    path: str
+    """The full path, as the partition spells paths."""
+    submit_acl: Acl
+    admin_acl: Acl
+
+
+class Queue(NamedTuple):
+    """A queue with all that decides about it, from itself up to the root."""
+
+    path: str
+    submit_acl: Acl
+    admin_acl: Acl
+    submit: Chain
+    admin: Chain
+
+    def chain(self, access: Access) -> Chain:
+        """Return what decides about one kind of access."""
+        return self.submit if access is Access.SUBMIT else self.admin
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a YARN cluster says beside its queues."""
+
+    semantics: Semantics
+    admins: Acl
+    """`yarn.admin.acl`, and the user that the ResourceManager runs as."""
+    acls_enabled: bool = True
+    """`yarn.acl.enable`."""
+    checks_submission_always: bool = False
+    """True for the fair scheduler: in Hadoop it looks at its submit ACLs even while
+    ACLs are disabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The queues of a partition. Immutable; build it with `build_partition`."""
+
+    name: str
+    resolver_type: str
+    """What the configuration names as its group resolver; empty if nothing."""
+    queues: Mapping[str, Queue]
+    """By path as `path` returns it, each queue after its parent."""
+    paths: tuple[str, ...]
+    """All paths, sorted."""
+    depth: int
+    """How many levels the deepest path has."""
+    cluster: Cluster | None = None
+    """None for a partition of YuniKorn."""
+
+    def path(self, text: str) -> str | None:
+        """Return a queue's path in the spelling in which this partition compares paths,
+        or None if the text is no path.
+        """
+        return queue_path(text) if self.cluster is None else yarn_queue_path(text)
+
+    def nearest(self, path: str) -> Queue:
+        """Return the queue of a path at or below `root`, or its nearest existing ancestor:
+        there a missing queue would be created, and there YuniKorn (`placement.go`,
+        `PlaceApplication`) and the fair scheduler check access to it.
+
+        A missing queue below the recovery queue is granted to nobody, whether or
+        not the recovery queue itself is configured.
+        """
+        queue = self.queues.get(path)
+        if queue is not None:
+            return queue
+        candidate = SEPARATOR.join(path.split(SEPARATOR, self.depth)[: self.depth])
+        while (queue := self.queues.get(candidate)) is None:
+            candidate = parent_path(candidate)
+        if self.cluster is None and is_recovery_path(path):
+            return queue._replace(submit=_RECOVERY)
+        return queue
+
+
+def build_partition(
+    name: str, resolver_type: str, queues: Iterable[QueueAcls], cluster: Cluster | None = None
+) -> Partition:
+    """Compile a partition from its queues, each given after its parent.
+
+    A root without ACLs is added if the first queue is not the root. A queue
+    without ACLs of its own shares what its parent has, so that the size of the
+    result grows with the number of ACLs.
+    """
+    compiled: dict[str, Queue] = {}
+    depth = 1
+    top_submit, top_admin = _above_root(cluster)
+    for path, submit_acl, admin_acl in queues:
+        if not compiled and path != ROOT:
+            compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
+        parent = compiled.get(parent_path(path))
+        inherited_submit, inherited_admin = (
+            (parent.submit, parent.admin) if parent else (top_submit, top_admin)
+        )
+        if cluster is None and is_recovery_path(path):
+            submit = _RECOVERY
+        else:
+            submit = _extend(path, (submit_acl, admin_acl), inherited_submit)
+        admin = _extend(path, (admin_acl,), inherited_admin)
+        compiled[path] = Queue(path, submit_acl, admin_acl, submit, admin)
+        depth = max(depth, path.count(SEPARATOR) + 1)
+    if not compiled:
+        compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
+    paths = tuple(sorted(compiled))
+    return Partition(name, resolver_type, MappingProxyType(compiled), paths, depth, cluster)
+
+
+def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
+    """Return what the root inherits for submission and administration.
+
+    As documented, the administrators of a cluster administer each queue. Hadoop asks
+    them only about applications, and its fair scheduler goes on to check submissions
+    while ACLs are disabled.
+    """
+    if cluster is None:
+        return _NOBODY, _NOBODY
+    documented = cluster.semantics is Semantics.DOCUMENTED
+    if not cluster.acls_enabled:
+        return _NOBODY if cluster.checks_submission_always and not documented else _OPEN, _OPEN
+    chain = _extend(CLUSTER, (cluster.admins,), _NOBODY) if documented else _NOBODY
+    return chain, chain
+
+
+def _extend(path: str, acls: tuple[Acl, ...], inherited: Chain) -> Chain:
+    """Put the ACLs of a queue, in their order of evaluation, before what it inherits."""
+    if inherited is _OPEN:
+        return _OPEN
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    for acl in acls:
+        if acl.allows_all:
+            # What stands above an ACL that allows everybody is never reached.
+            reason = Reason.WILDCARD if path else Reason.CLUSTER_ADMIN
+            inherited = _NOBODY._replace(otherwise=Decision(True, reason, path, WILDCARD))
+            break
+        users = _union(users, acl.users)
+        groups = _union(groups, acl.groups)
+    chain = inherited
+    if users:
+        chain = chain._replace(users=(users, *chain.users), user_queues=(path, *chain.user_queues))
+    if groups and (chain.otherwise is None or not chain.otherwise.allowed):
+        chain = chain._replace(
+            groups=(groups, *chain.groups),
+            group_queues=(path, *chain.group_queues),
+            otherwise=None,
+        )
+    return chain
+
+
+def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
+    """Join two sets; without a copy if one of them is empty."""
+    return first | second if first and second else first or second
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """An immutable snapshot of everything that decides about queues."""
+
+    partitions: Mapping[str, Partition]
+    source: str = ""
+    """Where the configuration was read from, for people."""
+    revision: int = 0
+    """Grows by 1 with each configuration that is served."""
+    checksum: str = ""
+    """SHA-256 of the configuration text in upper-case hexadecimal, as YuniKorn prints it."""
+
+    def partition(self, name: str) -> Partition | None:
+        """Return the partition of a requested name, or None.
+
+        The name is taken as it is first and then without a resource manager id
+        (`[rm]gpu` is `gpu`); case matters.
+        """
+        return self.partitions.get(name) or self.partitions.get(partition_name(name))
