@@ -1,0 +1,1 @@
+"""From a user name to groups: resolvers, and what stands between them and a decision."""

@@ -1,0 +1,255 @@
+"""Remembers what resolvers answered: plain data, synchronous, with clocks passed in.
+
+Three outcomes have three lifetimes. Groups that have expired stay for a while longer,
+to be used if and only if the resolver cannot be asked: a definite "no such user" ends
+them, a failed look-up is remembered beside them. Groups that a caller sent along never
+enter: one caller's claim must not change another's answer.
+"""
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from queuegate_server.identity.entries import NEVER, CacheEntry, Entries, SharedAnswers
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.options import CacheOptions
+
+__all__ = ["CacheEntry", "CacheStatistics", "GroupCache", "Ticket"]
+
+_JITTER: Final = 0.1
+"""Lifetimes are shortened by up to this part: what came together need not expire together."""
+_REFRESH_AFTER: Final = 0.8
+"""The part of the lifetime of groups after which a use starts a refresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """What a cache has done since it was built. All but `entries` only grow."""
+
+    hits: int
+    """Groups were there."""
+    negative_hits: int
+    """It was known that there is no such user."""
+    failure_hits: int
+    """It was known that the resolver could not be asked a moment ago."""
+    stale_hits: int
+    """Expired groups were used because the resolver could not be asked."""
+    misses: int
+    """The resolver had to be waited for."""
+    refreshes: int
+    """Look-ups started ahead of expiry."""
+    evictions: int
+    """Entries that made room for others."""
+    invalidated: int
+    """Entries dropped on request."""
+    outdated: int
+    """Answers that were not stored because what they were about was invalidated, or asked
+    again, after the question."""
+    entries: int
+    """Users remembered now, some of whom may have expired."""
+
+
+class Ticket:
+    """A look-up under way. Its answer is stored unless it has become outdated."""
+
+    __slots__ = ("outdated", "user")
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+        self.outdated = False
+
+
+class GroupCache:
+    """The answers about the users of one partition. Used from one event loop."""
+
+    def __init__(
+        self,
+        options: CacheOptions,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Take a monotonic and a wall clock in seconds, and a source of numbers in [0, 1)."""
+        self._options = options
+        self._clock = clock
+        self._wall = wall
+        self._chance = chance
+        self._entries = Entries(options.max_entries, options.max_stale)
+        self._groups = self._entries.groups
+        self._answers = SharedAnswers()
+        self._under_way: dict[str, list[Ticket]] = {}
+        self._hits = 0
+        self._negative_hits = 0
+        self._failure_hits = 0
+        self._stale_hits = 0
+        self._misses = 0
+        self._refreshes = 0
+        self._invalidated = 0
+        self._outdated = 0
+
+    def fresh(self, user: str, now: float) -> CacheEntry | None:
+        """Return the entry of a user unless it has expired. `now` is monotonic.
+
+        It may be a negative one, or a remembered failure.
+        """
+        entry = self._groups.get(user)
+        if entry is not None and now < entry.quiet_until:
+            self._hits += 1
+            return entry
+        return self._fresh_with_more_care(user, now)
+
+    def groups_despite_failure(self, user: str) -> tuple[CacheEntry, bool] | None:
+        """Return groups to use although the resolver could not be asked, and whether
+        they are stale; None if there are none.
+        """
+        entry = self._entries.get(user)
+        if entry is None or not isinstance(entry.outcome, Found):
+            return None
+        now = self._clock()
+        if now < entry.live_until:
+            self._hits += 1
+            return entry, False
+        if now < self._entries.stale_until(entry):
+            self._stale_hits += 1
+            self._entries.touch(entry, now)
+            return entry, True
+        return None
+
+    def remembered_failure(self, user: str) -> CacheEntry | None:
+        """Return the failed look-up after which the user is not to be asked for yet."""
+        entry = self._entries.get(user)
+        if entry is None or entry.failure is None or self._clock() >= entry.failure.live_until:
+            return None
+        return entry.failure
+
+    def begin(self, user: str) -> Ticket:
+        """Note that a look-up starts. Ends in `store` or `abandon`."""
+        ticket = Ticket(user)
+        self._under_way.setdefault(user, []).append(ticket)
+        return ticket
+
+    def abandon(self, ticket: Ticket) -> None:
+        """Note that a look-up ended without an answer."""
+        tickets = self._under_way[ticket.user]
+        tickets.remove(ticket)
+        if not tickets:
+            del self._under_way[ticket.user]
+
+    def store(self, ticket: Ticket, outcome: Outcome) -> CacheEntry:
+        """Store the answer of a look-up and return it as an entry.
+
+        It is not stored if the user was invalidated since, or has been answered for by a
+        look-up that started later. A failure never replaces an answer that is of use.
+        """
+        older = self._under_way[ticket.user]
+        older = older[: older.index(ticket)]
+        self.abandon(ticket)
+        if ticket.outdated:
+            self._outdated += 1
+            return self.unstored(ticket.user, outcome)
+        if isinstance(outcome, CouldNotAsk):
+            return self._store_failure(ticket.user, outcome)
+        for other in older:
+            other.outdated = True
+        now = self._clock()
+        entry = self._entry(ticket.user, self._answers.of(outcome), now)
+        self._entries.put(entry, now)
+        return entry
+
+    def unstored(self, user: str, outcome: Outcome) -> CacheEntry:
+        """Return an answer as an entry that is in no cache."""
+        entry = self._entry(user, outcome, self._clock())
+        entry.fresh_until = NEVER
+        return entry
+
+    def invalidate(self, users: Collection[str] = ()) -> int:
+        """Drop what is known of the users (none named: of all) and return how many were known.
+
+        What is being looked up for them will not be stored.
+        """
+        now = self._clock()
+        if users:
+            dropped = sum(self._entries.discard(user, now) for user in set(users))
+        else:
+            dropped = self._entries.clear(now)
+        for user in users or tuple(self._under_way):
+            for ticket in self._under_way.get(user, ()):
+                ticket.outdated = True
+        self._invalidated += dropped
+        return dropped
+
+    def count_miss(self) -> None:
+        """Count a caller who has to wait for the resolver."""
+        self._misses += 1
+
+    def count_refresh(self) -> None:
+        """Count a look-up that is started ahead of expiry."""
+        self._refreshes += 1
+
+    def statistics(self) -> CacheStatistics:
+        """Return the counts so far."""
+        return CacheStatistics(
+            hits=self._hits,
+            negative_hits=self._negative_hits,
+            failure_hits=self._failure_hits,
+            stale_hits=self._stale_hits,
+            misses=self._misses,
+            refreshes=self._refreshes,
+            evictions=self._entries.evictions,
+            invalidated=self._invalidated,
+            outdated=self._outdated,
+            entries=len(self._entries),
+        )
+
+    def _fresh_with_more_care(self, user: str, now: float) -> CacheEntry | None:
+        entry = self._entries.get(user)
+        if entry is None or now >= entry.live_until:
+            return None
+        if isinstance(entry.outcome, Found):
+            self._hits += 1
+        elif isinstance(entry.outcome, NoSuchUser):
+            self._negative_hits += 1
+        else:
+            self._failure_hits += 1
+        if now >= entry.quiet_until:
+            self._entries.touch(entry, now)
+        return entry
+
+    def _entry(self, user: str, outcome: Outcome, now: float) -> CacheEntry:
+        options = self._options
+        if isinstance(outcome, Found):
+            lifetime, fresh_part = options.positive_ttl, _REFRESH_AFTER
+        elif isinstance(outcome, NoSuchUser):
+            lifetime, fresh_part = options.negative_ttl, 1.0
+        else:
+            lifetime, fresh_part = options.failure_ttl, 1.0
+        lifetime *= 1 - _JITTER * self._chance()
+        wall = self._wall()
+        return CacheEntry(
+            user,
+            outcome,
+            resolved_at=wall,
+            expires_at=wall + lifetime,
+            live_until=now + lifetime,
+            fresh_until=now + lifetime * fresh_part,
+        )
+
+    def _store_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
+        now = self._clock()
+        failure = self._entry(user, outcome, now)
+        known = self._entries.get(user)
+        if known is None or isinstance(known.outcome, CouldNotAsk):
+            self._entries.put(failure, now)
+        elif isinstance(known.outcome, Found) and now < self._entries.stale_until(known):
+            failure.fresh_until = NEVER
+            known.failure = failure
+            # The next refresh waits until the resolver may be asked again.
+            retry_at = min(failure.live_until, known.live_until)
+            known.fresh_until = max(known.fresh_until, retry_at)
+            self._entries.put(known, now)
+        elif now < known.live_until:
+            failure.fresh_until = NEVER
+        else:
+            self._entries.put(failure, now)
+        return failure

@@ -1,0 +1,67 @@
+"""Settings of the cache and of what every resolver has in common."""
+
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from queuegate_server.units import Duration
+
+_DAY: Final = 86_400.0
+_STRICT: Final = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class CacheOptions(BaseModel):
+    """How long the answers about users are kept, per partition. Durations in seconds."""
+
+    model_config = _STRICT
+
+    positive_ttl: Annotated[Duration, Field(ge=0.001, le=7 * _DAY)] = Field(
+        300.0, description="How long the groups of a user are used before asking again."
+    )
+    negative_ttl: Annotated[Duration, Field(ge=0.001, le=_DAY)] = Field(
+        30.0, description="How long a user that does not exist is taken not to exist."
+    )
+    failure_ttl: Annotated[Duration, Field(ge=0.001, le=_DAY)] = Field(
+        5.0, description="How long to wait after a failed look-up of a user before the next one."
+    )
+    max_entries: int = Field(
+        100_000, ge=1, le=10_000_000, description="How many users to remember at most."
+    )
+    max_stale: Annotated[Duration, Field(ge=0, le=30 * _DAY)] = Field(
+        3600.0,
+        description="How long after their expiry groups are still used while the resolver "
+        "cannot be asked. 0: never.",
+    )
+
+
+class ResolverOptions(BaseModel):
+    """What can be set for a resolver of any type. Durations in seconds.
+
+    The options of a resolver type derive from this class.
+    """
+
+    model_config = _STRICT
+
+    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
+        2.0, description="How long one look-up may take."
+    )
+    max_concurrent: int = Field(
+        64, ge=1, le=10_000, description="How many look-ups run at once at most."
+    )
+    max_waiting: int = Field(
+        10_000,
+        ge=0,
+        le=1_000_000,
+        description="How many further look-ups may wait for their turn, for lookup_timeout at "
+        "most; beyond it they fail at once.",
+    )
+    breaker_failures: int = Field(
+        5,
+        ge=1,
+        le=10_000,
+        description="After look-ups of this many users failed in a row, the resolver is left "
+        "alone for breaker_pause.",
+    )
+    breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
+        5.0, description="How long a failing resolver is left alone before one look-up tries it."
+    )

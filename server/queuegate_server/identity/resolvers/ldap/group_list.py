@@ -1,0 +1,84 @@
+"""The groups of one user while they are being gathered."""
+
+import logging
+from collections.abc import Iterable
+
+from queuegate_server.identity.resolvers.ldap.faults import SetupFault
+from queuegate_server.identity.resolvers.ldap.names import (
+    NormalDn,
+    NotADn,
+    is_below,
+    name_of,
+    normal,
+)
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.search import Entry
+from queuegate_server.identity.resolvers.ldap.steps import Statistics
+
+_LOG = logging.getLogger("queuegate_server.identity.ldap")
+
+
+class GroupList:
+    """Names in the order of their coming, each group once, never more than allowed."""
+
+    def __init__(self, options: LdapOptions, statistics: Statistics) -> None:
+        self._options = options
+        self._statistics = statistics
+        self._seen: set[NormalDn] = set()
+        self._names: dict[str, None] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names so far."""
+        return tuple(self._names)
+
+    def add_name(self, name: str | None, what: str) -> None:
+        """Add a name; a group without one is skipped, noted and counted.
+
+        No access list could name it, so that leaving it out changes no answer.
+        """
+        if name:
+            self._names.setdefault(name)
+            if len(self._names) > self._options.max_groups + 1:
+                raise too_many(self._options)
+        else:
+            self.skip(what)
+
+    def skip(self, what: str) -> None:
+        """Note a group whose name cannot be known."""
+        self._statistics.skipped_names += 1
+        _LOG.warning("a group has no name that can be read: %.200r", what)
+
+    def add_entries(self, entries: Iterable[Entry]) -> list[str]:
+        """Add groups that were read; return the DNs of those that are new."""
+        new: list[str] = []
+        for entry in entries:
+            if self.is_new(entry.dn):
+                new.append(entry.dn)
+                self.add_name(name_of(entry, self._options), entry.dn)
+        return new
+
+    def is_new(self, dn: str) -> bool:
+        """Say whether a group was not seen before and counts; it is seen from now on."""
+        try:
+            key = normal(dn)
+            outside = self._options.group_base and not is_below(dn, self._options.group_base)
+        except NotADn:
+            self.skip(dn)
+            return False
+        if not key:
+            self.skip(dn)
+            return False
+        if outside or key in self._seen:
+            return False
+        self._seen.add(key)
+        if len(self._seen) > self._options.max_groups:
+            raise too_many(self._options)
+        return True
+
+
+def too_many(options: LdapOptions) -> SetupFault:
+    """Return the fault for a user with more groups than allowed."""
+    return SetupFault(
+        f"the user is in more than {options.max_groups} groups", "raise max_groups if that is right"
+    )

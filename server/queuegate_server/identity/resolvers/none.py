@@ -1,0 +1,23 @@
+"""No directory: every user exists, with one group of the same name."""
+
+from queuegate_server.identity.lookup import Found, Outcome
+from queuegate_server.identity.options import ResolverOptions
+
+
+class NoResolver:
+    """Answers as YuniKorn does without a resolver: the primary group is named as the user."""
+
+    Options = ResolverOptions
+
+    def __init__(self, _options: ResolverOptions) -> None:
+        """Need nothing."""
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def resolve(self, user: str) -> Outcome:
+        """Return the group named as the user; never fails."""
+        return Found((user,))
+
+    async def close(self) -> None:
+        """Do nothing."""
