@@ -1,0 +1,1 @@
+"""The queuegate server: user, group and queue access decisions for cluster schedulers."""

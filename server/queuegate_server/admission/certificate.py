@@ -1,0 +1,83 @@
+"""The server's certificate, read again when it is renewed."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography import x509
+
+from queuegate_server.admission.watch import on_change
+
+_LOG = logging.getLogger("queuegate_server.admission")
+
+
+class BadCertificate(Exception):
+    """The certificate or the key cannot be used; the message says why."""
+
+
+class Certificate:
+    """A TLS context that follows its files; connections keep the certificate they began with.
+
+    Used from one event loop.
+    """
+
+    def __init__(self, certificate: Path, key: Path, reloaded: Callable[[bool], None]) -> None:
+        """Read the PEM files; tell `reloaded` how later reads went. Raises BadCertificate."""
+        self._certificate = certificate
+        self._key = key
+        self._reloaded = reloaded
+        self._served, self._expires = self._read()
+        self.context = _context()
+        self.context.load_cert_chain(certificate, key)
+
+    @property
+    def expires(self) -> float:
+        """When the certificate ends, in Unix seconds."""
+        return self._expires
+
+    async def reload(self) -> None:
+        """Serve new connections with what the files say now; keep the old if it is unusable."""
+        try:
+            # Tried out first: a context that took half of a new pair would serve nobody.
+            served, expires = await asyncio.to_thread(self._read)
+            if served == self._served:
+                return
+            self.context.load_cert_chain(self._certificate, self._key)
+        except (BadCertificate, OSError) as error:
+            self._reloaded(False)
+            _LOG.error(
+                "the new certificate is not usable; the old one stays",
+                extra={"error": str(error)},
+            )
+            return
+        self._served, self._expires = served, expires
+        self._reloaded(True)
+        _LOG.info("certificate is renewed", extra={"expires": expires})
+
+    async def watch(self) -> None:
+        """Read again whenever a folder of the files changes, until cancelled."""
+        folders = {self._certificate.parent, self._key.parent}
+        await on_change(tuple(folders), self.reload)
+
+    def _read(self) -> tuple[bytes, float]:
+        """Return what the files hold and when the certificate ends. Raises BadCertificate."""
+        try:
+            pem = self._certificate.read_bytes()
+            _context().load_cert_chain(self._certificate, self._key)
+            leaf = x509.load_pem_x509_certificates(pem)[0]
+            return pem + self._key.read_bytes(), leaf.not_valid_after_utc.timestamp()
+        except ssl.SSLError as error:
+            message = f"{self._certificate} and {self._key} are no certificate and its key: {error}"
+            raise BadCertificate(message) from None
+        except OSError as error:
+            raise BadCertificate(f"{error.filename or self._key}: {error.strerror}") from None
+        except ValueError as error:
+            raise BadCertificate(f"{self._certificate}: {error}") from None
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

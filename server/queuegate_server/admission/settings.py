@@ -1,0 +1,125 @@
+"""What decides a review: the keys of the scheduler's ConfigMaps, and the older variables.
+
+Names and defaults are those of the YuniKorn documents. Pure: the caller reads the
+files and the environment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from queuegate.user_info import DEPRECATED_LABEL, LABEL_KEY_VARIABLE
+from queuegate_server.admission.patterns import BadPattern, Patterns, compile_patterns
+
+_ACCESS: Final = "admissionController.accessControl."
+_FILTER: Final = "admissionController.filtering."
+_VARIABLE: Final = "ADMISSION_CONTROLLER_"
+
+_BOOLEANS: Final = {
+    "bypass_auth": (f"{_ACCESS}bypassAuth", f"{_VARIABLE}BYPASS_AUTH", False),
+    "trust_controllers": (f"{_ACCESS}trustControllers", f"{_VARIABLE}BYPASS_CONTROLLERS", True),
+}
+_LISTS: Final = {
+    "system_users": (
+        f"{_ACCESS}systemUsers",
+        f"{_VARIABLE}SYSTEM_USERS",
+        "^system:serviceaccount:kube-system:",
+    ),
+    "external_users": (f"{_ACCESS}externalUsers", f"{_VARIABLE}EXTERNAL_USERS", ""),
+    "external_groups": (f"{_ACCESS}externalGroups", f"{_VARIABLE}EXTERNAL_GROUPS", ""),
+    "process_namespaces": (f"{_FILTER}processNamespaces", f"{_VARIABLE}PROCESS_NAMESPACES", ""),
+    "bypass_namespaces": (
+        f"{_FILTER}bypassNamespaces",
+        f"{_VARIABLE}BYPASS_NAMESPACES",
+        "^kube-system$",
+    ),
+    "label_namespaces": (f"{_FILTER}labelNamespaces", f"{_VARIABLE}LABEL_NAMESPACES", ""),
+    "no_label_namespaces": (f"{_FILTER}noLabelNamespaces", f"{_VARIABLE}NO_LABEL_NAMESPACES", ""),
+}
+# The words of Go's ParseBool.
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+class SettingsError(ValueError):
+    """Settings are not valid; `faults` has one line for each."""
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        """Keep the faults."""
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """Who may set the annotation, and which namespaces are looked at."""
+
+    bypass_auth: bool
+    """Anyone may set the annotation."""
+    trust_controllers: bool
+    """System users may set the annotation."""
+    system_users: Patterns
+    """The accounts of Kubernetes' own controllers."""
+    external_users: Patterns
+    """Users that may set the annotation."""
+    external_groups: Patterns
+    """Groups whose members may set the annotation."""
+    process_namespaces: Patterns
+    """Namespaces that are looked at; all if empty."""
+    bypass_namespaces: Patterns
+    """Namespaces that are left alone, also if they are in the list above."""
+    label_namespaces: Patterns
+    """Namespaces whose workloads count without an application id; all if empty."""
+    no_label_namespaces: Patterns
+    """Namespaces whose workloads count with an application id only."""
+    user_label: str = DEPRECATED_LABEL
+    """The key of the deprecated label with the user name."""
+
+
+def read_settings(
+    values: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> AdmissionSettings:
+    """Make the settings from the keys of the ConfigMaps; raise SettingsError with all faults.
+
+    A key wins over the variable of the environment. A list that is there and empty is
+    empty; it is not the default. An empty boolean is the default.
+    """
+    environment = environment or {}
+    faults: list[str] = []
+    booleans: dict[str, bool] = {}
+    lists: dict[str, Patterns] = {}
+    for field, (key, variable, otherwise) in _BOOLEANS.items():
+        name, text = _given(key, variable, values, environment)
+        if text and text not in _TRUE | _FALSE:
+            faults.append(f"{name}: {text!r} is not a boolean: write true or false")
+        booleans[field] = text in _TRUE if text else otherwise
+    for field, (key, variable, default) in _LISTS.items():
+        name, text = _given(key, variable, values, environment)
+        try:
+            lists[field] = compile_patterns(default if text is None else text)
+        except BadPattern as error:
+            faults.append(f"{name}: {error}")
+    if faults:
+        raise SettingsError(tuple(faults))
+    label = environment.get(LABEL_KEY_VARIABLE) or DEPRECATED_LABEL
+    return AdmissionSettings(
+        bypass_auth=booleans["bypass_auth"],
+        trust_controllers=booleans["trust_controllers"],
+        system_users=lists["system_users"],
+        external_users=lists["external_users"],
+        external_groups=lists["external_groups"],
+        process_namespaces=lists["process_namespaces"],
+        bypass_namespaces=lists["bypass_namespaces"],
+        label_namespaces=lists["label_namespaces"],
+        no_label_namespaces=lists["no_label_namespaces"],
+        user_label=label,
+    )
+
+
+def _given(
+    key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return where a setting is given and its text; None if nowhere."""
+    if key in values:
+        return key, values[key]
+    return variable, environment.get(variable)

@@ -1,0 +1,106 @@
+"""Where the pod is inside a workload, and how its annotation is patched. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from queuegate.user_info import ANNOTATION
+
+POD: Final = "Pod"
+REPLICA_SET: Final = "ReplicaSet"
+_TEMPLATE: Final = ("spec", "template", "metadata")
+
+METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        POD: ("metadata",),
+        "Deployment": _TEMPLATE,
+        "DaemonSet": _TEMPLATE,
+        "StatefulSet": _TEMPLATE,
+        REPLICA_SET: _TEMPLATE,
+        "ReplicationController": _TEMPLATE,
+        "Job": _TEMPLATE,
+        "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
+    }
+)
+"""The kinds that make pods, and the path of the pod's metadata in each."""
+
+_APPLICATION_ID_LABELS: Final = (
+    "yunikorn.apache.org/app-id",
+    "applicationId",
+    "spark-app-selector",
+)
+
+Patch = tuple[Mapping[str, Any], ...]
+"""Operations of a JSON patch."""
+
+
+class UnreadableObject(ValueError):
+    """The object is not what its kind says; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodMetadata:
+    """The metadata of a pod, or of the pods that a workload makes."""
+
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    _parents: int
+    """How many steps of the path to the metadata are there."""
+    _path: tuple[str, ...]
+
+    @property
+    def user_info(self) -> str | None:
+        """The annotation, None if it is not set."""
+        return self.annotations.get(ANNOTATION)
+
+    @property
+    def has_application_id(self) -> bool:
+        """Whether a label names the application that the pod is part of."""
+        return any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
+
+    def patch(self, text: str) -> Patch:
+        """Return the patch that sets the annotation and changes nothing else.
+
+        One operation. It also makes what the annotation needs to stand in: an `add`
+        fails where the parent is missing.
+        """
+        value: Mapping[str, Any] = {**self.annotations, ANNOTATION: text}
+        steps = [*self._path, "annotations"]
+        for step in reversed(steps[self._parents + 1 :]):
+            value = {step: value}
+        path = "".join(f"/{step}" for step in steps[: self._parents + 1])
+        return ({"op": "add", "path": path, "value": value},)
+
+
+def pod_metadata(kind: str, value: object) -> PodMetadata:
+    """Read an object of one of the kinds above. Raises UnreadableObject."""
+    path = METADATA[kind]
+    node = _mapping(value, f"the {kind}")
+    parents = 0
+    for number, step in enumerate(path, start=1):
+        below = node.get(step)
+        node = _mapping({} if below is None else below, ".".join(path[:number]))
+        if below is not None:
+            parents = number
+    where = ".".join(path)
+    return PodMetadata(
+        _strings(node.get("annotations"), f"{where}.annotations"),
+        _strings(node.get("labels"), f"{where}.labels"),
+        parents,
+        path,
+    )
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UnreadableObject(f"{where} is missing or not a JSON object")
+    return value
+
+
+def _strings(value: object, where: str) -> Mapping[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise UnreadableObject(f"{where} is not a map of strings to strings")
+    return value

@@ -1,0 +1,1 @@
+"""The command line `queuegate-server`: one verb a file."""

@@ -1,0 +1,190 @@
+"""`queuegate-server admission`."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+
+import click
+
+from queuegate_server.observe import logs
+
+_HIGHEST_PORT = 65535
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class _Failure(click.ClickException):
+    """Wrong usage or configuration."""
+
+    exit_code = 2
+
+
+def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, int]:
+    host, colon, port = value.rpartition(":")
+    number = int(port) if port.isascii() and port.isdecimal() else _HIGHEST_PORT + 1
+    if not colon or not host or number > _HIGHEST_PORT:
+        raise click.BadParameter(f"{value!r} is not host:port")
+    return host.removeprefix("[").removesuffix("]"), number
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default="0.0.0.0:8443",
+    show_default=True,
+    callback=_address,
+    envvar="QUEUEGATE_ADMISSION_LISTEN",
+    help="host:port of the webhook, HTTPS.",
+)
+@click.option(
+    "--ops-listen",
+    default="127.0.0.1:9465",
+    show_default=True,
+    callback=_address,
+    envvar="QUEUEGATE_ADMISSION_OPS_LISTEN",
+    help="host:port of /livez, /readyz and /metrics, HTTP.",
+)
+@click.option(
+    "--tls-cert",
+    type=_FILE,
+    required=True,
+    envvar="QUEUEGATE_ADMISSION_TLS_CERT",
+    help="The certificate, PEM; read again when it is renewed.",
+)
+@click.option(
+    "--tls-key",
+    type=_FILE,
+    required=True,
+    envvar="QUEUEGATE_ADMISSION_TLS_KEY",
+    help="Its key, PEM.",
+)
+@click.option(
+    "--defaults",
+    type=_FOLDER,
+    envvar="QUEUEGATE_ADMISSION_DEFAULTS",
+    help="The folder that the ConfigMap yunikorn-defaults is mounted to.",
+)
+@click.option(
+    "--configs",
+    type=_FOLDER,
+    envvar="QUEUEGATE_ADMISSION_CONFIGS",
+    help="The folder that the ConfigMap yunikorn-configs is mounted to; its keys win.",
+)
+@click.option(
+    "--namespace-annotations/--no-namespace-annotations",
+    "look_up_namespaces",
+    default=False,
+    envvar="QUEUEGATE_ADMISSION_NAMESPACE_ANNOTATIONS",
+    help="Ask the Kubernetes API for the annotations of namespaces. Off by default.",
+)
+@click.option(
+    "--api-server",
+    default="https://kubernetes.default.svc",
+    show_default=True,
+    envvar="QUEUEGATE_ADMISSION_API_SERVER",
+    help="The Kubernetes API for the option above.",
+)
+@click.option(
+    "--service-account",
+    type=_FOLDER,
+    default="/var/run/secrets/kubernetes.io/serviceaccount",
+    show_default=True,
+    envvar="QUEUEGATE_ADMISSION_SERVICE_ACCOUNT",
+    help="The folder with token and ca.crt to ask it with.",
+)
+@click.option(
+    "--acl-names",
+    type=click.Choice(["yunikorn", "extended"]),
+    default="yunikorn",
+    show_default=True,
+    envvar="QUEUEGATE_ADMISSION_ACL_NAMES",
+    help="Which names the ACLs of a queues.yaml may list.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(0, 600),
+    default=0.0,
+    show_default=True,
+    envvar="QUEUEGATE_ADMISSION_DRAIN_SECONDS",
+    help="How long reviews are still taken after readiness has ended.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error", "critical"]),
+    default="info",
+    show_default=True,
+    envvar="QUEUEGATE_ADMISSION_LOG_LEVEL",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "json", "console"]),
+    default="auto",
+    show_default=True,
+    envvar="QUEUEGATE_ADMISSION_LOG_FORMAT",
+)
+def admission(
+    *,
+    listen: tuple[str, int],
+    ops_listen: tuple[str, int],
+    tls_cert: Path,
+    tls_key: Path,
+    defaults: Path | None,
+    configs: Path | None,
+    look_up_namespaces: bool,
+    api_server: str,
+    service_account: Path,
+    acl_names: str,
+    drain_seconds: float,
+    log_level: str,
+    log_format: str,
+) -> None:
+    """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
+
+    It records who makes a pod or workload in the annotation
+    yunikorn.apache.org/user.info, and refuses those who write another name there.
+
+    Exit status: 0 ended by a signal, 2 wrong usage or configuration.
+    """
+    try:
+        from queuegate_server.admission import run  # noqa: PLC0415 - needs the extra
+    except ImportError as error:
+        raise _Failure(
+            f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
+        ) from None
+    from queuegate_server.admission.certificate import BadCertificate  # noqa: PLC0415 - as above
+    from queuegate_server.admission.settings import SettingsError  # noqa: PLC0415 - as above
+    from queuegate_server.policy.acl import AclNames  # noqa: PLC0415 - as above
+
+    logs.configure(log_level, log_format)
+    options = run.AdmissionOptions(
+        listen=listen,
+        ops_listen=ops_listen,
+        tls_certificate=tls_cert,
+        tls_key=tls_key,
+        config_maps=tuple(folder for folder in (defaults, configs) if folder is not None),
+        look_up_namespaces=look_up_namespaces,
+        api_server=api_server,
+        service_account=service_account,
+        acl_names=AclNames(acl_names),
+        drain_seconds=drain_seconds,
+    )
+    try:
+        _run(run.serve_admission(options, os.environ, _announce))
+    except SettingsError as error:
+        raise _Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
+    except (BadCertificate, run.CannotServe) as error:
+        raise _Failure(str(error)) from None
+
+
+def _run(main: Coroutine[object, object, None]) -> None:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+def _announce(address: str, ops_address: str) -> None:
+    click.echo(f"serving health on http://{ops_address}, reviews on https://{address}")

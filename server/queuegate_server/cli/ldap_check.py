@@ -1,0 +1,113 @@
+"""`queuegate-server ldap-check`."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from queuegate_server.identity.lookup import Found, NoSuchUser
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.steps import Step
+from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import Settings
+
+_FAILED = 1
+_WRONG_CONFIGURATION = 2
+
+
+@click.command("ldap-check")
+@click.option(
+    "--config",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="QUEUEGATE_CONFIG",
+    help="The server's own configuration (queuegate.yaml).",
+)
+@click.option("--user", required=True, help="The user to look up.")
+@click.option("--resolver", help="Its name in `resolvers`, if there are several of type ldap.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
+)
+def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
+    """Look one user up at every server of a directory, and show every step.
+
+    Exit status: 0 every server knows the user, 1 one does not or fails, 2 wrong usage or
+    configuration.
+    """
+    try:
+        settings = load_settings(config, os.environ, overrides)
+    except SettingsError as error:
+        raise _Wrong("\n".join(str(problem) for problem in error.problems)) from None
+    name, options = _chosen(settings, resolver)
+    click.echo(f"resolver {name}, user {user!r}")
+    if not options.verify_certificate:
+        click.echo("WARNING: verify_certificate is off: anyone can pose as the directory")
+    os.environ.setdefault("LDAPNOINIT", "1")
+    try:
+        found = asyncio.run(_check(options, user))
+    except ImportError as error:
+        raise _Wrong(
+            f"the LDAP driver cannot be loaded ({error}): pip install 'queuegate[ldap]'"
+        ) from None
+    raise SystemExit(0 if found else _FAILED)
+
+
+def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
+    known = {
+        key: configured.options
+        for key, configured in settings.resolvers.items()
+        if isinstance(configured.options, LdapOptions)
+    }
+    if name is None and len(known) == 1:
+        return next(iter(known.items()))
+    if name in known:
+        return name, known[name]
+    names = ", ".join(known) or "none"
+    raise _Wrong(f"choose one of the resolvers of type ldap by --resolver; there are: {names}")
+
+
+async def _check(options: LdapOptions, user: str) -> bool:
+    # They load the driver, which `--help` does not need.
+    from queuegate_server.identity.resolvers.ldap.check import Check  # noqa: PLC0415
+    from queuegate_server.identity.resolvers.ldap.faults import LdapFault  # noqa: PLC0415
+
+    check = Check(options, _show)
+    try:
+        servers = await check.servers()
+    except LdapFault as fault:
+        click.echo(f"FAILED: {fault.detail}\n  advice: {fault.advice}")
+        return False
+    answers: dict[frozenset[str] | None, str] = {}
+    for url in servers:
+        click.echo(f"\n{url}")
+        result = await check.look_up(url, user)
+        outcome = result.outcome
+        groups = frozenset(outcome.groups) if isinstance(outcome, Found) else None
+        answers.setdefault(groups, str(url))
+        if isinstance(outcome, Found):
+            click.echo(f"  groups ({len(outcome.groups)}): {', '.join(outcome.groups) or 'none'}")
+        elif isinstance(outcome, NoSuchUser):
+            click.echo(f"  no such user: {outcome.detail}")
+        else:
+            click.echo(f"  could not ask: {outcome.detail}")
+        for note in result.notes:
+            click.echo(f"  note: {note}")
+    if len(answers) > 1:
+        click.echo("\nthe servers do not agree")
+    return bool(servers) and None not in answers and len(answers) == 1
+
+
+def _show(step: Step) -> None:
+    mark = "FAIL" if step.fault else "ok"
+    click.echo(
+        f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {step.fault or step.detail}"
+    )
+    if step.fault and step.advice:
+        click.echo(f"        advice: {step.advice}")
+
+
+class _Wrong(click.ClickException):
+    """Wrong usage or configuration."""
+
+    exit_code = _WRONG_CONFIGURATION

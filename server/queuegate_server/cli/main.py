@@ -1,0 +1,17 @@
+"""`queuegate-server`: the entry point."""
+
+import sys
+
+_NOT_INSTALLED = 2
+
+
+def main() -> None:
+    """Run the command line; say how to install the server where only the client is."""
+    try:
+        import click  # noqa: F401, PLC0415 - the plain install is the client
+    except ImportError:
+        sys.stderr.write("the server is not installed: pip install 'queuegate[server]'\n")
+        raise SystemExit(_NOT_INSTALLED) from None
+    from queuegate_server.cli.group import group  # noqa: PLC0415 - needs click
+
+    group()

@@ -1,0 +1,134 @@
+"""Reads policy files and prints what was found in them: what `validate` and `lint` share."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from queuegate_server.formats.problems import Problem, Severity, has_errors
+from queuegate_server.formats.registry import FORMATS, Loaded, detect_format, load_policy
+from queuegate_server.formats.yaml_tree import MAX_BYTES
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.policy.acl import AclNames
+from queuegate_server.regular_files import open_regular, read_regular
+
+NO: Final = 1
+"""Exit status: the answer is no."""
+CANNOT_READ: Final = 2
+"""Exit status: wrong usage, or a file that cannot be read."""
+
+_STDIN: Final = "-"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+Check = Callable[[bytes, str], Iterable[Problem]]
+"""From the bytes of a file and the name to show for it to findings in order."""
+
+
+def options(command: _Command) -> _Command:
+    """Add the arguments that both commands take."""
+    for decorate in (
+        click.option(
+            "--resolver-type",
+            "resolver_types",
+            multiple=True,
+            metavar="TYPE",
+            help="A group resolver that the server has beside its own; repeatable.",
+        ),
+        click.option(
+            "--acl-names",
+            type=click.Choice([names.value for names in AclNames]),
+            default=AclNames.YUNIKORN.value,
+            show_default=True,
+            help="Which names ACLs may list, in all partitions.",
+        ),
+        click.option(
+            "--format",
+            "format_name",
+            type=click.Choice(sorted(FORMATS)),
+            help="The format of the files. [default: what their content looks like]",
+        ),
+        click.option(
+            "--yarn-site",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="YARN: the cluster's yarn-site.xml.",
+        ),
+        click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+    ):
+        command = decorate(command)
+    return command
+
+
+def loader(
+    format_name: str | None,
+    *,
+    acl_names: str,
+    resolver_types: tuple[str, ...],
+    yarn_site: Path | None,
+) -> Callable[[bytes, str], Loaded]:
+    """Return what loads one file, given its content and its name, as the options say."""
+    yarn_options = YarnOptions(site=_site(yarn_site))
+
+    def load(data: bytes, name: str) -> Loaded:
+        return load_policy(
+            format_name or detect_format(data),
+            data,
+            name,
+            acl_names=AclNames(acl_names),
+            resolver_types=frozenset(resolver_types),
+            yarn_options=yarn_options,
+        )
+
+    return load
+
+
+def _site(path: Path | None) -> tuple[bytes, str] | None:
+    if path is None:
+        return None
+    try:
+        return read_regular(path), str(path)
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise click.UsageError(message) from None
+
+
+def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
+    """Print the findings of all files, and a summary on stderr; return the exit status."""
+    readable = True
+    found: list[Problem] = []
+    count = 0
+    for file in files:
+        count += 1
+        name = "<stdin>" if file == _STDIN else file
+        try:
+            data = _read(file)
+        except OSError as error:
+            message = f"cannot be read: {error.strerror or error}"
+            click.echo(str(Problem(name, 0, 0, Severity.ERROR, message)), err=True)
+            readable = False
+            continue
+        problems = list(check(data, name))
+        for problem in problems:
+            click.echo(str(problem))
+        found += problems
+    click.echo(_summary(count, found), err=True)
+    if not readable:
+        return CANNOT_READ
+    return NO if has_errors(found) or (warnings_fail and found) else 0
+
+
+def _read(file: str) -> bytes:
+    with click.open_file(file, "rb") if file == _STDIN else open_regular(Path(file)) as stream:
+        data: bytes = stream.read(MAX_BYTES + 1)
+        return data
+
+
+def _summary(files: int, found: list[Problem]) -> str:
+    errors = sum(problem.severity is Severity.ERROR for problem in found)
+    return ", ".join(
+        f"{number} {noun}{'' if number == 1 else 's'}"
+        for number, noun in (
+            (files, "file"),
+            (errors, "error"),
+            (len(found) - errors, "warning"),
+        )
+    )

@@ -1,0 +1,63 @@
+"""`queuegate-server validate`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from queuegate_server.cli import policy_files
+from queuegate_server.formats.problems import Problem
+from queuegate_server.settings.load import SettingsError, load_settings
+
+
+@click.command()
+@policy_files.options
+@click.option(
+    "--settings",
+    "are_settings",
+    is_flag=True,
+    help="Each FILE is the server's own configuration (queuegate.yaml), not a policy.",
+)
+@click.pass_context
+def validate(
+    context: click.Context,
+    *,
+    are_settings: bool,
+    files: tuple[str, ...],
+    format_name: str | None,
+    acl_names: str,
+    resolver_types: tuple[str, ...],
+    yarn_site: Path | None,
+) -> None:
+    """Say whether the server would load the policy in each FILE (- is standard input).
+
+    With --settings each FILE is a queuegate.yaml: its keys and values, the filters, names
+    and addresses of directories, and the files that it names are looked at.
+
+    Needs no server. Prints each finding as file:line:column: level: message (remedy)
+    on standard output, and a summary on standard error. Warnings, such as names that
+    an ACL does not accept, leave a policy valid.
+
+    Exit status: 0 all valid, 1 an error in a policy, 2 wrong usage or a file that
+    cannot be read.
+    """
+    load = policy_files.loader(
+        format_name, acl_names=acl_names, resolver_types=resolver_types, yarn_site=yarn_site
+    )
+    context.exit(
+        policy_files.report(
+            files,
+            lambda data, name: (
+                _settings_problems(name) if are_settings else load(data, name).problems
+            ),
+            warnings_fail=False,
+        )
+    )
+
+
+def _settings_problems(name: str) -> Iterable[Problem]:
+    try:
+        load_settings(Path(name))
+    except SettingsError as error:
+        return error.problems
+    return ()

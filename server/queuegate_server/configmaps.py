@@ -1,0 +1,70 @@
+"""ConfigMaps as Kubernetes mounts them: a folder each, a file for every key."""
+
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from queuegate_server.regular_files import open_regular
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""How much is read from a folder. A ConfigMap holds 1 MiB at most."""
+DEFAULTS: Final = "yunikorn-defaults"
+"""The ConfigMap that comes with the scheduler."""
+CONFIGS: Final = "yunikorn-configs"
+"""The ConfigMap that the administrators write; its keys win."""
+_POLICY_GROUP: Final = "service.policyGroup"
+_DEFAULT_POLICY_GROUP: Final = "queues"
+_DATA: Final = "..data"
+_ATTEMPTS: Final = 5
+
+
+def overlaid(folders: Sequence[Path]) -> Mapping[str, bytes]:
+    """Return the keys of several folders; a later folder's value wins.
+
+    Raises OSError if a folder cannot be read or holds too much.
+    """
+    values: dict[str, bytes] = {}
+    for folder in folders:
+        values.update(_read(folder))
+    return values
+
+
+def _read(folder: Path) -> Mapping[str, bytes]:
+    """Read one version of the ConfigMap, also while another one is put in its place."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _read_files(_version(folder))
+        except FileNotFoundError:
+            continue
+    return _read_files(_version(folder))
+
+
+def _version(folder: Path) -> Path:
+    """Follow the link that is swapped, once for all files."""
+    data = folder / _DATA
+    return data.resolve(strict=True) if data.is_symlink() else folder
+
+
+def _read_files(folder: Path) -> Mapping[str, bytes]:
+    values: dict[str, bytes] = {}
+    left = MOST_BYTES
+    for file in sorted(folder.iterdir()):
+        # Two dots begin what the mount itself needs. A pipe would never end.
+        if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
+            continue
+        with open_regular(file) as opened:
+            value = opened.read(left + 1)
+        left -= len(value)
+        if left < 0:
+            raise OSError(None, f"more than {MOST_BYTES} bytes", str(folder))
+        values[file.name] = value
+    return values
+
+
+def policy_key(values: Mapping[str, bytes], group: str | None = None) -> str:
+    """Return the key with the queues: that of `group`, of the key `service.policyGroup`,
+    or `queues.yaml`.
+    """
+    named = values.get(_POLICY_GROUP, b"").decode("utf-8", "replace")
+    return f"{group or named or _DEFAULT_POLICY_GROUP}.yaml"

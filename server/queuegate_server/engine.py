@@ -1,0 +1,311 @@
+"""What every door calls: questions in domain terms in, decisions out.
+
+Used from one event loop. A call takes the snapshot once, at its start, so that
+it sees one policy revision however long it takes.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from queuegate_server.formats.problems import Problem
+from queuegate_server.identity.cache import CacheEntry
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.stack import Answer, UserGroups
+from queuegate_server.policy.applications import Judged
+from queuegate_server.policy.decide import decide, usable
+from queuegate_server.policy.explain import Explanation, explain
+from queuegate_server.policy.tree import (
+    UNKNOWN_USER,
+    Access,
+    Decision,
+    Partition,
+    Policy,
+)
+
+
+class UnknownPartition(Exception):
+    """The policy has no partition of that name."""
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        """Keep the name asked for and the names that exist."""
+        super().__init__(name)
+        self.name = name
+        self.known = tuple(sorted(known))
+
+
+class GroupsUnavailable(Exception):
+    """The decision depends on groups, and the resolver could not be asked."""
+
+    def __init__(self, resolver: str, detail: str, retry_after: float) -> None:
+        """Keep the resolver's name, its words and the seconds until it is asked again."""
+        super().__init__(f"{resolver}: {detail}")
+        self.resolver = resolver
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+class NotReady(Exception):
+    """No policy has been loaded yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A partition that is being served: its queues and the source of its groups."""
+
+    partition: Partition
+    groups: UserGroups
+    trust_provided_groups: bool
+    spark_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the partition's applications of Spark, beneath those of a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that decides, swapped as a whole. Compare by identity."""
+
+    policy: Policy
+    served: Mapping[str, Served]
+    loaded_at: float
+    """Wall-clock seconds."""
+    warnings: tuple[Problem, ...] = ()
+
+    def find(self, partition: str) -> Served:
+        """Return the partition of a requested name; raise UnknownPartition."""
+        found = self.policy.partition(partition)
+        if found is None:
+            raise UnknownPartition(partition, self.served)
+        return self.served[found.name]
+
+
+class Question(NamedTuple):
+    """A validated question. `path` is a full queue path in lower case."""
+
+    user: str
+    groups: Sequence[str]
+    partition: str
+    path: str
+    access: Access
+
+
+class Verdict(NamedTuple):
+    """A decision, and the cache entry whose groups it used (None if it used none)."""
+
+    decision: Decision
+    entry: CacheEntry | None
+
+
+class AppQuestion(NamedTuple):
+    """A validated question about an application."""
+
+    user: str
+    groups: Sequence[str]
+    partition: str
+    judge: Callable[[Partition, Sequence[str] | None], Judged]
+    """Decides in a partition, given the groups or None."""
+
+
+class ExplainedApplication(NamedTuple):
+    """A decision about an application, and the lists that were looked at."""
+
+    decision: Decision
+    judged: Judged
+    origin: "GroupsOrigin"
+    groups: Sequence[str]
+    resolver: str
+    detail: str
+
+
+class GroupsOrigin(StrEnum):
+    """Where the groups of an explained decision came from."""
+
+    NOT_NEEDED = "not needed"
+    REQUEST = "request"
+    RESOLVER = "resolver"
+    CACHE = "cache"
+    STALE_CACHE = "stale cache"
+
+
+class Explained(NamedTuple):
+    """An explained decision."""
+
+    decision: Decision
+    explanation: Explanation
+    origin: GroupsOrigin
+    groups: Sequence[str]
+    resolver: str
+    detail: str
+
+
+_LISTED_AT_ONCE: Final = 2_000
+
+
+class Engine:
+    """Decides on the current snapshot."""
+
+    def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        """Take a monotonic and a wall clock, both in seconds."""
+        self._clock = clock
+        self._wall = wall
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is being served; raises NotReady before the first policy."""
+        if self._snapshot is None:
+            raise NotReady
+        return self._snapshot
+
+    def serve(self, snapshot: Snapshot) -> None:
+        """Serve another snapshot from now on."""
+        self._snapshot = snapshot
+
+    def check_now(self, snapshot: Snapshot, question: Question) -> Verdict | None:
+        """Decide without waiting, or return None if the groups must be looked up first.
+
+        Raises UnknownPartition, and GroupsUnavailable if a cached failure says so.
+        """
+        served = snapshot.find(question.partition)
+        given = question.groups if served.trust_provided_groups and question.groups else None
+        decision = _decide(served, question, given)
+        if decision is not None:
+            return Verdict(decision, None)
+        entry = served.groups.cached(question.user, self._clock())
+        if entry is None:
+            return None
+        return self._verdict(served, question, entry)
+
+    async def check(self, snapshot: Snapshot, question: Question) -> Verdict:
+        """Decide, looking the groups up if the decision depends on them.
+
+        Raises UnknownPartition and GroupsUnavailable.
+        """
+        verdict = self.check_now(snapshot, question)
+        if verdict is not None:
+            return verdict
+        served = snapshot.find(question.partition)
+        answer = await served.groups.lookup(question.user)
+        return self._verdict(served, question, answer.entry)
+
+    async def explain(self, snapshot: Snapshot, question: Question) -> Explained:
+        """Decide as `check` does, and tell how. Raises what `check` raises."""
+        served = snapshot.find(question.partition)
+        given = question.groups if served.trust_provided_groups and question.groups else None
+        resolver = served.groups.resolver_name
+        explanation = _explain(served, question, given)
+        if explanation.decision is not None:
+            origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
+            return Explained(explanation.decision, explanation, origin, given or (), resolver, "")
+        answer = await served.groups.lookup(question.user)
+        groups = self._groups(served, answer.entry)
+        explanation = _explain(served, question, groups or ())
+        outcome = answer.entry.outcome
+        detail = outcome.detail if isinstance(outcome, NoSuchUser) else ""
+        decision = UNKNOWN_USER if groups is None else explanation.decision
+        if decision is None:
+            raise AssertionError("a decision with known groups is final")
+        return Explained(decision, explanation, _origin(answer), groups or (), resolver, detail)
+
+    async def check_application(
+        self, snapshot: Snapshot, question: AppQuestion
+    ) -> ExplainedApplication:
+        """Decide about an application, looking the groups up only if they matter.
+
+        Raises UnknownPartition, GroupsUnavailable and NoApplications.
+        """
+        served = snapshot.find(question.partition)
+        given = question.groups if served.trust_provided_groups and question.groups else None
+        resolver = served.groups.resolver_name
+        judged = question.judge(served.partition, given)
+        if judged.decision is not None:
+            origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
+            return ExplainedApplication(judged.decision, judged, origin, given or (), resolver, "")
+        answer = await served.groups.lookup(question.user)
+        groups = self._groups(served, answer.entry)
+        judged = question.judge(served.partition, groups or ())
+        outcome = answer.entry.outcome
+        detail = outcome.detail if isinstance(outcome, NoSuchUser) else ""
+        decision = UNKNOWN_USER if groups is None else judged.decision
+        if decision is None:
+            raise AssertionError("a decision with known groups is final")
+        origin = _origin(answer)
+        return ExplainedApplication(decision, judged, origin, groups or (), resolver, detail)
+
+    async def usable_queues(
+        self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int
+    ) -> list[str]:
+        """Return the first `limit` of the existing queues that the user may use.
+
+        `question.path` is not looked at. Lets other work run between parts of a
+        long list. Raises what `check` raises.
+        """
+        served = snapshot.find(question.partition)
+        groups: Sequence[str] | None = (
+            question.groups if served.trust_provided_groups and question.groups else None
+        )
+        found: list[str] = []
+        start = 0
+        while start < len(paths) and len(found) < limit:
+            part = paths[start : start + _LISTED_AT_ONCE]
+            allowed = usable(served.partition, part, question.access, question.user, groups)
+            if allowed is None:
+                answer = await served.groups.lookup(question.user)
+                # An unknown user has no groups, and keeps what lists her or everybody.
+                groups = self._groups(served, answer.entry) or ()
+                continue
+            found += allowed
+            start += _LISTED_AT_ONCE
+            await asyncio.sleep(0)
+        return found[:limit]
+
+    async def resolve(
+        self, snapshot: Snapshot, partition: str, user: str, *, bypass_cache: bool
+    ) -> tuple[str, Answer]:
+        """Return the name of the partition's resolver and its answer for the user.
+
+        Raises UnknownPartition.
+        """
+        groups = snapshot.find(partition).groups
+        return groups.resolver_name, await groups.lookup(user, bypass_cache=bypass_cache)
+
+    def invalidate(self, snapshot: Snapshot, partition: str, users: Collection[str]) -> int:
+        """Forget users (none named: all) and return how many were known.
+
+        Raises UnknownPartition.
+        """
+        return snapshot.find(partition).groups.invalidate(users)
+
+    def _verdict(self, served: Served, question: Question, entry: CacheEntry) -> Verdict:
+        groups = self._groups(served, entry)
+        if groups is None:
+            return Verdict(UNKNOWN_USER, entry)
+        decision = _decide(served, question, groups)
+        if decision is None:
+            raise AssertionError("a decision with known groups is final")
+        return Verdict(decision, entry)
+
+    def _groups(self, served: Served, entry: CacheEntry) -> Sequence[str] | None:
+        """Return the groups, or None if the user is known not to exist."""
+        outcome = entry.outcome
+        if isinstance(outcome, Found):
+            return outcome.groups
+        if isinstance(outcome, CouldNotAsk):
+            retry_after = max(0.0, entry.expires_at - self._wall())
+            raise GroupsUnavailable(served.groups.resolver_name, outcome.detail, retry_after)
+        return None
+
+
+def _decide(served: Served, question: Question, groups: Sequence[str] | None) -> Decision | None:
+    return decide(served.partition, question.path, question.access, question.user, groups)
+
+
+def _explain(served: Served, question: Question, groups: Sequence[str] | None) -> Explanation:
+    return explain(served.partition, question.path, question.access, question.user, groups)
+
+
+def _origin(answer: Answer) -> GroupsOrigin:
+    if answer.stale:
+        return GroupsOrigin.STALE_CACHE
+    return GroupsOrigin.CACHE if answer.cached else GroupsOrigin.RESOLVER

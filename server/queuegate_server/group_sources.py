@@ -1,0 +1,141 @@
+"""Which resolver answers for which partition, kept alive across reloads.
+
+A partition takes the resolver that the settings name for it, otherwise the type
+that the scheduler's configuration asks for (`usergroupresolver`), otherwise none.
+Partitions that name the same resolver share its breaker and bounds; each has a
+cache of its own.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
+
+from queuegate_server.identity import registry
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.policy.tree import Partition
+from queuegate_server.settings.model import PartitionSettings, Settings
+
+_DEFAULTS: Final = PartitionSettings()
+
+
+class CannotServe(Exception):
+    """The policy is valid, but groups cannot be resolved as it asks; the text says why."""
+
+
+class _Source(NamedTuple):
+    """A resolver to use."""
+
+    name: str
+    is_type: bool
+    """True if the name is the type that the policy asks for; False if it is one of the
+    settings' resolvers."""
+
+
+class GroupSources:
+    """Builds, shares and closes the sources of groups. Used from one event loop."""
+
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
+    ) -> None:
+        """Take the settings, and a monotonic and a wall clock in seconds."""
+        self._settings = settings
+        self._clock = clock
+        self._wall = wall
+        self._resolvers: dict[_Source, SharedResolver] = {}
+        self._groups: dict[tuple[str, _Source], UserGroups] = {}
+
+    def of_partition(self, name: str) -> PartitionSettings:
+        """Return what is set for a partition."""
+        return self._settings.partitions.get(name, _DEFAULTS)
+
+    def without_partition(self, partitions: Collection[str]) -> list[str]:
+        """Return a message for each partition of the settings that the policy does not have."""
+        messages = []
+        names = ", ".join(repr(name) for name in sorted(partitions)) or "none"
+        for name in self._settings.partitions:
+            if name not in partitions:
+                message = f"the settings name the partition {name!r}, the policy has {names}"
+                same = [other for other in partitions if other.casefold() == name.casefold()]
+                if same:
+                    message += f"; {name!r} and {same[0]!r} differ in case only"
+                messages.append(message)
+        return messages
+
+    async def for_partitions(self, partitions: Mapping[str, Partition]) -> dict[str, UserGroups]:
+        """Return the source of groups of each partition, ready to answer.
+
+        A partition that keeps its resolver keeps its cache. Raises CannotServe.
+        """
+        chosen: dict[str, UserGroups] = {}
+        for name, partition in partitions.items():
+            source = self._source(partition)
+            groups = self._groups.get((name, source))
+            if groups is None:
+                groups = self._build(name, source)
+                try:
+                    await groups.open()
+                except Exception as error:  # whatever a resolver raises, its set-up is at fault
+                    raise CannotServe(
+                        f"partition {name!r} uses the resolver {source.name!r}, which cannot be"
+                        f" opened: {type(error).__name__}: {error}"
+                    ) from error
+                self._groups[name, source] = groups
+            chosen[name] = groups
+        return chosen
+
+    async def close_unused(self, used: Collection[UserGroups]) -> None:
+        """Close all sources but these."""
+        unused = [key for key, groups in self._groups.items() if groups not in used]
+        for key in unused:
+            await self._groups.pop(key).close()
+        in_use = {source for _, source in self._groups}
+        self._resolvers = {
+            source: shared for source, shared in self._resolvers.items() if source in in_use
+        }
+
+    async def close(self) -> None:
+        """Close everything."""
+        await self.close_unused(())
+
+    def _source(self, partition: Partition) -> _Source:
+        name = self.of_partition(partition.name).resolver
+        if name is None:
+            return _Source(partition.resolver_type or registry.DEFAULT_TYPE, is_type=True)
+        if name not in self._settings.resolvers:
+            raise CannotServe(
+                f"partition {partition.name!r} is to use the resolver {name!r}, which the"
+                " settings do not define; add it to `resolvers`"
+            )
+        return _Source(name, is_type=False)
+
+    def _build(self, partition: str, source: _Source) -> UserGroups:
+        shared = self._resolvers.get(source)
+        if shared is None:
+            shared = self._resolvers[source] = self._resolver(partition, source)
+        cache = GroupCache(self.of_partition(partition).cache, self._clock, self._wall)
+        return UserGroups(shared, cache, clock=self._clock)
+
+    def _resolver(self, partition: str, source: _Source) -> SharedResolver:
+        try:
+            if source.is_type:
+                resolver_type = source.name
+                options = registry.options_model(resolver_type)()
+            else:
+                configured = self._settings.resolvers[source.name]
+                resolver_type, options = configured.type, configured.options
+            resolver = registry.build(resolver_type, options)
+        except (registry.UnknownResolverType, registry.BrokenResolverType) as error:
+            raise CannotServe(
+                f"partition {partition!r} asks for the resolver type {source.name!r}: {error};"
+                f" set `partitions.{partition}.resolver` to use another one"
+            ) from error
+        except ValidationError as error:
+            faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
+            raise CannotServe(
+                f"partition {partition!r} asks for the resolver type {source.name!r}, which needs"
+                f" settings: {faults}; add it to `resolvers` and name it in"
+                f" `partitions.{partition}.resolver`"
+            ) from error
+        return SharedResolver(source.name, resolver, options, clock=self._clock)

@@ -1,0 +1,174 @@
+"""All policies that the settings name, and the files beside them, read together."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
+from queuegate_server.formats.registry import Loaded, detect_format, load_policy
+from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.identity.registry import types
+from queuegate_server.identity.threads import DaemonThreads
+from queuegate_server.policy.tree import Partition
+from queuegate_server.policy_files import OneFile, PolicyFiles, policy_files
+from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
+from queuegate_server.watched_file import WatchedFile
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPolicies:
+    """What all files say together."""
+
+    partitions: Mapping[str, Partition]
+    """By name; empty if a finding is an error."""
+    problems: tuple[Problem, ...]
+    """All findings, by file and place."""
+    empty: AbstractSet[str]
+    """The names of the policies that have no partitions."""
+    spark_defaults: Mapping[str, Mapping[str, str]]
+    """By the name of the partition: the properties of its applications of Spark."""
+    checksum: str
+    """That of the file if there is just one, else of all their checksums in order."""
+
+
+class UnreadableFile(Exception):
+    """A file cannot be read."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        """Keep the name of the file and what the system said."""
+        super().__init__(f"{file}: {reason}")
+        self.file = file
+        self.reason = reason
+
+
+class _File(NamedTuple):
+    name: str
+    """What findings call it."""
+    watched: WatchedFile
+
+
+class _Source(NamedTuple):
+    stated: PolicySource
+    policy: _File
+    site: _File | None
+    spark: _File | None
+
+    @property
+    def files(self) -> list[_File]:
+        return [file for file in (self.policy, self.site, self.spark) if file is not None]
+
+
+class _Content(NamedTuple):
+    data: bytes
+    checksum: str
+
+
+class PolicySources:
+    """Reads and parses all sources. Used from one event loop."""
+
+    def __init__(
+        self, settings: Settings, of_partition: Callable[[str], PartitionSettings]
+    ) -> None:
+        """Take the settings, and what gives those of a partition by its name."""
+        self._of_partition = of_partition
+        self._sources = [
+            _Source(
+                source,
+                _file(policy_files(source)),
+                _beside(source.yarn_site),
+                _beside(source.spark_defaults),
+            )
+            for source in settings.sources
+        ]
+        self._files = [file for source in self._sources for file in source.files]
+        self._parser = DaemonThreads(1, "policy-parse")
+        self.name: Final = ", ".join(source.policy.name for source in self._sources)
+        """The names of the policies, for people."""
+
+    @property
+    def watched(self) -> list[WatchedFile]:
+        """All files."""
+        return [file.watched for file in self._files]
+
+    async def read(self) -> ReadPolicies:
+        """Read and parse all files, in threads. Raises UnreadableFile."""
+        # Each is read, also beside one that cannot be: what is not read seems to be changed.
+        results = await asyncio.gather(
+            *(_read(file) for file in self._files), return_exceptions=True
+        )
+        contents: dict[_File, _Content] = {}
+        for file, result in zip(self._files, results, strict=True):
+            if isinstance(result, BaseException):
+                raise result
+            contents[file] = result
+        return await self._parser.run("parse", lambda: self._parse(contents))
+
+    def _parse(self, contents: Mapping[_File, _Content]) -> ReadPolicies:
+        """Parse. Runs in a thread."""
+        partitions: dict[str, Partition] = {}
+        came_from: dict[str, str] = {}
+        empty: set[str] = set()
+        problems: list[Problem] = []
+        spark: dict[str, Mapping[str, str]] = {}
+        for source in self._sources:
+            loaded = self._load(source, contents)
+            problems += loaded.problems
+            name = source.policy.name
+            if not loaded.partitions:
+                empty.add(name)
+            for partition in loaded.partitions:
+                if partition in partitions:
+                    message = f"the partition {partition!r} is in {came_from[partition]}, too"
+                    remedy = "give one of them another name"
+                    problems.append(Problem(name, 0, 0, Severity.ERROR, message, remedy))
+                came_from.setdefault(partition, name)
+            partitions = {**loaded.partitions, **partitions}
+            if source.spark is not None:
+                data = contents[source.spark].data
+                properties, found = read_spark_defaults(data, source.spark.name)
+                problems += found
+                spark |= dict.fromkeys(loaded.partitions, properties)
+        if has_errors(problems):
+            partitions = {}
+        checksums = [contents[file].checksum for file in self._files]
+        checksum = checksums[0]
+        if len(checksums) > 1:
+            checksum = hashlib.sha256("\n".join(checksums).encode()).hexdigest().upper()
+        return ReadPolicies(partitions, tuple(in_order(problems)), empty, spark, checksum)
+
+    def _load(self, source: _Source, contents: Mapping[_File, _Content]) -> Loaded:
+        site = source.site
+        data = contents[source.policy].data
+        return load_policy(
+            source.stated.format or detect_format(data),
+            data,
+            source.policy.name,
+            acl_names=lambda name: self._of_partition(name).acl_names,
+            resolver_types=types(),
+            yarn_options=YarnOptions(
+                source.stated.partition,
+                lambda name: self._of_partition(name).semantics,
+                (contents[site].data, site.name) if site else None,
+                source.stated.daemon_user,
+            ),
+        )
+
+
+def _file(files: PolicyFiles) -> _File:
+    return _File(files.name, WatchedFile(files))
+
+
+def _beside(path: Path | None) -> _File | None:
+    return _file(OneFile(path)) if path else None
+
+
+async def _read(file: _File) -> _Content:
+    try:
+        return await file.watched.read(_Content)
+    except OSError as error:
+        raise UnreadableFile(file.name, error.strerror or str(error)) from error

@@ -1,0 +1,34 @@
+"""Regular files, opened without waiting for anything else that stands in their place."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; links are followed.
+
+    A pipe would block until somebody writes to it, so what is not a regular file is
+    refused. Raises OSError.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise OSError(None, "not a regular file", str(path)) from None
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(None, "not a regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """Return what a file holds. Raises OSError, also for what is not a regular file."""
+    with open_regular(path) as opened:
+        return opened.read()

@@ -1,0 +1,1 @@
+"""The gRPC door: convert, call the engine, convert back."""

@@ -1,0 +1,143 @@
+"""From the bytes of questions to the bytes of answers: the hot path.
+
+A question that the memo can answer costs a dictionary look-up; one whose groups
+are cached is decided without waiting; only the rest waits for a resolver.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Engine, Question, Snapshot, Verdict
+from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.errors import InvalidRequest, to_status
+from queuegate_server.rpc.memo import DecisionMemo
+
+_DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
+_RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
+_DECIDED_AT_ONCE: Final = 200
+_LOOKED_UP_AT_ONCE: Final = 16
+
+
+class Checks:
+    """Answers single questions and batches. Used from one event loop."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        """Take the engine and a monotonic clock in seconds."""
+        self._engine = engine
+        self._clock = clock
+        self._memo = DecisionMemo()
+
+    async def answer(self, request: bytes) -> bytes:
+        """Return the answer to one question.
+
+        Raises InvalidRequest, UnknownPartition, GroupsUnavailable, NotReady.
+        """
+        snapshot = self._engine.snapshot
+        kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
+        if kept is not None and kept.source.fresh_until > self._clock():
+            return kept.response
+        verdict = await self._engine.check(snapshot, _question(request, snapshot))
+        return self._keep(snapshot, request, verdict)[0]
+
+    async def answer_batch(self, request: bytes) -> bytes:
+        """Return the results of a batch, all decided on one snapshot; an item that fails
+        fails alone. Lets other work run between parts of a long batch.
+
+        Raises InvalidRequest if the batch as a whole is wrong, NotReady.
+        """
+        snapshot, results, missing = self._begin(request)
+        if missing:
+            await self._fill(snapshot, results, missing)
+        return b"".join(results)
+
+    def answer_batch_now(self, request: bytes) -> bytes | None:
+        """Return the results of a batch if all of them are kept, else None.
+
+        Raises what `answer_batch` raises.
+        """
+        _, results, missing = self._begin(request)
+        return None if missing else b"".join(results)
+
+    def _begin(self, request: bytes) -> tuple[Snapshot, list[bytes], list[int]]:
+        """Return the snapshot to decide on, the kept results with the questions of the
+        others in their places, and these places.
+        """
+        items = wire.first_field_items(request)
+        if not items:
+            raise InvalidRequest([("checks", "is empty")])
+        if len(items) > convert.MAX_BATCH:
+            raise InvalidRequest([("checks", f"has more than {convert.MAX_BATCH} questions")])
+        snapshot = self._engine.snapshot
+        answers = self._memo.answers(snapshot)
+        now = self._clock()
+        results = []
+        missing = []
+        for item in items:
+            kept = answers.get(item)
+            if kept is not None and kept.source.fresh_until > now:
+                results.append(kept.batch_result)
+            else:
+                missing.append(len(results))
+                results.append(item)
+        return snapshot, results, missing
+
+    async def _fill(self, snapshot: Snapshot, results: list[bytes], missing: list[int]) -> None:
+        """Replace the questions at the given places by their results."""
+        waiting: list[tuple[int, Question]] = []
+        for count, place in enumerate(missing, start=1):
+            item = results[place]
+            kept = self._memo.older(snapshot, item)
+            if kept is not None and kept.source.fresh_until > self._clock():
+                results[place] = kept.batch_result
+                continue
+            try:
+                asked = _question(item, snapshot)
+                verdict = self._engine.check_now(snapshot, asked)
+            except Exception as error:
+                results[place] = _failed(error)
+            else:
+                if verdict is None:
+                    waiting.append((place, asked))
+                else:
+                    results[place] = self._keep(snapshot, item, verdict)[1]
+            if count % _DECIDED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if waiting:
+            await self._look_up(snapshot, results, waiting)
+
+    async def _look_up(
+        self, snapshot: Snapshot, results: list[bytes], waiting: Sequence[tuple[int, Question]]
+    ) -> None:
+        """Answer questions that wait for a resolver, a few at a time."""
+        queue = iter(waiting)
+
+        async def work() -> None:
+            for place, asked in queue:
+                try:
+                    verdict = await self._engine.check(snapshot, asked)
+                except Exception as error:
+                    results[place] = _failed(error)
+                else:
+                    results[place] = self._keep(snapshot, results[place], verdict)[1]
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(_LOOKED_UP_AT_ONCE, len(waiting))):
+                group.create_task(work())
+
+    def _keep(self, snapshot: Snapshot, request: bytes, verdict: Verdict) -> tuple[bytes, bytes]:
+        message = convert.decision_message(verdict.decision, snapshot.policy.revision)
+        response = message.SerializeToString()
+        framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
+        self._memo.keep(snapshot, request, response, framed, verdict.entry)
+        return response, framed
+
+
+def _question(request: bytes, snapshot: Snapshot) -> Question:
+    return convert.question(wire.parse(access_pb2.CheckQueueAccessRequest, request), snapshot)
+
+
+def _failed(error: Exception) -> bytes:
+    result = access_pb2.CheckResult(error=to_status(error))
+    return access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()

@@ -1,0 +1,146 @@
+"""From domain errors to gRPC statuses: the only place that knows status codes.
+
+Each status carries a `google.rpc.ErrorInfo` (domain `queuegate`, reason as in
+`errors.proto`), and what the code calls for: `BadRequest`, `RetryInfo`.
+"""
+
+import logging
+import secrets
+from typing import Any, Final, NoReturn
+
+import grpc
+import grpc.aio
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+
+from queuegate.v1 import errors_pb2
+from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+
+DOMAIN: Final = "queuegate"
+WHOLE_REQUEST: Final = "request"
+"""The field that is named where no field can be."""
+DETAILS_TRAILER: Final = "grpc-status-details-bin"
+_PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
+
+_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+_PREFIX: Final = "ERROR_REASON_"
+_NOT_READY_RETRY_SECONDS: Final = 1.0
+_NAMED_PARTITIONS: Final = 10
+_TOLD_VIOLATIONS: Final = 10
+_LOG = logging.getLogger("queuegate_server.rpc")
+
+
+class InvalidRequest(Exception):
+    """Fields of a request are missing or malformed."""
+
+    def __init__(self, violations: list[tuple[str, str]]) -> None:
+        """Take (field, what is wrong with it), the field as a path from the request.
+
+        Only the first ones are told: gRPC refuses a status of more than 8 KiB.
+        """
+        self.violations = violations[:_TOLD_VIOLATIONS]
+        told = [
+            text if field == WHOLE_REQUEST else f"{field}: {text}"
+            for field, text in self.violations
+        ]
+        if len(violations) > len(told):
+            told.append(f"and {len(violations) - len(told)} more")
+        super().__init__("; ".join(told))
+
+
+class TooMuchWork(Exception):
+    """The request is valid, and more than may be done now; the message says what."""
+
+
+class Draining(Exception):
+    """The server ends a stream that the caller has not ended; the message says so."""
+
+
+_WITH_OWN_TEXT: Final = {
+    TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
+}
+
+
+def to_status(error: Exception) -> status_pb2.Status:
+    """Return the status of an error. An unknown one is logged and becomes INTERNAL
+    with an id that the log has too, and nothing else of it.
+    """
+    match error:
+        case InvalidRequest():
+            violations = [
+                error_details_pb2.BadRequest.FieldViolation(field=field, description=text)
+                for field, text in error.violations
+            ]
+            return _status(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                str(error),
+                errors_pb2.ERROR_REASON_INVALID_FIELD,
+                error_details_pb2.BadRequest(field_violations=violations),
+            )
+        case UnknownPartition():
+            named = ", ".join(error.known[:_NAMED_PARTITIONS]) or "none"
+            more = ", ..." if len(error.known) > _NAMED_PARTITIONS else ""
+            return _status(
+                grpc.StatusCode.NOT_FOUND,
+                f"partition {error.name!r} does not exist; partitions are: {named}{more}",
+                errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
+            )
+        case GroupsUnavailable():
+            return _status(
+                grpc.StatusCode.UNAVAILABLE,
+                f"groups are needed and resolver {error.resolver!r} could not be asked:"
+                f" {error.detail}",
+                errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+                _retry(error.retry_after),
+            )
+        case NotReady():
+            return _status(
+                grpc.StatusCode.UNAVAILABLE,
+                "no policy has been loaded yet",
+                errors_pb2.ERROR_REASON_NOT_READY,
+                _retry(_NOT_READY_RETRY_SECONDS),
+            )
+        case TooMuchWork() | Draining():
+            code, reason = _WITH_OWN_TEXT[type(error)]
+            return _status(code, str(error), reason)
+    fault = secrets.token_hex(8)
+    _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
+    return _status(
+        grpc.StatusCode.INTERNAL,
+        f"internal error {fault}; the server's log has the cause",
+        errors_pb2.ERROR_REASON_INTERNAL,
+    )
+
+
+async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> NoReturn:
+    """End the call with the status of the error."""
+    status = to_status(error)
+    trailers: tuple[tuple[str, str | bytes], ...] = ((DETAILS_TRAILER, status.SerializeToString()),)
+    if isinstance(error, GroupsUnavailable):
+        # The failure is remembered for longer than a client retries by itself.
+        trailers += ((_PUSHBACK_TRAILER, "-1"),)
+    await context.abort(_CODES[status.code], status.message, trailing_metadata=trailers)
+
+
+def _status(
+    code: grpc.StatusCode,
+    message: str,
+    reason: errors_pb2.ErrorReason.ValueType,
+    *details: Message,
+) -> status_pb2.Status:
+    name = errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX)
+    info = error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN)
+    status = status_pb2.Status(code=code.value[0], message=message)
+    for detail in (info, *details):
+        packed = AnyMessage()
+        packed.Pack(detail)
+        status.details.append(packed)
+    return status
+
+
+def _retry(seconds: float) -> error_details_pb2.RetryInfo:
+    info = error_details_pb2.RetryInfo()
+    info.retry_delay.FromNanoseconds(int(seconds * 1e9))
+    return info

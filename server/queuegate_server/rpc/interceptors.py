@@ -1,0 +1,126 @@
+"""What stands around every call of our own services: a visible tuple for each kind.
+
+These are plain functions that wrap a handler once, when it is registered.
+`grpc.aio.ServerInterceptor` would run for each call and costs more than a
+decision does.
+"""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc.aio
+
+from queuegate_server.rpc.errors import TooMuchWork, abort
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+Unary = Callable[[bytes, Context], Awaitable[bytes]]
+Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
+
+_LOG = logging.getLogger("queuegate_server.rpc")
+
+
+def log_calls(method: str, handler: Unary) -> Unary:
+    """Log one line a call at level debug; costs nothing when that is off at start."""
+    if not _LOG.isEnabledFor(logging.DEBUG):
+        return handler
+
+    async def logged(data: bytes, context: Context) -> bytes:
+        start = time.perf_counter()
+        try:
+            return await handler(data, context)
+        finally:
+            # None after a plain return, though the types say otherwise.
+            code: grpc.StatusCode | None = context.code()
+            fields: dict[str, Any] = {
+                "method": method,
+                "code": code.name if code else "OK",
+                "seconds": round(time.perf_counter() - start, 6),
+                "peer": context.peer(),
+            }
+            _LOG.debug("call", extra=fields)
+
+    return logged
+
+
+def end_with_status(_method: str, handler: Unary) -> Unary:
+    """End the call with the status of whatever is raised; never with its text, unless
+    it is meant for callers.
+    """
+
+    async def answered(data: bytes, context: Context) -> bytes:
+        try:
+            return await handler(data, context)
+        except Exception as error:  # the boundary: every fault becomes a status
+            await abort(context, error)
+
+    return answered
+
+
+def end_stream_with_status(_method: str, handler: Stream) -> Stream:
+    """Do for streams what `end_with_status` does for single calls."""
+
+    async def answered(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        try:
+            async for response in handler(requests, context):
+                yield response
+        except Exception as error:  # the boundary: every fault becomes a status
+            await abort(context, error)
+
+    return answered
+
+
+class CallLimit:
+    """Bounds how many calls are in work at once, streams included; refuses more at once.
+
+    The bound of gRPC itself would refuse health checks as well, and give no reason.
+    Used from one event loop.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Take the bound."""
+        self._most = most
+        self._running = 0
+
+    def unary(self, _method: str, handler: Unary) -> Unary:
+        """Bound a single call."""
+
+        async def limited(data: bytes, context: Context) -> bytes:
+            self._enter()
+            try:
+                return await handler(data, context)
+            finally:
+                self._running -= 1
+
+        return limited
+
+    def stream(self, _method: str, handler: Stream) -> Stream:
+        """Bound a stream, for as long as it is open."""
+
+        async def limited(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            self._enter()
+            try:
+                async for response in handler(requests, context):
+                    yield response
+            finally:
+                self._running -= 1
+
+        return limited
+
+    def _enter(self) -> None:
+        if self._running >= self._most:
+            raise TooMuchWork(f"{self._most} calls are in work, which is the most at once")
+        self._running += 1
+
+
+def around_call(limit: CallLimit) -> tuple[Callable[[str, Unary], Unary], ...]:
+    """Return what stands around a single call, outermost first: what is logged includes
+    how an error ended, and refusals end as other errors do.
+    """
+    return (log_calls, end_with_status, limit.unary)
+
+
+def around_stream(limit: CallLimit) -> tuple[Callable[[str, Stream], Stream], ...]:
+    """Return what stands around a stream, outermost first."""
+    return (end_stream_with_status, limit.stream)

@@ -1,0 +1,52 @@
+"""Server reflection, with streams that end when the server drains."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, TypeVar
+
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+SERVICE: Final[str] = reflection.SERVICE_NAME
+
+T = TypeVar("T")
+
+
+class Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
+    """Answers what the services and their messages are."""
+
+    def __init__(self, services: Sequence[str], draining: asyncio.Event) -> None:
+        """Take the names of the services and the event that ends streams."""
+        super().__init__(services)
+        self._draining = draining
+
+    async def ServerReflectionInfo(
+        self,
+        request_iterator: AsyncIterator[reflection_pb2.ServerReflectionRequest],
+        unused_context: object,
+    ) -> AsyncIterator[reflection_pb2.ServerReflectionResponse]:
+        """Answer each request, until the caller has sent all or the server drains."""
+        requests = _until(self._draining, request_iterator)
+        async for response in super().ServerReflectionInfo(requests, unused_context):
+            yield response
+
+
+async def _until(ended: asyncio.Event, items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Yield the items, and no more once the event is set."""
+    ending = asyncio.create_task(ended.wait())
+    reading: asyncio.Task[T | None] | None = None
+    try:
+        while not ending.done():
+            reading = asyncio.create_task(_next(items))
+            await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+            item = reading.result() if reading.done() else None
+            if item is None:
+                return
+            yield item
+    finally:
+        ending.cancel()
+        if reading is not None:
+            reading.cancel()
+
+
+async def _next(items: AsyncIterator[T]) -> T | None:
+    return await anext(items, None)

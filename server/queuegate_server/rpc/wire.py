@@ -1,0 +1,207 @@
+"""Requests as bytes: parsing that names the field at fault, and splitting a batch.
+
+Handlers get the bytes of a request, not the message, for two reasons: text that
+is not UTF-8 then gets an answer that names its field, and the items of a batch
+can be looked up in the decision memo without building a message for each.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Final, TypeVar, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from queuegate.v1 import access_pb2
+from queuegate_server.rpc.convert import MAX_BATCH
+from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
+
+M = TypeVar("M", bound=Message)
+
+_VARINT: Final = 0
+_LENGTH_DELIMITED: Final = 2
+_FIXED: Final = {1: 8, 5: 4}
+"""The bytes of values of one size, by wire type."""
+_GROUP: Final = {3: 1, 4: -1}
+"""How the wire types that begin and end a group change the depth."""
+_DEEPEST: Final = 100
+_LONGEST_VARINT: Final = 10
+_LONGEST_SHIFT: Final = 28
+"""A length has at most 5 bytes of 7 bits."""
+_MOST_NUMBER: Final = 2**64 - 1
+_ONE_TOO_MANY: Final = range(MAX_BATCH + 1)
+_MOST_FIELDS: Final = 4 * MAX_BATCH
+_NAMED_FAULTS: Final = 100
+_STREAM_ID: Final = access_pb2.StreamQueueAccessRequest.ID_FIELD_NUMBER
+_STREAM_BATCH: Final = access_pb2.StreamQueueAccessRequest.BATCH_FIELD_NUMBER
+_FIRST_FIELD: Final = 0x0A
+_MORE: Final = 0x80
+_NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
+
+
+def parse(message: type[M], data: bytes) -> M:
+    """Parse a request; raise InvalidRequest naming the fields that are not UTF-8."""
+    try:
+        return message.FromString(data)
+    except DecodeError:
+        raise InvalidRequest(_faults(message, data)) from None
+
+
+def first_field_items(data: bytes) -> list[bytes]:
+    """Return the bytes of each item of a message's repeated field 1, and no more of them
+    than one above the bound of a batch.
+
+    Raises InvalidRequest if the bytes are no message with a repeated message
+    field 1. Other fields are passed over, as protobuf does with unknown ones.
+    """
+    items: list[bytes] = []
+    position = 0
+    end = len(data)
+    try:
+        for _ in _ONE_TOO_MANY:
+            if position >= end:
+                break
+            if data[position] != _FIRST_FIELD:
+                return _items_among_others(data)
+            size = data[position + 1]
+            position += 2
+            if size >= _MORE:
+                shift = 7
+                size &= _MORE - 1
+                while (byte := data[position]) >= _MORE:
+                    if shift > _LONGEST_SHIFT:
+                        raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+                    size |= (byte & (_MORE - 1)) << shift
+                    shift += 7
+                    position += 1
+                size |= byte << shift
+                position += 1
+            items.append(data[position : position + size])
+            position += size
+    except IndexError:
+        position = end + 1
+    if position != end and len(items) <= MAX_BATCH:
+        raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+    return items
+
+
+def stream_request(data: bytes) -> tuple[int, bytes]:
+    """Return the id of a StreamQueueAccessRequest and the bytes of its batch.
+
+    Raises InvalidRequest if the bytes are not such a message.
+    """
+    number = 0
+    batches = []
+    for field, wire_type, value in _fields(data):
+        if field == _STREAM_ID and wire_type == _VARINT:
+            number = cast("int", value)
+        elif field == _STREAM_BATCH and wire_type == _LENGTH_DELIMITED:
+            # Repeats of one message field merge, which for bytes means to follow.
+            batches.append(cast("bytes", value))
+    return number, batches[0] if len(batches) == 1 else b"".join(batches)
+
+
+def embedded(field_number: int, message: bytes) -> bytes:
+    """Return the bytes of a message as a field, numbered below 16, of another one."""
+    size = len(message)
+    if size < _MORE:
+        return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message
+    head = bytearray([field_number << 3 | _LENGTH_DELIMITED])
+    while size >= _MORE:
+        head.append(size & (_MORE - 1) | _MORE)
+        size >>= 7
+    head.append(size)
+    return bytes(head) + message
+
+
+def _items_among_others(data: bytes) -> list[bytes]:
+    items = []
+    for field, wire_type, value in _fields(data):
+        if field == 1 and wire_type == _LENGTH_DELIMITED:
+            items.append(cast("bytes", value))
+            if len(items) > MAX_BATCH:
+                break
+    return items
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+    """Yield number, wire type and value of each field. Groups, an old kind of field that
+    holds others, are passed over.
+
+    Raises InvalidRequest at what protobuf refuses, and at more fields than any request
+    has use for: each costs time.
+    """
+    position, end, depth = 0, len(data), 0
+    for _ in range(_MOST_FIELDS):
+        if position == end and not depth:
+            return
+        tag, position = _varint(data, position)
+        number, wire_type = tag >> 3, tag & 7
+        value: int | bytes = 0
+        if wire_type == _VARINT:
+            value, position = _varint(data, position)
+        elif wire_type == _LENGTH_DELIMITED:
+            size, position = _varint(data, position)
+            value = data[position : position + size]
+            position += size
+        elif wire_type in _FIXED:
+            position += _FIXED[wire_type]
+        elif wire_type in _GROUP:
+            depth += _GROUP[wire_type]
+        else:
+            break
+        if not number or position > end or not 0 <= depth <= _DEEPEST:
+            break
+        if not depth and wire_type not in _GROUP:
+            yield number, wire_type, value
+    raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number and the position after it; raise InvalidRequest."""
+    number = shift = 0
+    for byte in data[position : position + _LONGEST_VARINT]:
+        number |= (byte & (_MORE - 1)) << shift
+        shift += 7
+        if byte < _MORE:
+            return number & _MOST_NUMBER, position + shift // 7
+    raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+
+
+def _faults(message: type[Message], data: bytes) -> list[tuple[str, str]]:
+    descriptor = cast("Descriptor", message.DESCRIPTOR)
+    found = [
+        (path, "must be UTF-8")
+        for path in itertools.islice(_not_utf8(descriptor, data, ""), _NAMED_FAULTS)
+    ]
+    return found or [(WHOLE_REQUEST, _NOT_A_MESSAGE)]
+
+
+def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str) -> Iterator[str]:
+    """Walk the fields beside the descriptor. Only runs for a request that protobuf has
+    refused.
+    """
+    seen: dict[int, int] = {}
+    with contextlib.suppress(InvalidRequest):
+        for number, wire_type, value in _fields(data):
+            field = descriptor.fields_by_number.get(number)
+            if field is None or wire_type != _LENGTH_DELIMITED:
+                continue
+            path = f"{prefix}{field.name}"
+            if field.is_repeated:
+                index = seen.get(number, 0)
+                seen[number] = index + 1
+                path = f"{path}[{index}]"
+            if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type:
+                yield from _not_utf8(field.message_type, cast("bytes", value), f"{path}.")
+            elif field.type == FieldDescriptor.TYPE_STRING and not _is_utf8(cast("bytes", value)):
+                yield path
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,147 @@
+"""Settings from the environment and the command line, laid over those of the file."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from queuegate_server.formats.problems import Problem, Severity
+
+Path = tuple[str, ...]
+
+PREFIX: Final = "QUEUEGATE_"
+NESTING: Final = "__"
+
+_OTHER_USES: Final = frozenset({"QUEUEGATE_ADDRESS", "QUEUEGATE_CONFIG"})
+"""Variables of the client and of the command line, which name no setting."""
+
+# Kubernetes puts the addresses of each service into the environment of every pod of
+# the namespace. A service named queuegate, or queuegate-…, comes under our prefix.
+_SERVICE_LINK: Final = re.compile(
+    r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
+    r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One value from outside the file."""
+
+    origin: str
+    """The variable, or the option with its key; what a finding names as its file."""
+    path: Path
+    value: object
+
+
+@dataclass(slots=True)
+class Overrides:
+    """What was laid over the file, to find out later where a value came from."""
+
+    origins: dict[Path, str] = field(default_factory=dict)
+
+    def lay_over(self, tree: MutableMapping[str, Any], override: Override) -> Problem | None:
+        """Put one value into the tree; return a finding if there is no place for it."""
+        *sections, last = override.path
+        node = tree
+        for depth, key in enumerate(sections):
+            below = node.get(key)
+            if below is None:
+                below = node[key] = {}
+            if not isinstance(below, MutableMapping):
+                above = ".".join(override.path[: depth + 1])
+                return _error(override.origin, f"{above} is a single value, not a section")
+            node = below
+        node[last] = override.value
+        for path in [path for path in self.origins if path[: len(override.path)] == override.path]:
+            del self.origins[path]
+        self.origins[override.path] = override.origin
+        return None
+
+    def origin(self, path: Path) -> str | None:
+        """Return where the value at a path came from; None if from the file."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.origins:
+                return self.origins[path[:length]]
+        return None
+
+    def nearest(self, path: Path) -> str | None:
+        """Return where something beside or below a path came from, if anything did."""
+        for length in range(len(path), 0, -1):
+            for known, origin in self.origins.items():
+                if known[:length] == path[:length]:
+                    return origin
+        return None
+
+
+def from_environment(
+    variables: Mapping[str, str], top_level: Iterable[str], tree: Mapping[str, Any]
+) -> Iterator[Override | Problem]:
+    """Yield the settings among the variables, in the order of their names.
+
+    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. A name that the file spells with
+    capitals is found without regard to case; otherwise names are lower case.
+    """
+    top_level = set(top_level)
+    for name in sorted(variables):
+        if not name.startswith(PREFIX) or name in _OTHER_USES:
+            continue
+        keys = name.removeprefix(PREFIX).split(NESTING)
+        if keys[0].lower() in top_level and all(keys):
+            path = _spelled_as_in(tree, keys)
+            yield Override(name, path, _value(variables[name]))
+        elif not _SERVICE_LINK.fullmatch(name):
+            yield _error(name, "names no setting", _likely(name, top_level))
+
+
+def from_options(options: Iterable[str]) -> Iterator[Override | Problem]:
+    """Yield the settings that `--set key=value` gave, in their order."""
+    for option in options:
+        key, equals, text = option.partition("=")
+        path = tuple(key.strip().split("."))
+        if not equals or not all(path):
+            yield _error(f"--set {option}", "not of the form key=value, such as drain.grace=30s")
+        else:
+            yield Override(f"--set {key.strip()}", path, _value(text))
+
+
+def _value(text: str) -> object:
+    """Return the value of a text: itself, or what it is as JSON if it looks like that.
+
+    Single values stay text, as those of the file do: the model says what they are.
+    """
+    if text.startswith(("[", "{", '"')):
+        try:
+            return json.loads(text)
+        except ValueError:  # `[::1]:50051` is an address
+            return text
+    return text
+
+
+def _spelled_as_in(tree: object, keys: list[str]) -> Path:
+    path = []
+    for key in keys:
+        spelling = key.lower()
+        if isinstance(tree, Mapping):
+            spelling = next((known for known in tree if known.lower() == spelling), spelling)
+            tree = tree.get(spelling)
+        path.append(spelling)
+    return tuple(path)
+
+
+def _likely(name: str, top_level: set[str]) -> str:
+    """Return a remedy: the most frequent slip is one underscore for two."""
+    words = name.removeprefix(PREFIX).lower()
+    for key in sorted(top_level):
+        if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):
+            rest = words.removeprefix(f"{key}_").upper()
+            return f"did you mean {PREFIX}{key.upper()}{NESTING}{rest}?"
+    near = difflib.get_close_matches(words.split(NESTING)[0], top_level, 1)
+    if near:
+        return f"did you mean {PREFIX}{near[0].upper()}?"
+    return f"known are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"
+
+
+def _error(origin: str, message: str, remedy: str = "") -> Problem:
+    return Problem(origin, 0, 0, Severity.ERROR, message, remedy)

@@ -1,0 +1,97 @@
+"""Durations and sizes as people write them: `30s`, `250ms`, `1h30m`, `4MiB`."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_SECONDS: Final[Mapping[str, float]] = {
+    "ms": 0.001,
+    "s": 1,
+    "m": 60,
+    "h": 3600,
+    "d": 86400,
+}
+_BYTES: Final[Mapping[str, int]] = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+_NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_DURATION: Final = rf"(?:{_NUMBER}(?:ms|s|m|h|d))+|{_NUMBER}"
+_SIZE: Final = rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?"
+_DURATION_PATTERN: Final = re.compile(_DURATION)
+_DURATION_PART: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)?")
+_SIZE_PATTERN: Final = re.compile(_SIZE)
+
+
+def seconds(value: object) -> float:
+    """Return the seconds of a duration: text with units, or a plain number of seconds.
+
+    Never negative, always finite. Raises PydanticCustomError for anything else.
+    """
+    if isinstance(value, str) and _DURATION_PATTERN.fullmatch(value):
+        return sum(
+            float(number) * _SECONDS[unit or "s"] for number, unit in _DURATION_PART.findall(value)
+        )
+    number = _plain_number(value)
+    if number is None:
+        raise PydanticCustomError(
+            "duration",
+            "not a duration: write a number with a unit (ms, s, m, h, d), such as 250ms, 30s, "
+            "1h30m, or a number of seconds",
+        )
+    return number
+
+
+def size(value: object) -> int:
+    """Return the bytes of a size: text with a unit, or a plain number of bytes.
+
+    Raises PydanticCustomError for anything else, and for a part of a byte.
+    """
+    number: float | None
+    if isinstance(value, str) and (match := _SIZE_PATTERN.fullmatch(value)):
+        number = float(match[1]) * _BYTES[match[2] or "B"]
+    else:
+        number = _plain_number(value)
+    if number is None or number != int(number):
+        raise PydanticCustomError(
+            "size",
+            "not a size: write a number with a unit (B, KiB, MiB, GiB, kB, MB, GB), such as "
+            "64KiB or 4MiB, or a number of bytes",
+        )
+    return int(number)
+
+
+def _plain_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if number >= 0 and math.isfinite(number) else None
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(seconds),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": f"^({_DURATION})$"}, {"type": "number"}]}
+    ),
+]
+"""Seconds, as a field of a settings model. Bounds are the field's business."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(size),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^({_SIZE})$"}, {"type": "integer"}]}),
+]
+"""Bytes, as a field of a settings model. Bounds are the field's business."""
