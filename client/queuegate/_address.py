@@ -1,0 +1,82 @@
+"""Addresses of servers, checked before gRPC sees them: it takes nearly any text, and
+fails only at the first call.
+"""
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from queuegate import _arguments
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
+ENVIRONMENT_VARIABLE: Final = "QUEUEGATE_ADDRESS"
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
+_HIGHEST_PORT: Final = 65_535
+_LONGEST_SOCKET_PATH: Final = 107
+_ACCEPTED: Final = "use HOST:PORT, [IPV6]:PORT or unix:/PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A checked address."""
+
+    text: str
+    """As it was given, for people."""
+    target: str
+    """The URI that gRPC understands in just one way."""
+
+
+def parse(address: object) -> Address:
+    """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
+
+    The path of a Unix socket is taken literally: it needs no percent-encoding. None
+    stands for the environment variable, and that, unset or empty, for the default.
+
+    Raises TypeError or ValueError.
+    """
+    name = "address"
+    if address is None:
+        address = os.environ.get(ENVIRONMENT_VARIABLE)
+        name = ENVIRONMENT_VARIABLE
+        if not address:
+            address = DEFAULT_ADDRESS
+    text = _arguments.text(name, address)
+    try:
+        if text.startswith("unix:"):
+            return Address(text, _unix_target(text))
+        return Address(text, _network_target(text))
+    except ValueError as error:
+        raise ValueError(f"{name} {text!r}: {error}") from None
+
+
+def _unix_target(text: str) -> str:
+    path = text.removeprefix("unix:").removeprefix("//")
+    if not path.startswith("/"):
+        raise ValueError(f"the path of a Unix socket must be absolute; {_ACCEPTED}")
+    if len(path.encode()) > _LONGEST_SOCKET_PATH:
+        raise ValueError(f"the path of a Unix socket has at most {_LONGEST_SOCKET_PATH} bytes")
+    if "\0" in path or "," in path:
+        # gRPC takes a comma, also an encoded one, for the end of a first address.
+        raise ValueError("the path of a Unix socket must have no comma and no NUL")
+    return "unix:" + quote(path, safe="/")
+
+
+def _network_target(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host:
+        raise ValueError(f"not a host and a port; {_ACCEPTED}")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) <= _HIGHEST_PORT):
+        raise ValueError(f"the port must be a number from 1 to {_HIGHEST_PORT}; {_ACCEPTED}")
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            raise ValueError(f"not an IPv6 address in the brackets; {_ACCEPTED}") from None
+        host = quote(host, safe="[]:")
+    elif not _HOST_NAME.fullmatch(host):
+        raise ValueError(f"not a host name or IPv4 address before the port; {_ACCEPTED}")
+    return f"dns:///{host}:{int(port)}"

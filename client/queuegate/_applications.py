@@ -1,0 +1,123 @@
+"""Questions about applications, and how they go over the wire. None needs gRPC."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from typing import Literal, TypeAlias
+
+from queuegate import _arguments
+from queuegate._types import Decision, ExplainedGroups
+
+
+class Action(StrEnum):
+    """What the user wants to do with the application."""
+
+    VIEW = auto()
+    VIEW_LOGS = auto()
+    MODIFY = auto()
+    """Change or kill it."""
+    MOVE = auto()
+    """Move it to another queue; not for Spark's own rules."""
+    ADMIN = auto()
+    """Act for other users; only for Spark's own rules."""
+
+
+ActionName: TypeAlias = Action | Literal["view", "view_logs", "modify", "move", "admin"]
+"""An action, or its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An application of YARN."""
+
+    queue: str
+    """The path of the queue that it runs in."""
+    owner: str
+    view_acl: str = ""
+    """As it was submitted; empty: nobody."""
+    modify_acl: str = ""
+
+    def __post_init__(self) -> None:
+        _arguments.text("queue", self.queue)
+        _arguments.text("owner", self.owner)
+        _arguments.text("view_acl", self.view_acl, required=False)
+        _arguments.text("modify_acl", self.modify_acl, required=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkApplication:
+    """An application of Spark, decided by Spark's own rules."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Such as `spark.ui.view.acls`; they come before the server's `spark_defaults`."""
+    spark_user: str = ""
+    process_user: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value in self.properties.items():
+            _arguments.text("properties", name)
+            _arguments.text(f"properties[{name}]", value, required=False)
+        _arguments.text("spark_user", self.spark_user, required=False)
+        _arguments.text("process_user", self.process_user, required=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationCheck:
+    """A question: may this user do this with this application?
+
+    Raises TypeError or ValueError, naming the argument, if it cannot be right.
+    """
+
+    user: str
+    action: ActionName
+    application: Application | SparkApplication
+    partition: str = "default"
+    groups: Iterable[str] = ()
+    """Used as they are if there are any; otherwise the server resolves them."""
+    target_queue: str = ""
+    """For a move: the path of the queue to move to."""
+
+    def __post_init__(self) -> None:
+        _arguments.text("user", self.user)
+        _arguments.text("partition", self.partition, required=False)
+        _arguments.text("target_queue", self.target_queue, required=False)
+        object.__setattr__(self, "action", _arguments.choice("action", self.action, Action))
+        object.__setattr__(self, "groups", _arguments.texts("groups", self.groups))
+        if not isinstance(self.application, Application | SparkApplication):
+            kind = type(self.application).__name__
+            raise TypeError(f"application must be an Application, not {kind}")
+
+
+class ApplicationList(StrEnum):
+    """Which list of names was looked at."""
+
+    UNSPECIFIED = auto()
+    """A list that this release of the client does not know."""
+    OWNER = auto()
+    VIEW = auto()
+    MODIFY = auto()
+    QUEUE_SUBMIT = auto()
+    QUEUE_ADMIN = auto()
+    CLUSTER_ADMIN = auto()
+    APPLICATION_ADMIN = auto()
+    """Spark's administrators of all applications."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationStep:
+    """One list that was looked at."""
+
+    list: ApplicationList
+    queue: str
+    """The path of the queue, if it is the list of one."""
+    acl_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationExplanation:
+    """A decision about an application, and the lists behind it."""
+
+    decision: Decision
+    steps: tuple[ApplicationStep, ...]
+    """In order; where access is granted, the last one granted it."""
+    groups: ExplainedGroups

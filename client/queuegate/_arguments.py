@@ -1,0 +1,64 @@
+"""Checks of what callers pass: wrong types and values fail before anything is sent.
+
+Limits of length and characters are the server's to judge: it may be newer.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, TypeVar
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+LONGEST_TIMEOUT: Final = 86_400.0
+"""A day, in seconds. gRPC takes far larger values for a deadline that has passed."""
+
+
+def text(name: str, value: object, *, required: bool = True) -> str:
+    """Return a text that can be sent as UTF-8, not empty if `required`.
+
+    Raises TypeError or ValueError.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    if value.isascii():
+        if not value and required:
+            raise ValueError(f"{name} must not be empty")
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is not valid Unicode: {value!a}") from None
+    return value
+
+
+def texts(name: str, values: object) -> tuple[str, ...]:
+    """Return non-empty texts. Raises TypeError (also for a single str) or ValueError."""
+    if values == ():
+        return ()
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a collection of str, not {type(values).__name__}")
+    return tuple(text(f"{name}[{index}]", value) for index, value in enumerate(values))
+
+
+def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
+    """Return a member of an enum, given it or its value. Raises TypeError or ValueError."""
+    if isinstance(value, choices):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    try:
+        return choices(value)
+    except ValueError:
+        allowed = ", ".join(repr(str(member)) for member in choices)
+        raise ValueError(f"{name} must be one of {allowed}, not {value!r}") from None
+
+
+def seconds(name: str, value: object) -> float:
+    """Return a time limit in seconds. Raises TypeError or ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+    if not 0 < value <= LONGEST_TIMEOUT:
+        raise ValueError(
+            f"{name} must be more than 0 and at most {LONGEST_TIMEOUT:.0f} seconds, not {value!r}"
+        )
+    return float(value)

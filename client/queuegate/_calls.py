@@ -1,0 +1,122 @@
+"""A channel, the calls over it, and how they end: blocking and for asyncio."""
+
+import asyncio
+from typing import TypeVar
+
+import grpc
+import grpc.aio
+
+from queuegate import _errors, _health
+from queuegate._arguments import seconds
+from queuegate._channel import ChannelPlan
+from queuegate._deadline import Deadline
+from queuegate.v1.access_pb2_grpc import AccessServiceStub
+from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
+from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
+
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+
+class BlockingCalls:
+    """Calls that block. Any number of threads may use them."""
+
+    def __init__(self, plan: ChannelPlan) -> None:
+        """Open the channel; it connects at the first call."""
+        self._plan = plan
+        target, options = plan.address.target, plan.options
+        self._channel = (
+            grpc.insecure_channel(target, options)
+            if plan.credentials is None
+            else grpc.secure_channel(target, plan.credentials, options)
+        )
+        self.access = AccessServiceStub(self._channel)
+        self.user_groups = UserGroupServiceStub(self._channel)
+        self.policy = PolicyServiceStub(self._channel)
+        self.health = self._channel.unary_unary(
+            _health.METHOD, _health.serialize, _health.deserialize
+        )
+
+    def deadline(self, timeout: float | None) -> Deadline:
+        """Start to count down from a limit in seconds; None: that of the client."""
+        return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
+
+    def ask(
+        self,
+        method: "grpc.UnaryUnaryMultiCallable[_Request, _Response]",
+        request: _Request,
+        deadline: Deadline,
+    ) -> _Response:
+        """Make one call. Raises QueuegateError, or RuntimeError once closed."""
+        try:
+            return method(request, timeout=deadline.left())
+        except grpc.RpcError as error:
+            address = self._plan.address.text
+            raise _errors.from_call(error, address, deadline.seconds) from error
+        except ValueError:  # so gRPC says that the channel is closed
+            raise RuntimeError("the client is closed") from None
+
+    def close(self) -> None:
+        """End the calls in flight and close the channel."""
+        self._channel.close()
+
+
+class AsyncCalls:
+    """Calls to await, on the event loop that runs when they are made, and no other."""
+
+    def __init__(self, plan: ChannelPlan) -> None:
+        """Open the channel; it connects at the first call.
+
+        Raises RuntimeError outside a running event loop.
+        """
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError("make a queuegate.aio.Client inside a running loop") from None
+        self._plan = plan
+        target, options = plan.address.target, plan.options
+        self._channel = (
+            grpc.aio.insecure_channel(target, options)
+            if plan.credentials is None
+            else grpc.aio.secure_channel(target, plan.credentials, options)
+        )
+        self.access = AccessServiceStub(self._channel)
+        self.user_groups = UserGroupServiceStub(self._channel)
+        self.policy = PolicyServiceStub(self._channel)
+        self.health = self._channel.unary_unary(
+            _health.METHOD, _health.serialize, _health.deserialize
+        )
+
+    def deadline(self, timeout: float | None) -> Deadline:
+        """Start to count down from a limit in seconds; None: that of the client."""
+        return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
+
+    async def ask(
+        self,
+        method: "grpc.aio.UnaryUnaryMultiCallable[_Request, _Response]",
+        request: _Request,
+        deadline: Deadline,
+    ) -> _Response:
+        """Make one call. Raises QueuegateError, or RuntimeError once closed or on another
+        event loop.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("the client belongs to another event loop: make one in each")
+        address = self._plan.address.text
+        try:
+            return await method(request, timeout=deadline.left())
+        except grpc.RpcError as error:
+            raise _errors.from_call(error, address, deadline.seconds) from error
+        except grpc.aio.UsageError:  # so gRPC says that the channel is closed
+            raise RuntimeError("the client is closed") from None
+        except asyncio.CancelledError:
+            # gRPC cancels its calls when the channel closes. To the caller that must not
+            # look as if the caller's own task were cancelled.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _errors.closed(address) from None
+
+    async def close(self) -> None:
+        """End the calls in flight and close the channel."""
+        await self._channel.close()

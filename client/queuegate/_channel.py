@@ -1,0 +1,126 @@
+"""What both clients hand to gRPC when they open a channel."""
+
+import json
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from queuegate import _arguments
+from queuegate._address import Address, parse
+from queuegate._settings import Retry, Tls
+from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+
+MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
+"""A full batch whose answers name long queues, or a policy with very many of them."""
+
+_SERVICES: Final = [
+    service.full_name
+    for file in (access_pb2.DESCRIPTOR, user_groups_pb2.DESCRIPTOR, policy_pb2.DESCRIPTOR)
+    for service in file.services_by_name.values()
+]
+
+_OPTIONS: Final[list[tuple[str, Any]]] = [
+    ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
+    # A message that does not fit into this buffer is sent just once.
+    ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
+    # Servers drop a client that pings more often than every 5 minutes. The timeout
+    # works without pings too, as the time within which the peer's kernel must confirm
+    # what was sent: a connection to a dead machine is given up after it.
+    ("grpc.keepalive_time_ms", 300_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # A restarted sidecar is found within 2 seconds; gRPC would wait up to 2 minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A proxy of the environment is for the web, not for a server on loopback.
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """All that a channel is opened with."""
+
+    address: Address
+    credentials: grpc.ChannelCredentials | None
+    """None: plaintext."""
+    options: list[tuple[str, Any]]
+    timeout: float
+    """The time limit in seconds of calls that name none."""
+
+
+def plan(address: str | None, timeout: float, tls: Tls | None, retry: Retry) -> ChannelPlan:
+    """Check the arguments of a client.
+
+    Raises TypeError, ValueError, and OSError for a file that cannot be read.
+    """
+    for name, value, expected in (("tls", tls, Tls | None), ("retry", retry, Retry)):
+        if not isinstance(value, expected):
+            raise TypeError(f"{name} must be a queuegate.{name.title()}, not {value!r}")
+    options = [*_OPTIONS, *_retry_options(retry)]
+    if tls is not None and tls.server_name is not None:
+        options += [
+            ("grpc.ssl_target_name_override", tls.server_name),
+            ("grpc.default_authority", tls.server_name),
+        ]
+    return ChannelPlan(
+        parse(address),
+        None if tls is None else _credentials(tls),
+        options,
+        _arguments.seconds("timeout", timeout),
+    )
+
+
+def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
+    if retry.attempts == 1:
+        return [("grpc.enable_retries", 0)]
+    policy = {
+        "maxAttempts": retry.attempts,
+        "initialBackoff": f"{retry.initial_backoff:.3f}s",
+        "maxBackoff": f"{retry.max_backoff:.3f}s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    config = {
+        "methodConfig": [
+            {"name": [{"service": name} for name in _SERVICES], "retryPolicy": policy}
+        ],
+        # Half of the tokens may be lost, one for each failed attempt, before retries
+        # pause; each success gives one tenth back.
+        "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
+    }
+    return [("grpc.service_config", json.dumps(config))]
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    authorities, key, certificate = (
+        None if file is None else Path(file).read_bytes()
+        for file in (tls.ca_file, tls.key_file, tls.certificate_file)
+    )
+    _check_with_openssl(tls)
+    return grpc.ssl_channel_credentials(authorities, key, certificate)
+
+
+def _check_with_openssl(tls: Tls) -> None:
+    """Find now what gRPC would report at the first call as an unreachable server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if tls.ca_file is not None:
+        try:
+            context.load_verify_locations(tls.ca_file)
+        except ssl.SSLError:
+            raise ValueError(f"ca_file {str(tls.ca_file)!r} has no PEM certificate") from None
+    if tls.certificate_file is not None and tls.key_file is not None:
+        try:
+            context.load_cert_chain(tls.certificate_file, tls.key_file, password=_no_password)
+        except ssl.SSLError:
+            raise ValueError(
+                f"certificate_file {str(tls.certificate_file)!r} and key_file are not a PEM"
+                " certificate and its key without a passphrase"
+            ) from None
+
+
+def _no_password() -> bytes:
+    """Keep OpenSSL from asking on the terminal."""
+    return b""

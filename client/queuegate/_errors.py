@@ -1,0 +1,159 @@
+"""From gRPC statuses to exceptions: the mirror of the server's table."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from google.rpc import error_details_pb2, status_pb2
+
+from queuegate.exceptions import (
+    CouldNotAsk,
+    DeadlineExceeded,
+    GroupsUnavailable,
+    InvalidArgument,
+    MessageTooLarge,
+    NotPermitted,
+    Overloaded,
+    QueuegateError,
+    ServerError,
+    ServerUnavailable,
+    UnknownPartition,
+    Violation,
+)
+
+_DOMAIN: Final = "queuegate"
+_DETAILS_TRAILER: Final = "grpc-status-details-bin"
+_RESOLVER_UNAVAILABLE: Final = "RESOLVER_UNAVAILABLE"
+
+_ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
+"""What gRPC puts before the cause: a status and the address that was tried."""
+
+_CHANNEL_CLOSED: Final = "Channel closed"
+"""So gRPC says that it ended a blocking call because its channel was closed."""
+
+_TOO_LARGE: Final = "larger than max"
+"""So gRPC, at either end, says that a message is over the size limit there."""
+
+_AT_THE_CLIENT: Final = "CLIENT: Received"
+
+_Detail = TypeVar("_Detail", bound=Message)
+
+_NAMES: Final[dict[int, str]] = {code.value[0]: code.name for code in grpc.StatusCode}
+
+_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
+    "INVALID_ARGUMENT": InvalidArgument,
+    "NOT_FOUND": UnknownPartition,
+    "PERMISSION_DENIED": NotPermitted,
+    "UNAUTHENTICATED": NotPermitted,
+    "UNAVAILABLE": ServerUnavailable,
+    "DEADLINE_EXCEEDED": DeadlineExceeded,
+    "RESOURCE_EXHAUSTED": Overloaded,
+    "CANCELLED": ServerUnavailable,
+}
+"""Everything else the contract does not know: ServerError."""
+
+
+def from_call(error: grpc.RpcError, address: str, timeout: float) -> QueuegateError:
+    """Return what a call to `address` with a time limit in seconds ended with."""
+    code = error.code().name
+    status = _details(error.trailing_metadata() or ())
+    reason = _reason(status)
+    message = error.details() or ""
+    if not reason:
+        if code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in message:
+            return MessageTooLarge(_remedy(message, address), code=code)
+        message = _local_message(code, message, address, timeout)
+    return _exception(code, message, reason, status)
+
+
+def from_item(status: status_pb2.Status) -> QueuegateError:
+    """Return why one question of a batch could not be answered."""
+    code = _NAMES.get(status.code, "UNKNOWN")
+    return _exception(code, status.message, _reason(status), status)
+
+
+def closed(address: str) -> QueuegateError:
+    """Return what a call ends with whose client is closed meanwhile."""
+    return ServerUnavailable(
+        f"the client was closed during the call to {address}", code="CANCELLED"
+    )
+
+
+def _local_message(code: str, details: str, address: str, timeout: float) -> str:
+    """Say what happened where not a queuegate server but gRPC itself, or something
+    between, ended the call.
+    """
+    match code:
+        case "UNAVAILABLE":
+            last = details.rpartition("last error: ")[2]
+            return f"no server at {address} ({_ATTEMPT.sub('', last)})"
+        case "DEADLINE_EXCEEDED":
+            return f"no answer from {address} within {timeout:g} s"
+        case "CANCELLED":
+            if details.startswith(_CHANNEL_CLOSED):
+                return str(closed(address))
+            return f"the call to {address} was cancelled: {details}"
+        case "UNIMPLEMENTED":
+            return f"{address} does not serve this call, is it a queuegate server?: {details}"
+    return details
+
+
+def _remedy(details: str, address: str) -> str:
+    """Say which message was too large, and what to do."""
+    if _AT_THE_CLIENT in details:
+        return f"the answer of {address} is too large: ask for less at once ({details})"
+    return (
+        f"the request is too large for {address}: send less at once, or raise limits.max_message"
+        f" of the server ({details})"
+    )
+
+
+def _exception(
+    code: str, message: str, reason: str, status: status_pb2.Status | None
+) -> QueuegateError:
+    kind = _TYPES.get(code, ServerError)
+    if kind is ServerUnavailable and reason == _RESOLVER_UNAVAILABLE:
+        kind = GroupsUnavailable
+    error = kind(message or code, code=code, reason=reason)
+    match error:
+        case InvalidArgument():
+            request = _detail(status, error_details_pb2.BadRequest)
+            if request is not None:
+                error.violations = [
+                    Violation(violation.field, violation.description)
+                    for violation in request.field_violations
+                ]
+        case CouldNotAsk():
+            retry = _detail(status, error_details_pb2.RetryInfo)
+            if retry is not None:
+                error.retry_after = retry.retry_delay.ToNanoseconds() / 1e9
+    return error
+
+
+def _details(trailers: Iterable[Any]) -> status_pb2.Status | None:
+    for key, value in trailers:
+        if key == _DETAILS_TRAILER and isinstance(value, bytes):
+            try:
+                return status_pb2.Status.FromString(value)
+            except DecodeError:
+                return None
+    return None
+
+
+def _reason(status: status_pb2.Status | None) -> str:
+    info = _detail(status, error_details_pb2.ErrorInfo)
+    return info.reason if info is not None and info.domain == _DOMAIN else ""
+
+
+def _detail(status: status_pb2.Status | None, kind: type[_Detail]) -> _Detail | None:
+    """Return the first detail of the type; None if there is none that can be read."""
+    for packed in status.details if status is not None else ():
+        detail = kind()
+        try:
+            if packed.Unpack(detail):
+                return detail
+        except DecodeError:
+            continue
+    return None

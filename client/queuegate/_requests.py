@@ -1,0 +1,150 @@
+"""Questions -> protobuf requests, cut to what one request may carry."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from queuegate import _arguments
+from queuegate._types import Access, AccessName, Check
+from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+
+MAX_BATCH: Final = 10_000
+MAX_USERS: Final = 10_000
+PAGE_SIZE: Final = 10_000
+MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
+"""What a gRPC server accepts unless told otherwise."""
+
+_ITEM_OVERHEAD: Final = 5
+"""The tag and the length in front of a question in a batch have at most these bytes."""
+
+ACCESS_TYPES: Final[Mapping[str, access_pb2.AccessType.ValueType]] = {
+    Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
+    Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
+}
+
+
+_Asking = TypeVar(
+    "_Asking", access_pb2.CheckQueueAccessRequest, access_pb2.ExplainQueueAccessRequest
+)
+
+
+def _filled(request: _Asking, question: Check) -> _Asking:
+    """Set the fields one by one: that takes a third of the time of a constructor."""
+    request.user.user = question.user
+    request.user.groups.extend(question.groups)
+    request.partition = question.partition
+    request.queue = question.queue
+    request.access = ACCESS_TYPES[question.access]
+    return request
+
+
+def check(question: Check) -> access_pb2.CheckQueueAccessRequest:
+    """Return the request of one question."""
+    return _filled(access_pb2.CheckQueueAccessRequest(), question)
+
+
+def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
+    """Return the request to explain one question."""
+    return _filled(access_pb2.ExplainQueueAccessRequest(), question)
+
+
+def questions(checks: Iterable[Check]) -> list[Check]:
+    """Return the questions of a batch. Raises TypeError if one is something else.
+
+    What is raised while a lazy collection makes its questions goes on, with a note that
+    says which one it was.
+    """
+    if not isinstance(checks, Iterable):
+        raise TypeError(f"checks must be a collection of Check, not {type(checks).__name__}")
+    listed: list[Check] = []
+    try:
+        listed.extend(checks)
+    except (TypeError, ValueError) as error:
+        error.add_note(f"at checks[{len(listed)}]; nothing was asked")
+        raise
+    for index, question in enumerate(listed):
+        if not isinstance(question, Check):
+            raise TypeError(f"checks[{index}] must be a Check, not {type(question).__name__}")
+    return listed
+
+
+def batches(checks: Iterable[Check]) -> Iterator[access_pb2.BatchCheckQueueAccessRequest]:
+    """Return requests with the questions in order, as few as the limits allow.
+
+    Raises ValueError for a question that is too large for any request.
+    """
+    batch = access_pb2.BatchCheckQueueAccessRequest()
+    size = 0
+    for index, question in enumerate(checks):
+        item_size = _filled(batch.checks.add(), question).ByteSize() + _ITEM_OVERHEAD
+        if item_size > MAX_REQUEST_BYTES:
+            raise ValueError(f"checks[{index}] is larger than a request may be (4 MiB)")
+        if len(batch.checks) > MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
+            batch.checks.pop()
+            yield batch
+            batch = access_pb2.BatchCheckQueueAccessRequest()
+            _filled(batch.checks.add(), question)
+            size = 0
+        size += item_size
+    if batch.checks:
+        yield batch
+
+
+def listing(
+    user: str, partition: str, access: AccessName, prefix: str, groups: Iterable[str]
+) -> access_pb2.ListQueuesRequest:
+    """Return the request for the first page of the queues that a user may use."""
+    return access_pb2.ListQueuesRequest(
+        user=UserGroupInformation(
+            user=_arguments.text("user", user), groups=_arguments.texts("groups", groups)
+        ),
+        partition=_arguments.text("partition", partition, required=False),
+        access=ACCESS_TYPES[_arguments.choice("access", access, Access)],
+        prefix=_arguments.text("prefix", prefix, required=False),
+        page_size=PAGE_SIZE,
+    )
+
+
+def resolve(
+    user: str, partition: str, *, bypass_cache: bool
+) -> user_groups_pb2.ResolveUserGroupsRequest:
+    """Return the request for the groups of a user."""
+    return user_groups_pb2.ResolveUserGroupsRequest(
+        partition=_arguments.text("partition", partition, required=False),
+        user=_arguments.text("user", user),
+        bypass_cache=bool(bypass_cache),
+    )
+
+
+def invalidations(
+    users: Iterable[str], partition: str
+) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
+    """Return requests to forget the users; one without names, if there are none."""
+    partition = _arguments.text("partition", partition, required=False)
+    names = _arguments.texts("users", users)
+    parts = [names[start : start + MAX_USERS] for start in range(0, len(names), MAX_USERS)]
+    return [
+        user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=part)
+        for part in parts or [()]
+    ]
+
+
+def policy(partition: str, prefix: str) -> policy_pb2.GetPolicyRequest:
+    """Return the request for the policy of a partition."""
+    return policy_pb2.GetPolicyRequest(
+        partition=_arguments.text("partition", partition, required=False),
+        prefix=_arguments.text("prefix", prefix, required=False),
+    )
+
+
+def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyRequest:
+    """Return the request to validate a configuration text."""
+    return policy_pb2.ValidatePolicyRequest(
+        format=_arguments.text("format", policy_format, required=False),
+        content=_arguments.text("content", content, required=False),
+    )
+
+
+def reload() -> policy_pb2.ReloadPolicyRequest:
+    """Return the request to read the configuration again."""
+    return policy_pb2.ReloadPolicyRequest()

@@ -1,0 +1,207 @@
+"""Protobuf responses -> answers.
+
+A number that this release does not know becomes UNSPECIFIED; a response that
+breaks the contract becomes a ServerError, never a grant.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from queuegate import _errors, _state, _types
+from queuegate._requests import ACCESS_TYPES
+from queuegate._types import CheckFailure, Decision
+from queuegate.exceptions import ServerError
+from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+
+_Name = TypeVar("_Name", bound=StrEnum)
+
+
+class _ProtobufEnum(Protocol):
+    def items(self) -> Iterable[tuple[str, int]]: ...
+
+
+def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
+    """Map the numbers of an enum of the contract to our names."""
+    return {number: names[name.removeprefix(prefix)] for name, number in values.items()}
+
+
+_REASONS: Final = _names(access_pb2.Reason, "REASON_", _types.Reason)
+_STEP_OUTCOMES: Final = _names(access_pb2.StepOutcome, "STEP_OUTCOME_", _types.StepOutcome)
+_ORIGINS: Final = _names(access_pb2.GroupsOrigin, "GROUPS_ORIGIN_", _types.GroupsOrigin)
+_RESOLVE_OUTCOMES: Final = _names(
+    user_groups_pb2.ResolveOutcome, "RESOLVE_OUTCOME_", _state.ResolveOutcome
+)
+_SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _state.Severity)
+_ACCESSES: Final[Mapping[int, _types.Access]] = {
+    number: _types.Access(access) for access, number in ACCESS_TYPES.items()
+}
+
+
+def reason(number: int) -> _types.Reason:
+    """Return a reason."""
+    return _REASONS.get(number, _types.Reason.UNSPECIFIED)
+
+
+def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
+    """Return how the groups of an explained decision were obtained."""
+    return _types.ExplainedGroups(
+        _ORIGINS.get(message.origin, _types.GroupsOrigin.UNSPECIFIED),
+        tuple(message.groups),
+        message.resolver,
+        message.detail,
+    )
+
+
+def decision(response: access_pb2.CheckQueueAccessResponse) -> Decision:
+    """Return the answer to a question."""
+    return Decision(
+        response.allowed,
+        reason(response.reason),
+        response.matched_queue,
+        response.matched_subject,
+        response.policy_revision,
+    )
+
+
+def results(
+    request: access_pb2.BatchCheckQueueAccessRequest,
+    response: access_pb2.BatchCheckQueueAccessResponse,
+) -> list[Decision | CheckFailure]:
+    """Return the results of a batch, one for each question.
+
+    Raises ServerError if there are more or fewer: then none can be told apart.
+    """
+    asked, answered = len(request.checks), len(response.results)
+    if asked != answered:
+        raise ServerError(
+            f"the server answered {asked} questions with {answered} results", code="INTERNAL"
+        )
+    return [_result(result) for result in response.results]
+
+
+def _result(result: access_pb2.CheckResult) -> Decision | CheckFailure:
+    match result.WhichOneof("outcome"):
+        case "decision":
+            return decision(result.decision)
+        case "error":
+            return CheckFailure(_errors.from_item(result.error))
+    return CheckFailure(ServerError("the server left out a result", code="INTERNAL"))
+
+
+def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Explanation:
+    """Return an explained decision."""
+    return _types.Explanation(
+        decision=decision(response.decision),
+        steps=tuple(_step(step) for step in response.steps),
+        groups=groups(response.groups),
+        evaluated_queue=response.evaluated_queue,
+    )
+
+
+def _step(step: access_pb2.ExplainStep) -> _types.Step:
+    return _types.Step(
+        step.queue,
+        _ACCESSES.get(step.acl),
+        step.acl_text,
+        _STEP_OUTCOMES.get(step.outcome, _types.StepOutcome.UNSPECIFIED),
+        step.matched_subject,
+        tuple(step.dropped_names),
+    )
+
+
+def next_page(
+    request: access_pb2.ListQueuesRequest, response: access_pb2.ListQueuesResponse
+) -> access_pb2.ListQueuesRequest | None:
+    """Return the request for the page after a response; None after the last.
+
+    Raises ServerError if the page would be the same again.
+    """
+    if not response.next_page_token:
+        return None
+    if response.next_page_token == request.page_token:
+        raise ServerError("the server lists the same page again and again", code="INTERNAL")
+    following = access_pb2.ListQueuesRequest()
+    following.CopyFrom(request)
+    following.page_token = response.next_page_token
+    return following
+
+
+def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _state.Resolution:
+    """Return the groups of a user."""
+    return _state.Resolution(
+        user=response.user_group.user,
+        groups=tuple(response.user_group.groups),
+        outcome=_RESOLVE_OUTCOMES.get(response.outcome, _state.ResolveOutcome.UNSPECIFIED),
+        resolver=response.resolver,
+        cached=response.cached,
+        stale=response.stale,
+        resolved_at=_moment(response, "resolved_at"),
+        expires_at=_moment(response, "expires_at"),
+        detail=response.detail,
+    )
+
+
+def policy(response: policy_pb2.GetPolicyResponse) -> _state.PolicyInfo:
+    """Return the policy of a partition."""
+    return _state.PolicyInfo(
+        source=response.source,
+        revision=response.revision,
+        checksum=response.checksum,
+        loaded_at=_moment(response, "loaded_at"),
+        queues=tuple(
+            _state.PolicyQueue(
+                queue.path,
+                queue.submit_acl,
+                queue.admin_acl,
+                tuple(queue.submit_acl_dropped_names),
+                tuple(queue.admin_acl_dropped_names),
+            )
+            for queue in response.queues
+        ),
+        resolver=response.resolver,
+        partitions=tuple(response.partitions),
+        diagnostics=_diagnostics(response.diagnostics),
+        reload_failed_at=_moment(response, "reload_failed_at"),
+        reload_diagnostics=_diagnostics(response.reload_diagnostics),
+    )
+
+
+def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _state.ReloadResult:
+    """Return what a reload came to."""
+    return _state.ReloadResult(
+        response.succeeded, response.revision, _diagnostics(response.diagnostics)
+    )
+
+
+def validation(response: policy_pb2.ValidatePolicyResponse) -> _state.ValidationResult:
+    """Return the findings in a configuration text."""
+    return _state.ValidationResult(response.valid, _diagnostics(response.diagnostics))
+
+
+def _diagnostics(findings: Iterable[policy_pb2.Diagnostic]) -> tuple[_state.Diagnostic, ...]:
+    return tuple(
+        _state.Diagnostic(
+            _SEVERITIES.get(finding.severity, _state.Severity.UNSPECIFIED),
+            finding.line,
+            finding.column,
+            finding.queue,
+            finding.message,
+            finding.remedy,
+        )
+        for finding in findings
+    )
+
+
+def _moment(
+    response: user_groups_pb2.ResolveUserGroupsResponse | policy_pb2.GetPolicyResponse, field: str
+) -> datetime | None:
+    """Return a time of a response; None if it is not set or out of range."""
+    if not response.HasField(field):  # type: ignore[arg-type]
+        return None
+    try:
+        moment: datetime = getattr(response, field).ToDatetime(UTC)
+    except ValueError:
+        return None
+    return moment

@@ -1,0 +1,71 @@
+"""`queuegate`: the client for people and scripts."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from queuegate.cli.exits import Exit, failure
+from queuegate.cli.options import parse
+from queuegate.cli.terminal import colours_for, escape
+
+if TYPE_CHECKING:
+    from queuegate.cli.verbs import Report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    0 allowed or done, 1 denied, 2 wrong usage or configuration, 3 no answer.
+    """
+    # gRPC logs failed connections on standard error; they are told in our own words.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # With a standard stream closed, the first socket would take its place.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    try:
+        options = parse(arguments)
+        return _print(_ask(options), options.output)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except Exception as error:
+        return _fail(*failure(error))
+
+
+def _ask(options: argparse.Namespace) -> "Report":
+    # Imported only now, and gRPC with it: wrong usage and --help are told at once.
+    from queuegate._client import Client  # noqa: PLC0415
+    from queuegate._settings import Tls  # noqa: PLC0415
+    from queuegate.cli.verbs import VERBS  # noqa: PLC0415
+
+    files = (options.tls_ca, options.tls_cert, options.tls_key, options.tls_server_name)
+    tls = Tls(*files) if any(file is not None for file in files) else None
+    with Client(options.address, timeout=options.timeout or 1.0, tls=tls) as client:
+        return VERBS[options.verb](client, options, colours_for(sys.stdout))
+
+
+def _print(report: "Report", output: str) -> int:
+    from queuegate.cli.documents import to_json  # noqa: PLC0415
+
+    # Names that the encoding of the terminal lacks are written as escapes.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    lines = [to_json(report.document)] if output == "json" else report.lines
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter writes once more at its end, where nobody could catch it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return Exit.BROKEN_PIPE
+        return _fail(f"cannot write the answer: {error.strerror}", Exit.NO_ANSWER)
+    return _fail(report.problem, report.status) if report.problem else report.status
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stderr.write(f"queuegate: {escape(message)}\n")
+    return status

@@ -1,0 +1,222 @@
+"""The arguments of `queuegate`. Imports nothing slow, so that `--help` is quick."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from queuegate import _arguments
+from queuegate._address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
+from queuegate._applications import Action
+from queuegate._types import Access
+from queuegate.cli.terminal import escape
+
+_EPILOG = f"""\
+exit status:
+  0    access is allowed; the command succeeded
+  1    access is denied; the user does not exist; the server is not serving
+  2    wrong usage or configuration, also a partition that does not exist
+  3    no answer: the server or the directory cannot be asked, or not in time
+
+environment:
+  {ENVIRONMENT_VARIABLE}  where the server is, unless --address is given
+  NO_COLOR           set to anything: no colours
+"""
+
+_DEFAULTS: dict[str, Any] = {
+    "address": None,
+    "timeout": None,
+    "output": "text",
+    "tls_ca": None,
+    "tls_cert": None,
+    "tls_key": None,
+    "tls_server_name": None,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2. Unlike argparse, write nothing a terminal would act on."""
+        super().error(escape(message))
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
+        """Look the version up, which takes time, only now."""
+        from importlib.metadata import version  # noqa: PLC0415
+
+        sys.stdout.write(f"queuegate {version('queuegate')}\n")
+        parser.exit()
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the arguments of the process, or those given. Exits with 2 if they are wrong."""
+    parser, verbs = _parser()
+    options, unknown = parser.parse_known_args(arguments, argparse.Namespace(**_DEFAULTS))
+    if unknown:
+        verbs[options.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
+    if options.verb == "invalidate" and bool(options.users) == options.all:
+        verbs["invalidate"].error("name the users to forget, or --all")
+    if options.verb == "app-check":
+        if options.spark:
+            if not all("=" in text for text in options.properties):
+                verbs["app-check"].error("--property takes NAME=VALUE")
+        elif not (options.queue and options.owner):
+            verbs["app-check"].error("name the --queue and the --owner, or give --spark")
+    if (options.tls_cert is None) != (options.tls_key is None):
+        parser.error("--tls-cert and --tls-key belong together")
+    return options
+
+
+def _parser() -> tuple[_Parser, dict[str, _Parser]]:
+    """Return the parser of the whole, and those of the verbs by their names."""
+    common = _common()
+    parser = _Parser(
+        prog="queuegate",
+        usage="queuegate [OPTIONS] COMMAND ...",
+        description="Ask a queuegate server whether a user may use a queue, and why.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    verbs = parser.add_subparsers(prog="queuegate", dest="verb", metavar="COMMAND", required=True)
+
+    def verb(name: str, text: str, arguments: str = "") -> argparse.ArgumentParser:
+        return verbs.add_parser(
+            name,
+            help=text,
+            description=text,
+            usage=f"queuegate {name} [OPTIONS] {arguments}".rstrip(),
+            parents=[common],
+            allow_abbrev=False,
+        )
+
+    for name, text in (
+        ("check", "may the user use the queue?"),
+        ("explain", "the same, with each ACL that was evaluated and where the groups come from"),
+    ):
+        asking = verb(name, text, "USER QUEUE")
+        asking.add_argument("user", metavar="USER")
+        asking.add_argument("queue", metavar="QUEUE", help="the full path: root.a.b")
+        _add_partition(asking)
+        _add_access_and_groups(asking)
+
+    _add_app_check(verb("app-check", "may the user do this with an application?", "USER ACTION"))
+
+    queues = verb("queues", "the configured queues that the user may use", "USER")
+    queues.add_argument("user", metavar="USER")
+    queues.add_argument("--prefix", default="", metavar="QUEUE", help="only this and those below")
+    _add_partition(queues)
+    _add_access_and_groups(queues)
+
+    resolve = verb("resolve", "the groups of the user", "USER")
+    resolve.add_argument("user", metavar="USER")
+    resolve.add_argument("--bypass-cache", action="store_true", help="ask the directory now")
+    _add_partition(resolve)
+
+    invalidate = verb("invalidate", "make the server forget the groups of users", "USER... | --all")
+    invalidate.add_argument("users", metavar="USER", nargs="*")
+    invalidate.add_argument("--all", action="store_true", help="all users of the partition")
+    _add_partition(invalidate)
+
+    policy = verb("policy", "the policy that is being served")
+    policy.add_argument("--prefix", default="", metavar="QUEUE", help="only this and those below")
+    _add_partition(policy)
+
+    verb("reload", "make the server read its configuration again")
+
+    health = verb("health", "is the server serving?")
+    health.add_argument("--service", default="", help="ask for one service by its full name")
+    return parser, verbs.choices
+
+
+def _common() -> _Parser:
+    """Return the options that may stand before and after the verb. The defaults come from
+    the namespace: those of a verb's parser would undo what stands before the verb.
+    """
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    server = common.add_argument_group("server")
+    server.add_argument(
+        "--address",
+        metavar="ADDRESS",
+        help=f"HOST:PORT, [IPV6]:PORT or unix:/PATH (default: {DEFAULT_ADDRESS})",
+    )
+    server.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="how long to wait for an answer (default: 1; reload: 30)",
+    )
+    server.add_argument("--tls-ca", metavar="FILE", help="use TLS, and trust these authorities")
+    server.add_argument("--tls-cert", metavar="FILE", help="use TLS with this own certificate")
+    server.add_argument("--tls-key", metavar="FILE", help="its private key")
+    server.add_argument(
+        "--tls-server-name", metavar="NAME", help="the name in the server's certificate"
+    )
+    common.add_argument(
+        "--output", choices=("text", "json"), help="how to print the answer (default: text)"
+    )
+    return common
+
+
+def _add_app_check(asking: argparse.ArgumentParser) -> None:
+    asking.add_argument("user", metavar="USER")
+    actions = [action.replace("_", "-") for action in Action]
+    asking.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
+    asking.add_argument("--queue", default="", help="the queue that the application runs in")
+    asking.add_argument("--owner", default="", metavar="USER", help="who started it")
+    for name in ("view", "modify"):
+        asking.add_argument(f"--{name}-acl", default="", metavar="ACL", help=f"its {name} ACL")
+    asking.add_argument("--target-queue", default="", metavar="QUEUE", help="where to move it")
+    asking.add_argument(
+        "--spark", action="store_true", help="one of Spark, to be decided by Spark's own rules"
+    )
+    asking.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        dest="properties",
+        metavar="NAME=VALUE",
+        help="a property of the application of Spark, repeatable",
+    )
+    asking.add_argument("--spark-user", default="", metavar="USER", help="whom it runs for")
+    asking.add_argument("--explain", action="store_true", help="show each list that was looked at")
+    _add_partition(asking)
+    _add_groups(asking)
+
+
+def _add_partition(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--partition", default="default", metavar="NAME", help="(default: default)")
+
+
+def _add_access_and_groups(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--access",
+        choices=[str(access) for access in Access],
+        default=str(Access.SUBMIT),
+        help="(default: submit)",
+    )
+    _add_groups(parser)
+
+
+def _add_groups(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        dest="groups",
+        metavar="GROUP",
+        help="a group of the user, repeatable; without any the server resolves them",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return _arguments.seconds("it", float(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds above 0 and up to"
+            f" {_arguments.LONGEST_TIMEOUT:.0f}"
+        ) from None

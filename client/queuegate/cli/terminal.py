@@ -1,0 +1,49 @@
+"""What may be written to a terminal, and in which colour."""
+
+import os
+from dataclasses import dataclass
+from typing import TextIO
+
+
+def escape(text: str) -> str:
+    r"""Return a text on one line without any character that a terminal would act on, or
+    that would change how the rest is read: those are written as `\x1b` or `\u202e`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """Colours a text, or leaves it as it is."""
+
+    on: bool
+
+    def good(self, text: str) -> str:
+        """Return the text in green."""
+        return self._with("32", text)
+
+    def bad(self, text: str) -> str:
+        """Return the text in red."""
+        return self._with("31", text)
+
+    def doubtful(self, text: str) -> str:
+        """Return the text in yellow."""
+        return self._with("33", text)
+
+    def faint(self, text: str) -> str:
+        """Return the text dimmed."""
+        return self._with("2", text)
+
+    def _with(self, attribute: str, text: str) -> str:
+        return f"\x1b[{attribute}m{text}\x1b[0m" if self.on else text
+
+
+def colours_for(stream: TextIO) -> Colours:
+    """Return colours for a terminal that shows them, unless `NO_COLOR` is set."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Colours(wanted and stream.isatty())
