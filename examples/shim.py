@@ -1,0 +1,30 @@
+"""A scheduler shim in Python: only applications that may use their queue get through.
+
+Reads one application a line, user and queue, and tells what becomes of it:
+
+    echo "sue root.sandbox" | python examples/shim.py
+"""
+
+import sys
+
+import queuegate
+
+
+def verdict(client: queuegate.Client, user: str, queue: str) -> str:
+    """Say what becomes of an application. Only a clear yes lets it through."""
+    try:
+        decision = client.check(user, queue)
+    except queuegate.CouldNotAsk as error:
+        # Not a no: keep the application and ask again, at the earliest after this time.
+        return f"wait {error.retry_after or 1:g} s: {error}"
+    except (queuegate.QueuegateError, ValueError) as error:
+        return f"reject: {error}"
+    if not decision:
+        return f"reject: {user} may not submit to {queue} ({decision.reason})"
+    return f"admit: by {decision.reason}, policy revision {decision.policy_revision}"
+
+
+with queuegate.Client() as connected:  # at QUEUEGATE_ADDRESS, or on loopback
+    for line in sys.stdin:
+        name, _, path = line.strip().partition(" ")
+        print(verdict(connected, name, path), flush=True)
