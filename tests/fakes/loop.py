@@ -1,0 +1,16 @@
+"""Waiting for what the event loop and threads do, not for time to pass."""
+
+import asyncio
+from collections.abc import Callable
+
+
+async def passing() -> None:
+    """Let everything run that can run now."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that a thread does; the time limit of the test bounds it."""
+    while not condition():  # noqa: ASYNC110 - threads set no asyncio events
+        await asyncio.sleep(0.001)

@@ -1,0 +1,77 @@
+"""Resolver types of another distribution, for tests: answers are scripted while it runs.
+
+The server finds them through the entry points of a small installed distribution, see
+`tests.scripted_directory`. This module runs inside the server process.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.options import ResolverOptions
+
+
+class ScriptedOptions(ResolverOptions):
+    """Where the script is: `answers.json` in a folder; `asked` there gets a line a look-up."""
+
+    folder: Path
+
+
+class Scripted:
+    """Answers as the script says at the moment of the question."""
+
+    Options = ScriptedOptions
+
+    def __init__(self, options: ScriptedOptions) -> None:
+        self._answers = options.folder / "answers.json"
+        self._asked = options.folder / "asked"
+        self._script: dict[str, Any] = {}
+        self._read = (0, 0)
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def resolve(self, user: str) -> Outcome:
+        """Answer by the user's entry, or the entry `*`."""
+        with self._asked.open("a") as asked:
+            asked.write(f"{user}\n")
+        status = self._answers.stat()
+        if self._read != (written := (status.st_ino, status.st_mtime_ns)):
+            self._script, self._read = json.loads(self._answers.read_text()), written
+        script = self._script
+        answer = script[user] if user in script else script["*"]
+        await asyncio.sleep(answer.get("seconds", 0))
+        if "groups" in answer:
+            return Found(tuple(answer["groups"]))
+        if "unknown" in answer:
+            return NoSuchUser(answer["unknown"])
+        if "failed" in answer:
+            return CouldNotAsk(answer["failed"])
+        if "census" in answer:
+            return Found((f"tasks-{len(asyncio.all_tasks())}",))
+        raise RuntimeError(answer["raises"])
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Unopenable:
+    """Refuses to start."""
+
+    Options = ResolverOptions
+
+    def __init__(self, _options: ResolverOptions) -> None:
+        """Need nothing."""
+
+    async def open(self) -> None:
+        """Fail as a resolver with a wrong set-up does."""
+        raise RuntimeError("the licence has run out")
+
+    async def resolve(self, user: str) -> Outcome:
+        """Never get here."""
+        raise AssertionError(user)
+
+    async def close(self) -> None:
+        """Do nothing."""

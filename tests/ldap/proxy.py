@@ -1,0 +1,110 @@
+"""A TCP proxy that stalls, cuts and delays what a server sends, byte by byte."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from enum import Enum
+
+
+class Then(Enum):
+    STALL = "stall"
+    CUT = "cut"
+
+
+class Proxy:
+    """Forwards 127.0.0.1:`port` to a server. Used from one event loop."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self.accepted = 0
+        self.received = 0
+        """Bytes that the server sent, over all connections."""
+        self.pass_bytes: int | None = None
+        """After so many bytes of the server on a connection, `then`."""
+        self.then = Then.STALL
+        self.delay = 0.0
+        """Seconds before each piece that the server sends goes on."""
+        self.one_by_one = False
+        """Pass single bytes."""
+
+    @property
+    def url(self) -> str:
+        return f"ldap://127.0.0.1:{self.port}"
+
+    @property
+    def tls_url(self) -> str:
+        return f"ldaps://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def refuse(self) -> None:
+        """Take no more connections, and end those there are."""
+        assert self._server
+        self._server.close()
+        self.drop()
+
+    def drop(self) -> None:
+        """End all connections with a reset."""
+        for writer in self._connections:
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        await self.refuse()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._connections.add(writer)
+        try:
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._connections.add(up_writer)
+        for call in (self._up(reader, up_writer), self._down(up_reader, writer)):
+            task = asyncio.create_task(call)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()
+
+    async def _down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sent = 0
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 if self.one_by_one else 65536):
+                self.received += len(data)
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                if self.pass_bytes is not None and sent + len(data) > self.pass_bytes:
+                    writer.write(data[: max(0, self.pass_bytes - sent)])
+                    await writer.drain()
+                    if self.then is Then.STALL:
+                        await asyncio.Event().wait()
+                    break
+                sent += len(data)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def proxy_to(port: int) -> AsyncIterator[Proxy]:
+    proxy = Proxy(port)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.close()

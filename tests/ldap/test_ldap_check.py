@@ -1,0 +1,120 @@
+"""`queuegate-server ldap-check`: what an administrator sees."""
+
+import subprocess
+from pathlib import Path
+
+from tests.ldap.slapd import PASSWORD, SERVICE, Slapd, free_port
+from tests.running import server_command
+
+
+def settings(
+    tmp_path: Path, ca_file: Path, password_file: Path, *urls: str, more: str = ""
+) -> Path:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(
+        f"""\
+resolvers:
+  accounts: {{type: os}}
+  corp:
+    type: ldap
+    urls: [{", ".join(urls)}]
+    ca_file: {ca_file}
+    bind_dn: {SERVICE}
+    bind_password_file: {password_file}
+    user_base: ou=people,dc=lab,dc=test
+    group_base: ou=groups,dc=lab,dc=test
+{more}"""
+    )
+    return file
+
+
+def run(config: Path, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        server_command("ldap-check", "--config", str(config), *arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_every_step_is_shown(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, ca_file, password_file, directory.url, directory.tls_url)
+    status, output = run(config, "--user", "alice")
+    assert status == 0, output
+    for step in ("resolve", "connect", "starttls", "tls", "bind", "user search", "group search"):
+        assert f"ok    {step:<13}" in output, step
+    assert "TLSv1.3" in output
+    assert "groups (2): analytics, Ops" in output
+    assert output.count("groups (2)") == 2
+    assert PASSWORD not in output
+
+
+def test_what_failed_comes_with_advice(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    dead = f"ldap://127.0.0.1:{free_port()}"
+    config = settings(tmp_path, ca_file, password_file, dead, directory.url)
+    status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "FAIL  connect" in output
+    assert "advice: check host, port and firewalls" in output
+    assert "groups (2): analytics, Ops" in output
+    assert "the servers do not agree" in output
+    password_file.write_text("wrong secret")
+    status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "FAIL  bind" in output
+    assert "advice: check bind_dn and the password" in output
+    assert "wrong secret" not in output
+
+
+def test_user_that_is_not_there(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, ca_file, password_file, directory.url)
+    status, output = run(config, "--user", "ALICE")
+    assert status == 1
+    assert "no such user" in output
+    assert "user_match: casefold would take it" in output
+
+
+def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: Path) -> None:
+    config = settings(
+        tmp_path, ca_file, password_file, "ldaps://a", more="    user_filter: (uid=x)\n"
+    )
+    status, output = run(config, "--user", "alice")
+    assert status == 2
+    assert "user_filter: is not a filter for users" in output
+    config.write_text("resolvers: {accounts: {type: os}}\n")
+    status, output = run(config, "--user", "alice")
+    assert status == 2
+    assert "there are: none" in output
+
+
+def test_validate_finds_what_is_wrong_before_the_start(
+    tmp_path: Path, ca_file: Path, password_file: Path
+) -> None:
+    def validate(file: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            server_command("validate", "--settings", str(file)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        return done.returncode, done.stdout
+
+    good = settings(tmp_path, ca_file, password_file, "ldaps://a")
+    assert validate(good) == (0, "")
+    bad = settings(
+        tmp_path, tmp_path / "nowhere", password_file, "http://a", more="    nested: x\n"
+    )
+    status, output = validate(bad)
+    assert status == 1
+    for key in ("urls", "ca_file", "nested"):
+        assert f"error: resolvers.corp.{key}: " in output
+    assert output.count("queuegate.yaml:") == 3

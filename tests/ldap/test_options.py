@@ -1,0 +1,185 @@
+"""What `validate` finds wrong with the settings, before anything is started."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.identity.resolvers.ldap.dn import is_dn
+from queuegate_server.identity.resolvers.ldap.filters import (
+    BadFilter,
+    UserFilter,
+    assertions,
+    escape,
+)
+from queuegate_server.settings.load import SettingsError, load_settings
+
+
+def faults(tmp_path: Path, **more: Any) -> list[str]:
+    """Return what loading settings with one LDAP resolver finds."""
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    options = {
+        "type": "ldap",
+        "urls": "[ldaps://127.0.0.1]",
+        "bind_dn": "cn=svc,dc=a",
+        "bind_password_file": str(password),
+        "user_base": "dc=a",
+        "group_base": "dc=a",
+    } | more
+    lines = [f"    {key}: {value}" for key, value in options.items() if value is not None]
+    file = tmp_path / "queuegate.yaml"
+    file.write_text("\n".join(["resolvers:", "  corp:", *lines]))
+    try:
+        load_settings(file)
+    except SettingsError as error:
+        return [str(problem).removeprefix(f"{file}:") for problem in error.problems]
+    return []
+
+
+def test_good_settings(tmp_path: Path) -> None:
+    assert faults(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ({"urls": "[http://a]"}, "'http://a' must begin with ldap:// or ldaps://"),
+        ({"urls": "['ldap://']"}, "names no host"),
+        ({"urls": "['ldap://a:99999']"}, "port that is not between"),
+        ({"urls": "['ldap://a/dc=a']"}, "host and port only"),
+        ({"urls": "['ldap://u:p@a']"}, "must hold no credentials"),
+        ({"urls": "[ldaps://a, ldaps://a]"}, "is listed twice"),
+        ({"urls": None}, "set either urls or discover"),
+        ({"discover": "example.com"}, "set either urls or discover"),
+        ({"urls": None, "discover": "'a b'"}, "is not a domain"),
+        ({"user_base": "nonsense"}, "is not a DN: 'nonsense'"),
+        ({"user_base": "'ou=a,,dc=b'"}, "is not a DN"),
+        ({"user_base": "'ou=a\\,dc=b,'"}, "is not a DN"),
+        ({"user_base": None}, "user_base: is required"),
+        ({"group_base": "x"}, "is not a DN"),
+        ({"group_base": None}, "group_base is required"),
+        ({"user_filter": "'(uid=x)'"}, "compares nothing with the user"),
+        ({"user_filter": "'(uid={user}'"}, "needs `)` at character 12"),
+        ({"user_filter": "'(&(uid={user})))'"}, "goes on after its last bracket"),
+        ({"user_filter": "'(uid>={user})'"}, "for equality"),
+        ({"user_filter": "'(uid=*{user}*)'"}, "for equality"),
+        ({"user_filter": "'(|(uid={user})(mail=%s))'"}, "mixes %s and {user}"),
+        ({"user_filter": "'({user}=a)'"}, "at character 2"),
+        ({"user_filter": "'(&(uid=\\zz)(uid={user}))'"}, "needs `)`"),
+        ({"user_filter": "'(&)'"}, "compares nothing"),
+        ({"group_filter": "'(objectClass=a'"}, "is not a filter"),
+        ({"group_filter": "'((a=b))'"}, "is not a filter"),
+        ({"member_attribute": "'a)(b'"}, "is not the name of an attribute"),
+        ({"bind_dn": "svc"}, "is neither a DN nor user@domain"),
+        ({"bind_dn": None}, "bind_dn and bind_password_file are required"),
+        ({"bind": "anonymous"}, "have no use with bind: anonymous"),
+        ({"bind_password_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
+        ({"ca_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
+        ({"cert_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
+        ({"bind": "external", "bind_dn": None, "bind_password_file": None}, "needs cert_file"),
+        ({"urls": "['ldap://a']", "start_tls": "false"}, "without encryption"),
+        ({"nested": "walk", "groups_from": "member_uid"}, "nested has no use"),
+        ({"nested_depth": 0}, "must be at least 1"),
+        ({"max_queued": 3}, "max_queued must be 0 or at least max_in_flight"),
+        ({"preset": "novell"}, "preset: must be"),
+        ({"secrets_dir": "/nowhere"}, "secrets_dir /nowhere cannot be read"),
+        ({"bind_password": "hunter2"}, "bind_password: unknown key"),
+    ],
+)
+def test_fault(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
+    found = faults(tmp_path, **more)
+    assert any(fault in line for line in found), found
+    assert "hunter2" not in "".join(found)
+
+
+def test_files_that_hold_the_wrong_thing(tmp_path: Path, ca: trustme.CA) -> None:
+    empty, text = tmp_path / "empty", tmp_path / "text"
+    empty.write_text("\n")
+    text.write_text("hello")
+    assert "is empty" in faults(tmp_path, ca_file=empty)[0]
+    assert "holds no certificates" in faults(tmp_path, ca_file=text)[0]
+    leaf = ca.issue_cert("a")
+    certificate, other = tmp_path / "a.pem", tmp_path / "b.pem"
+    leaf.cert_chain_pems[0].write_to_path(str(certificate))
+    ca.issue_cert("b").private_key_pem.write_to_path(str(other))
+    assert "cert_file and key_file" in faults(tmp_path, cert_file=certificate)[0]
+    wrong = faults(tmp_path, cert_file=certificate, key_file=other)
+    assert "cannot be used" in wrong[0]
+
+
+@pytest.mark.parametrize("preset", ["openldap", "389ds", "freeipa", "active_directory", "posix"])
+def test_presets_are_valid_and_give_way(tmp_path: Path, preset: str) -> None:
+    assert faults(tmp_path, preset=preset) == []
+    assert faults(tmp_path, preset=preset, groups_from="member_of") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("", True),
+        ("dc=a", True),
+        ("cn=Smith\\, Team (EU) #1,ou=x", True),
+        ("cn=a\\2Cb,dc=c", True),
+        ("cn=a+ou=b,dc=c", True),
+        ("2.5.4.3=a", True),
+        ("cn=#04024869", True),
+        ("cn = a , dc = b", True),
+        ("cn=größe", True),
+        ("cn=", True),
+        ("cn", False),
+        ("cn=a,", False),
+        (",cn=a", False),
+        ("cn=a,,dc=b", False),
+        ('cn="a"', False),
+        ("cn=a\\", False),
+        ("cn=a;b", False),
+        ("cn=#0", False),
+    ],
+)
+def test_distinguished_names(text: str, *, is_one: bool) -> None:
+    assert is_dn(text) is is_one
+
+
+def test_the_driver_agrees_on_names_and_filters() -> None:
+    import ldap.dn
+
+    for text in ("cn=Smith\\, Team (EU) #1,ou=x", "cn=a\\2Cb,dc=c", "cn=a+ou=b,dc=c", "cn=a b"):
+        assert ldap.dn.is_dn(text)
+        assert is_dn(text)
+
+
+@given(st.text())
+def test_an_escaped_value_is_one_value(text: str) -> None:
+    [found] = assertions(f"(uid={escape(text)})")
+    assert found.attribute == "uid"
+    assert UserFilter("(uid={user})").expected(text) == (("uid", text),)
+
+
+@given(st.text())
+def test_whatever_the_user_is_called_the_filter_stays_the_same(text: str) -> None:
+    template = "(&(objectClass=person)(|(uid={user})(mail={user}@a.test)))"
+    filled = assertions(UserFilter(template).for_user(text))
+    assert [(part.attribute, part.operator) for part in filled] == [
+        ("objectClass", "="),
+        ("uid", "="),
+        ("mail", "="),
+    ]
+
+
+@given(st.text("(&|!)=*\\a1:;~<>", max_size=30))
+def test_any_text_is_a_filter_or_a_fault(text: str) -> None:
+    try:
+        found = assertions(text)
+    except BadFilter:
+        return
+    assert text.startswith("(")
+    assert text.count("=") >= len(found)
+
+
+def test_expected_values_are_unescaped() -> None:
+    template = UserFilter("(|(uid={user})(mail={user}@a\\2etest))")
+    assert template.expected("x") == (("uid", "x"), ("mail", "x@a.test"))

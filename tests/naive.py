@@ -1,0 +1,89 @@
+"""A second evaluator of ACLs and queue access, slow and obvious on purpose.
+
+It works on texts, character by character and level by level, and shares nothing
+with the product. What both say alike is checked by the property tests and the fuzz test.
+"""
+
+from collections.abc import Mapping, Sequence
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+DIGITS = "0123456789"
+WHITE_SPACE = [0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+WHITE_SPACE += [*range(0x09, 0x0E), 0x20, *range(0x2000, 0x200B)]
+
+
+def is_user(name: str) -> bool:
+    name = name.removesuffix("$")
+    if name == "" or name[0] not in LETTERS + "_":
+        return False
+    return all(character in LETTERS + DIGITS + "_.@-" for character in name)
+
+
+def is_group(name: str) -> bool:
+    if name == "" or name[0] not in LETTERS + "_":
+        return False
+    return all(character in LETTERS + DIGITS + "_-" for character in name)
+
+
+class NaiveAcl:
+    """An ACL text, read by the rules of the fact sheet in their order."""
+
+    def __init__(self, text: str) -> None:
+        self.everybody = False
+        self.users: list[str] = []
+        self.groups: list[str] = []
+        self.is_error = text.count(" ") > 1
+        if text == "" or self.is_error:
+            return
+        trimmed = text
+        while trimmed and ord(trimmed[0]) in WHITE_SPACE:
+            trimmed = trimmed[1:]
+        while trimmed and ord(trimmed[-1]) in WHITE_SPACE:
+            trimmed = trimmed[:-1]
+        if trimmed == "*":
+            self.everybody = True
+            return
+        parts = text.split(" ")
+        users = parts[0].split(",")
+        if users == ["*"]:
+            self.everybody = True
+        else:
+            self.users = [name for name in users if is_user(name)]
+        if len(parts) == 2:
+            groups = parts[1].split(",")
+            if groups == ["*"]:
+                self.everybody = True
+                self.users = []
+            elif not self.everybody:
+                self.groups = [name for name in groups if is_group(name)]
+
+    def lets_in(self, user: str, groups: Sequence[str]) -> bool:
+        if self.everybody:
+            return True
+        if user in self.users:
+            return True
+        return any(group in self.groups for group in groups)
+
+
+def allowed(
+    queues: Mapping[str, tuple[str, str]],
+    queue: str,
+    access: str,
+    user: str,
+    groups: Sequence[str],
+) -> bool:
+    """Say whether access is granted. `queues` gives (submit ACL, admin ACL) by lower-case path."""
+    queue = queue.lower()
+    if access == "submit" and (queue + ".").startswith("root.@recovery@."):
+        return False
+    levels = queue.split(".")
+    while levels:
+        path = ".".join(levels)
+        if path in queues:
+            submit_acl, admin_acl = queues[path]
+            if access == "submit" and NaiveAcl(submit_acl).lets_in(user, groups):
+                return True
+            if NaiveAcl(admin_acl).lets_in(user, groups):
+                return True
+        levels.pop()
+    return False

@@ -1,0 +1,113 @@
+"""A real server process for tests: started on a free port, stopped by its pid."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+START_SECONDS = 20
+
+
+class RunningServer:
+    """A server process that has announced that it serves."""
+
+    def __init__(self, process: "subprocess.Popen[str]", address: str) -> None:
+        self.process = process
+        self.address = address
+        self.example = ""
+        """The command that the server prints, to ask it something."""
+        self._errors: list[str] = []
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        """What was logged so far, a dictionary a line."""
+        return [json.loads(line) for line in list(self._errors) if line.startswith("{")]
+
+    def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 10) -> dict[str, Any]:
+        """Return the `count`-th log entry of that message, once it is there."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = [entry for entry in self.logs if entry["event"] == event]
+            if len(found) >= count:
+                return found[count - 1]
+            time.sleep(0.02)
+        message = f"{event!r} was not logged {count} times: {self._errors}"
+        raise AssertionError(message)
+
+    def memory(self) -> int:
+        """Resident memory in bytes."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGESIZE")
+
+    def stop(self, seconds: float = 30) -> int:
+        """Send SIGTERM and return the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        self._reader.join(5)
+        if self.process.stdout and self.process.stderr:
+            self.process.stdout.close()
+            self.process.stderr.close()
+        return status
+
+    def _read_errors(self) -> None:
+        if self.process.stderr:
+            self._errors.extend(iter(self.process.stderr.readline, ""))
+
+
+def server_command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "queuegate_server", *arguments]
+
+
+@contextmanager
+def running_server(
+    *arguments: str,
+    listen: Sequence[str] = ("127.0.0.1:0",),
+    environment: dict[str, str] | None = None,
+) -> Iterator[RunningServer]:
+    """Run `queuegate-server serve` and yield it once it serves; stop it at the end."""
+    listening = [part for address in listen for part in ("--listen", address)]
+    process = subprocess.Popen(
+        server_command("serve", *listening, *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    assert process.stdout
+    watchdog = threading.Timer(START_SECONDS, process.kill)
+    watchdog.start()
+    line = process.stdout.readline()
+    watchdog.cancel()
+    if not line.startswith("serving "):
+        process.kill()
+        assert process.stderr
+        message = f"no start: {line!r} {process.stderr.read()}"
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+        raise AssertionError(message)
+    server = RunningServer(process, line.rstrip().rpartition(" on ")[2])
+    server.example = process.stdout.readline().removeprefix("ask it: ").rstrip()
+    try:
+        yield server
+    finally:
+        server.stop()

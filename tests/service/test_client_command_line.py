@@ -1,0 +1,439 @@
+"""`queuegate` against a server: what it prints and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2
+
+from queuegate.cli import main
+from queuegate.v1 import policy_pb2, user_groups_pb2
+from tests.fakes.scripted_server import Fault, Script, ScriptedServer
+
+TLS = Path(__file__).parent / "tls"
+QUEUES = ["root", "root.a", "root.b\x1b"]
+Capture = pytest.CaptureFixture[str]
+PATIENT = ("--timeout", "20")
+"""Where a busy machine must not decide the outcome."""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ScriptedServer]:
+    with ScriptedServer(queues=QUEUES, health_of={"": 1, "down": 2}) as it:
+        yield it
+
+
+@pytest.fixture
+def server(shared: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+    monkeypatch.setenv("QUEUEGATE_ADDRESS", shared.address)
+    shared.script.calls.clear()
+    shared.script.faults.clear()
+    shared.script.answers.clear()
+    shared.script.gate.set()
+    return shared
+
+
+@pytest.fixture
+def script(server: ScriptedServer) -> Script:
+    return server.script
+
+
+STATUS_AND_TEXT: list[tuple[str, int, str]] = [
+    (
+        "check alice root.a",
+        0,
+        "allowed: alice may submit to root.a: an ACL of root.a lists the user alice",
+    ),
+    (
+        "check denied root.a --access admin",
+        1,
+        "denied: denied may not administer root.a: no ACL from the queue up to the root lists",
+    ),
+    ("explain alice root.a", 0, "└─ submit ACL 'a,b c.d': no match (never match: c.d)"),
+    ("explain denied root.a", 1, "groups: g1, g2 (cached; resolver corp)"),
+    ("queues alice", 0, "root\nroot.a\nroot.b\\x1b"),
+    ("resolve alice", 0, "alice: g1, g2"),
+    ("resolve alice --bypass-cache", 0, "resolver corp, asked now"),
+    ("policy", 0, "checksum    ABC"),
+    ("reload", 0, "serving revision 8"),
+    ("invalidate alice bob", 0, "dropped 2 cached answers"),
+    ("invalidate --all", 0, "dropped 1000 cached answers"),
+    ("health", 0, "serving"),
+    ("health --service down", 1, "not serving"),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "text"), STATUS_AND_TEXT)
+def test_answers(
+    server: ScriptedServer, capsys: Capture, line: str, status: int, text: str
+) -> None:
+    assert main([*PATIENT, *line.split()]) == status
+    output, errors = capsys.readouterr()
+    assert text in output
+    assert "\x1b" not in output
+    assert errors == ""
+
+
+DOCUMENTS: list[tuple[str, int, Any]] = [
+    (
+        "check alice root.A",
+        0,
+        {
+            "allowed": True,
+            "reason": "user",
+            "matched_queue": "root.a",
+            "matched_subject": "alice",
+            "policy_revision": 7,
+        },
+    ),
+    (
+        "explain denied root.a",
+        1,
+        {
+            "decision": {
+                "allowed": False,
+                "reason": "no_match",
+                "matched_queue": "",
+                "matched_subject": "",
+                "policy_revision": 7,
+            },
+            "steps": [
+                {
+                    "queue": "root.a",
+                    "acl": "submit",
+                    "acl_text": "a,b c.d",
+                    "outcome": "no_match",
+                    "matched_subject": "",
+                    "dropped_names": ["c.d"],
+                }
+            ],
+            "groups": {
+                "origin": "cache",
+                "groups": ["g1", "g2"],
+                "resolver": "corp",
+                "detail": "",
+            },
+            "evaluated_queue": "root.a",
+        },
+    ),
+    ("queues alice", 0, {"queues": QUEUES}),
+    (
+        "resolve alice",
+        0,
+        {
+            "user": "alice",
+            "groups": ["g1", "g2"],
+            "outcome": "resolved",
+            "resolver": "corp",
+            "cached": True,
+            "stale": False,
+            "resolved_at": "2023-11-14T22:13:20+00:00",
+            "expires_at": None,
+            "detail": "",
+        },
+    ),
+    (
+        "policy",
+        0,
+        {
+            "source": "queues.yaml",
+            "revision": 7,
+            "checksum": "ABC",
+            "loaded_at": "2023-11-14T22:13:20+00:00",
+            "queues": [
+                {
+                    "path": "root",
+                    "submit_acl": "*",
+                    "admin_acl": "",
+                    "submit_acl_dropped_names": [],
+                    "admin_acl_dropped_names": [],
+                }
+            ],
+            "resolver": "corp",
+            "partitions": ["default", "gpu"],
+            "diagnostics": [],
+            "reload_failed_at": None,
+            "reload_diagnostics": [],
+        },
+    ),
+    ("reload", 0, {"succeeded": True, "revision": 8, "diagnostics": []}),
+    ("invalidate alice", 0, {"dropped": 1}),
+    ("health", 0, {"status": "serving"}),
+    ("health --service down", 1, {"status": "not_serving"}),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "document"), DOCUMENTS)
+def test_documents(
+    server: ScriptedServer, capsys: Capture, line: str, status: int, document: Any
+) -> None:
+    assert main([*PATIENT, *line.split(), "--output", "json"]) == status
+    output, errors = capsys.readouterr()
+    assert json.loads(output) == document
+    assert output.isascii()
+    assert errors == ""
+
+
+def test_options_reach_the_server(script: Script) -> None:
+    line = "check alice root.a --partition gpu --access admin --group a --group b --timeout 50"
+    assert main(line.split()) == 0
+    (call,) = script.calls
+    assert call.request.partition == "gpu"
+    assert list(call.request.user.groups) == ["a", "b"]
+    assert call.request.access == 2
+    assert call.seconds_left
+    assert 20 < call.seconds_left < 55
+
+
+def test_a_reload_has_more_time(script: Script) -> None:
+    assert main(["reload"]) == 0
+    assert script.calls[0].seconds_left
+    assert script.calls[0].seconds_left > 20
+
+
+Code = grpc.StatusCode
+BAD_REQUEST = error_details_pb2.BadRequest(
+    field_violations=[
+        error_details_pb2.BadRequest.FieldViolation(field="queue", description="is\x1b odd")
+    ]
+)
+NO_USER = error_details_pb2.BadRequest(
+    field_violations=[
+        error_details_pb2.BadRequest.FieldViolation(field="user.user", description="is odd")
+    ]
+)
+SOON = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5))
+FAILURES: list[tuple[Fault, int, str]] = [
+    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [BAD_REQUEST]), 2, "queue: is\\x1b odd"),
+    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [NO_USER]), 2, "user name: is odd"),
+    (Fault(Code.NOT_FOUND, "no partition 'gpu'", "UNKNOWN_PARTITION"), 2, "no partition 'gpu'"),
+    (Fault(Code.PERMISSION_DENIED, "not you", "CALLER_NOT_PERMITTED"), 2, "not you"),
+    (
+        Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON]),
+        3,
+        "ldap down; try again in 5 s",
+    ),
+    (Fault(Code.UNAVAILABLE, "no policy yet", "NOT_READY"), 3, "no policy yet"),
+    (Fault(Code.RESOURCE_EXHAUSTED, "busy", "OVERLOADED"), 3, "busy"),
+    (Fault(Code.INTERNAL, "internal error 1f", "INTERNAL"), 3, "internal error 1f"),
+]
+
+
+@pytest.mark.parametrize(("fault", "status", "message"), FAILURES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_failures(
+    script: Script, capsys: Capture, fault: Fault, status: int, message: str, output: str
+) -> None:
+    script.fail("CheckQueueAccess", *[fault] * 4)
+    assert main([*PATIENT, "check", "alice", "root.a", "--output", output]) == status
+    printed, errors = capsys.readouterr()
+    assert printed == ""
+    assert errors == f"queuegate: {message}\n"
+
+
+def test_no_user_and_no_answer_are_told_apart(script: Script, capsys: Capture) -> None:
+    answer = user_groups_pb2.ResolveUserGroupsResponse(resolver="corp", detail="so it is")
+    answer.user_group.user = "alice"
+    answer.outcome = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
+    script.answers["ResolveUserGroups"] = answer
+    assert main([*PATIENT, "resolve", "alice"]) == 1
+    assert capsys.readouterr() == ("alice: no such user (resolver corp): so it is\n", "")
+    answer.outcome = user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE
+    assert main([*PATIENT, "resolve", "alice"]) == 3
+    expected = "queuegate: alice: could not be resolved (resolver corp): so it is\n"
+    assert capsys.readouterr() == ("", expected)
+
+
+def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> None:
+    fault = policy_pb2.Diagnostic(
+        severity=policy_pb2.SEVERITY_ERROR, line=3, column=5, message="bad key", remedy="drop it"
+    )
+    script.answers["ReloadPolicy"] = policy_pb2.ReloadPolicyResponse(
+        revision=7, diagnostics=[fault]
+    )
+    assert main(["reload"]) == 2
+    output, errors = capsys.readouterr()
+    assert output == "3:5: error: bad key (drop it)\n"
+    assert errors == ("queuegate: the configuration is not valid; revision 7 is still served\n")
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["health", "--service", "nosuch"], "the server has no service nosuch"),
+    (["check", "", "root"], "user must not be empty"),
+    (["check", "\udcff", "root"], "user is not valid Unicode: '\\udcff'"),
+    (["check", "alice", "root", "--group", ""], "groups[0] must not be empty"),
+    (["--address", "nosuch", "health"], "address 'nosuch': not a host and a port; use HOST:PORT"),
+    (["--tls-ca", "/nosuch.pem", "health"], "cannot read /nosuch.pem: No such file or directory"),
+    (["--tls-ca", str(TLS / "README.md"), "health"], "has no PEM certificate"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=ascii)
+def test_wrong_usage(script: Script, capsys: Capture, arguments: list[str], message: str) -> None:
+    assert main([*PATIENT, *arguments]) == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith("queuegate: ")
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert [call for call in script.calls if call.method != "Check"] == []
+
+
+def test_a_wrong_address_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("QUEUEGATE_ADDRESS", "nosuch")
+    assert main(["health"]) == 2
+    assert "QUEUEGATE_ADDRESS 'nosuch'" in capsys.readouterr().err
+
+
+def test_nobody_listens(capsys: Capture, tmp_path: Path) -> None:
+    assert main([*PATIENT, "--address", f"unix:{tmp_path}/q.sock", "check", "alice", "root"]) == 3
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith(f"queuegate: no server at unix:{tmp_path}/q.sock (")
+    assert errors.endswith(
+        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or say where it"
+        " is with --address or QUEUEGATE_ADDRESS\n"
+    )
+
+
+def test_a_hanging_server(server: ScriptedServer, capsys: Capture) -> None:
+    server.script.gate.clear()
+    assert main(["health", "--timeout", "0.2"]) == 3
+    expected = (
+        f"queuegate: no answer from {server.address} within 0.2 s:"
+        " give it more time with --timeout\n"
+    )
+    assert capsys.readouterr().err == expected
+
+
+def test_tls(capsys: Capture) -> None:
+    pair = ((TLS / "server.key").read_bytes(), (TLS / "server.pem").read_bytes())
+    credentials = grpc.ssl_server_credentials([pair], (TLS / "ca.pem").read_bytes(), True)
+    options = [
+        *PATIENT,
+        *("--tls-ca", str(TLS / "ca.pem")),
+        *("--tls-cert", str(TLS / "client.pem")),
+        *("--tls-key", str(TLS / "client.key")),
+        *("--tls-server-name", "queuegate.test"),
+    ]
+    with ScriptedServer(credentials=credentials) as server:
+        assert main(["--address", server.address, *options, "check", "alice", "root"]) == 0
+        assert main(["--address", server.address, "check", "alice", "root"]) == 3
+
+
+def test_an_unexpected_error_is_no_answer(
+    script: Script, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queuegate._client.Client.check", lambda *_, **__: 1 / 0)
+    assert main([*PATIENT, "check", "alice", "root"]) == 3
+    assert capsys.readouterr().err == "queuegate: unexpected ZeroDivisionError: division by zero\n"
+
+
+# As processes of their own: what only shows there.
+
+COMMAND = [sys.executable, "-m", "queuegate", *PATIENT]
+
+
+def run(*arguments: str, **settings: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False, **settings
+    )
+
+
+def test_exit_statuses_of_the_process(server: ScriptedServer) -> None:
+    allowed = run("check", "alice", "root")
+    assert (allowed.returncode, allowed.stderr) == (0, "")
+    assert run("check", "denied", "root").returncode == 1
+    assert run("check", "alice").returncode == 2
+    silent = run("health", env={**os.environ, "QUEUEGATE_ADDRESS": "127.0.0.1:1"})
+    assert (silent.returncode, silent.stdout) == (3, "")
+    # One line of ours, nothing of gRPC's own log.
+    assert len(silent.stderr.splitlines()) == 1
+
+
+def test_text_for_a_terminal_without_unicode(server: ScriptedServer) -> None:
+    done = run("explain", "Jürgen", "root", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "J\\xfcrgen" in done.stdout
+    assert "\\u2514\\u2500 submit ACL" in done.stdout
+
+
+def test_interrupt(server: ScriptedServer) -> None:
+    server.script.gate.clear()
+    while server.script.arrived.acquire(blocking=False):
+        pass
+    process = subprocess.Popen(
+        [*COMMAND, "check", "alice", "root"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert server.script.arrived.acquire(timeout=20)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == (b"", b"")
+    assert process.returncode == 130
+
+
+def test_a_reader_that_goes_away(script: Script) -> None:
+    answer = policy_pb2.GetPolicyResponse()
+    answer.queues.extend(
+        policy_pb2.PolicyQueue(path=f"root.q{number}", submit_acl="*") for number in range(20_000)
+    )
+    script.answers["GetPolicy"] = answer
+    process = subprocess.Popen([*COMMAND, "policy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    assert process.stderr
+    process.stdout.read(10)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(20), errors) == (141, b"")
+
+
+def test_an_answer_that_cannot_be_written_is_none(server: ScriptedServer) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "check", "alice", "root"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr == "queuegate: cannot write the answer: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "user", "status"), [(">&-", "alice", 0), (">&- 2>&-", "denied", 1)]
+)
+def test_closed_standard_streams(
+    server: ScriptedServer, closed: str, user: str, status: int
+) -> None:
+    line = f'"{sys.executable}" -m queuegate check {user} root {closed}'
+    assert subprocess.run(["sh", "-c", line], timeout=30, check=False).returncode == status
+
+
+def test_health_probes_at_once(server: ScriptedServer) -> None:
+    """As a container runtime may do: many probes, none leaves anything behind."""
+    done: list[int] = []
+
+    def probe() -> None:
+        done.append(run("health").returncode)
+
+    threads = [threading.Thread(target=probe) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done == [0] * 4

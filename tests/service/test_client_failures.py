@@ -1,0 +1,486 @@
+"""How calls fail: retries counted at the server, time limits, closed clients."""
+
+import asyncio
+import inspect
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2
+
+import queuegate
+from queuegate import Check
+from queuegate._channel import plan
+from queuegate.exceptions import (
+    DeadlineExceeded,
+    GroupsUnavailable,
+    InvalidArgument,
+    MessageTooLarge,
+    NotPermitted,
+    Overloaded,
+    QueuegateError,
+    ServerError,
+    ServerUnavailable,
+    UnknownPartition,
+)
+from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from tests.fakes.scripted_server import Fault, Script, ScriptedServer
+
+Ask = Callable[..., Awaitable[Any]]
+QUICK = queuegate.Retry(attempts=4, initial_backoff=0.01, max_backoff=0.01)
+UNAVAILABLE = Fault(grpc.StatusCode.UNAVAILABLE)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as it:
+        yield it
+
+
+@pytest.fixture
+def script(server: ScriptedServer) -> Script:
+    return server.script
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Ask]]:
+    """Make a client of one kind or the other, and call its methods by name."""
+    kind = queuegate.Client if request.param == "blocking" else queuegate.aio.Client
+    made: list[Ask] = []
+
+    def make(address: str, **settings: Any) -> Ask:
+        client = kind(address, **settings)
+
+        async def call(method: str, *args: Any, **kwargs: Any) -> Any:
+            result = getattr(client, method)(*args, **kwargs)
+            return await result if inspect.isawaitable(result) else result
+
+        made.append(call)
+        return call
+
+    yield make
+    for call in made:
+        await call("close")
+
+
+@pytest.fixture
+async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
+    return connect(server.address, timeout=10, retry=QUICK)
+
+
+VIEW = queuegate.ApplicationCheck("alice", "view", queuegate.Application("root.a", "bob"))
+CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("check", "CheckQueueAccess", ("alice", "root")),
+    ("check_many", "BatchCheckQueueAccess", ([Check("alice", "root")],)),
+    ("explain", "ExplainQueueAccess", ("alice", "root")),
+    ("check_application", "CheckApplicationAccess", (VIEW,)),
+    ("check_applications", "BatchCheckApplicationAccess", ([VIEW],)),
+    ("explain_application", "ExplainApplicationAccess", (VIEW,)),
+    ("queues", "ListQueues", ("alice",)),
+    ("resolve", "ResolveUserGroups", ("alice",)),
+    ("invalidate", "InvalidateUserGroups", ()),
+    ("policy", "GetPolicy", ()),
+    ("reload", "ReloadPolicy", ()),
+    ("validate", "ValidatePolicy", ("",)),
+]
+
+
+def test_every_unary_call_of_the_contract_is_in_the_table() -> None:
+    services = [
+        service
+        for file in (access_pb2, user_groups_pb2, policy_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+    ]
+    unary = {
+        method.name
+        for service in services
+        for method in service.methods
+        if not method.client_streaming
+    }
+    assert unary == {rpc for _, rpc, _ in CALLS}
+
+
+@pytest.mark.parametrize(("method", "rpc", "args"), CALLS)
+async def test_unavailable_is_tried_four_times(
+    ask: Ask, script: Script, method: str, rpc: str, args: tuple[Any, ...]
+) -> None:
+    script.fail(rpc, *[UNAVAILABLE] * 10)
+    with pytest.raises(ServerUnavailable) as caught:
+        await ask(method, *args)
+    assert caught.value.code == "UNAVAILABLE"
+    assert len(script.requests(rpc)) == 4
+
+
+async def test_a_retry_that_succeeds_is_not_noticed(ask: Ask, script: Script) -> None:
+    script.fail("CheckQueueAccess", *[UNAVAILABLE] * 3)
+    assert await ask("check", "alice", "root")
+    assert len(script.calls) == 4
+
+
+async def test_a_full_size_batch_is_tried_again_too(ask: Ask, script: Script) -> None:
+    checks = [Check(f"u{number}", "root." + "q" * 380) for number in range(10_000)]
+    script.fail("BatchCheckQueueAccess", UNAVAILABLE)
+    results = await ask("check_many", checks)
+    assert results[-1].matched_subject == "u9999"
+    first, second = script.requests("BatchCheckQueueAccess")
+    assert first == second
+    assert first.ByteSize() > 4_000_000
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+async def test_the_number_of_attempts_is_a_setting(
+    server: ScriptedServer, connect: Callable[..., Ask], attempts: int
+) -> None:
+    retry = queuegate.Retry(attempts, initial_backoff=0.01, max_backoff=0.01)
+    ask = connect(server.address, timeout=10, retry=retry)
+    server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 10)
+    with pytest.raises(ServerUnavailable):
+        await ask("check", "alice", "root")
+    assert len(server.script.calls) == attempts
+
+
+async def test_a_server_that_says_not_to_try_again_is_obeyed(ask: Ask, script: Script) -> None:
+    never = Fault(grpc.StatusCode.UNAVAILABLE, trailers=[("grpc-retry-pushback-ms", "-1")])
+    script.fail("CheckQueueAccess", never, UNAVAILABLE)
+    with pytest.raises(ServerUnavailable):
+        await ask("check", "alice", "root")
+    assert len(script.calls) == 1
+
+
+async def test_a_server_that_says_when_to_try_again_is_obeyed(ask: Ask, script: Script) -> None:
+    later = Fault(grpc.StatusCode.UNAVAILABLE, trailers=[("grpc-retry-pushback-ms", "200")])
+    script.fail("CheckQueueAccess", later)
+    start = time.monotonic()
+    assert await ask("check", "alice", "root")
+    assert time.monotonic() - start >= 0.2
+    assert len(script.calls) == 2
+
+
+RETRY_IN = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5, nanos=500_000_000))
+BAD_REQUEST = error_details_pb2.BadRequest(
+    field_violations=[
+        error_details_pb2.BadRequest.FieldViolation(field="user.user", description="is required"),
+        error_details_pb2.BadRequest.FieldViolation(field="queue", description="is too long"),
+    ]
+)
+Code = grpc.StatusCode
+ENDS: list[tuple[Fault, type[QueuegateError], dict[str, Any]]] = [
+    (
+        Fault(Code.INVALID_ARGUMENT, "two faults", "INVALID_FIELD", [BAD_REQUEST]),
+        InvalidArgument,
+        {
+            "message": "two faults",
+            "reason": "INVALID_FIELD",
+            "violations": [("user.user", "is required"), ("queue", "is too long")],
+        },
+    ),
+    (Fault(Code.INVALID_ARGUMENT, "bare"), InvalidArgument, {"violations": [], "reason": ""}),
+    (Fault(Code.NOT_FOUND, "no gpu", "UNKNOWN_PARTITION"), UnknownPartition, {"message": "no gpu"}),
+    (
+        Fault(Code.UNAVAILABLE, "ldap", "RESOLVER_UNAVAILABLE", [RETRY_IN]),
+        GroupsUnavailable,
+        {"message": "ldap", "retry_after": 5.5},
+    ),
+    (Fault(Code.UNAVAILABLE, "soon", "NOT_READY"), ServerUnavailable, {"retry_after": None}),
+    (Fault(Code.RESOURCE_EXHAUSTED, "busy", "OVERLOADED"), Overloaded, {"message": "busy"}),
+    (
+        Fault(Code.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 4)"),
+        MessageTooLarge,
+        {"code": "RESOURCE_EXHAUSTED", "reason": ""},
+    ),
+    (Fault(Code.RESOURCE_EXHAUSTED, "a proxy's quota"), Overloaded, {"message": "a proxy's quota"}),
+    (
+        Fault(Code.RESOURCE_EXHAUSTED, "100 calls are larger than max", "OVERLOADED"),
+        Overloaded,
+        {"message": "100 calls are larger than max"},
+    ),
+    (Fault(Code.PERMISSION_DENIED, "no", "CALLER_NOT_PERMITTED"), NotPermitted, {"message": "no"}),
+    (Fault(Code.UNAUTHENTICATED, "who?"), NotPermitted, {"reason": ""}),
+    (Fault(Code.DEADLINE_EXCEEDED, "late"), DeadlineExceeded, {}),
+    (Fault(Code.INTERNAL, "internal error 1f", "INTERNAL"), ServerError, {"reason": "INTERNAL"}),
+    *((Fault(code, "odd"), ServerError, {"message": "odd"}) for code in (
+        Code.UNKNOWN,
+        Code.DATA_LOSS,
+        Code.ABORTED,
+        Code.ALREADY_EXISTS,
+        Code.FAILED_PRECONDITION,
+        Code.OUT_OF_RANGE,
+    )),
+    (Fault(Code.UNIMPLEMENTED, "what?"), ServerError, {}),
+    (Fault(Code.CANCELLED, "stopped"), ServerUnavailable, {}),
+    (
+        Fault(Code.NOT_FOUND, "garbled", trailers=[("grpc-status-details-bin", b"\xff\xff")]),
+        UnknownPartition,
+        {"message": "garbled", "reason": ""},
+    ),
+]  # fmt: skip
+
+
+def test_every_status_code_is_in_the_table() -> None:
+    assert {fault.code for fault, _, _ in ENDS} == set(grpc.StatusCode) - {Code.OK}
+
+
+@pytest.mark.parametrize(("fault", "kind", "attributes"), ENDS)
+async def test_statuses_become_exceptions(
+    server: ScriptedServer,
+    connect: Callable[..., Ask],
+    fault: Fault,
+    kind: type[QueuegateError],
+    attributes: dict[str, Any],
+) -> None:
+    server.script.fail("CheckQueueAccess", fault)
+    ask = connect(server.address, timeout=10, retry=queuegate.Retry(attempts=1))
+    with pytest.raises(QueuegateError) as caught:
+        await ask("check", "alice", "root")
+    assert type(caught.value) is kind
+    assert caught.value.code == fault.code.name
+    assert str(caught.value) == caught.value.message
+    for name, value in attributes.items():
+        assert getattr(caught.value, name) == value
+    assert len(server.script.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "code", sorted({fault.code for fault, _, _ in ENDS} - {Code.UNAVAILABLE}, key=str)
+)
+async def test_only_unavailable_is_tried_again(
+    ask: Ask, script: Script, code: grpc.StatusCode
+) -> None:
+    script.fail("CheckQueueAccess", *[Fault(code)] * 5)
+    with pytest.raises(QueuegateError):
+        await ask("check", "alice", "root")
+    assert len(script.calls) == 1
+
+
+async def test_a_health_probe_is_not_tried_again(ask: Ask, script: Script) -> None:
+    script.fail("Check", *[UNAVAILABLE] * 5)
+    with pytest.raises(ServerUnavailable):
+        await ask("health")
+    assert len(script.calls) == 1
+
+
+async def test_a_hanging_server_ends_with_the_time_limit(
+    server: ScriptedServer, connect: Callable[..., Ask]
+) -> None:
+    server.script.gate.clear()
+    ask = connect(server.address, timeout=0.2)
+    for method, _, args in CALLS:
+        kwargs = {"timeout": 0.2} if method in {"reload", "validate"} else {}
+        start = time.monotonic()
+        with pytest.raises(
+            DeadlineExceeded, match=r"no answer from 127\.0\.0\.1:\d+ within 0\.2 s"
+        ):
+            await ask(method, *args, **kwargs)
+        assert 0.15 < time.monotonic() - start < 5
+
+
+async def test_retries_stay_within_the_time_limit(
+    server: ScriptedServer, connect: Callable[..., Ask]
+) -> None:
+    server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 10)
+    slow = queuegate.Retry(attempts=5, initial_backoff=5, max_backoff=5)
+    ask = connect(server.address, timeout=0.3, retry=slow)
+    start = time.monotonic()
+    with pytest.raises(queuegate.CouldNotAsk):
+        await ask("check", "alice", "root")
+    assert time.monotonic() - start < 2
+
+
+async def test_the_time_limit_covers_all_batches(ask: Ask, script: Script) -> None:
+    checks = [Check("alice", "root")] * 30_000
+
+    def close_the_gate_after_the_first() -> None:
+        script.arrived.acquire()
+        script.gate.clear()
+
+    threading.Thread(target=close_the_gate_after_the_first, daemon=True).start()
+    start = time.monotonic()
+    with pytest.raises(DeadlineExceeded, match="within 1 s"):
+        await ask("check_many", checks, timeout=1)
+    assert time.monotonic() - start < 3
+
+
+async def test_nobody_listens(connect: Callable[..., Ask]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        ask = connect(f"127.0.0.1:{port}", timeout=5, retry=QUICK)
+        with pytest.raises(
+            ServerUnavailable, match=rf"no server at 127.0.0.1:{port} \(.*refused.*\)"
+        ) as caught:
+            await ask("check", "alice", "root")
+    assert caught.value.reason == ""
+
+
+async def test_a_server_that_comes_back_is_found(connect: Callable[..., Ask]) -> None:
+    with ScriptedServer() as first:
+        ask = connect(first.address, timeout=5, retry=queuegate.Retry(attempts=1))
+        assert await ask("check", "alice", "root")
+    with pytest.raises(ServerUnavailable):
+        await ask("check", "alice", "root")
+    with ScriptedServer(first.address):
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                assert await ask("check", "alice", "root")
+            except ServerUnavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return
+    pytest.fail("not found within 5 s")
+
+
+async def test_something_else_listens(connect: Callable[..., Ask]) -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    ask = connect(f"127.0.0.1:{port}", timeout=5)
+    with pytest.raises(ServerError, match="is it a queuegate server"):
+        await ask("check", "alice", "root")
+    with pytest.raises(ServerError, match="is it a queuegate server"):
+        await ask("health")
+    server.stop(None).wait()
+
+
+async def test_a_response_above_the_limit_is_an_error(ask: Ask, script: Script) -> None:
+    script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse(source="x" * (65 * 1024 * 1024))
+    with pytest.raises(MessageTooLarge, match=r"the answer of .* ask for less at once"):
+        await ask("policy", timeout=30)
+
+
+async def test_a_response_above_the_usual_limit_arrives(ask: Ask, script: Script) -> None:
+    script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse(source="x" * (20 * 1024 * 1024))
+    assert len((await ask("policy", timeout=30)).source) == 20 * 1024 * 1024
+
+
+async def test_a_closed_client_says_so(ask: Ask) -> None:
+    await ask("close")
+    await ask("close")
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        await ask("check", "alice", "root")
+
+
+def test_closing_ends_blocking_calls(server: ScriptedServer) -> None:
+    server.script.gate.clear()
+    client = queuegate.Client(server.address, timeout=20)
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            client.check("alice", "root")
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert server.script.arrived.acquire(timeout=10)
+    client.close()
+    thread.join(10)
+    assert [type(error) for error in errors] == [ServerUnavailable]
+    assert "client was closed" in str(errors[0])
+
+
+async def _arrival(script: Script) -> None:
+    assert await asyncio.to_thread(script.arrived.acquire, timeout=10)
+
+
+async def test_closing_ends_awaited_calls_without_cancelling_the_task(
+    server: ScriptedServer,
+) -> None:
+    server.script.gate.clear()
+    client = queuegate.aio.Client(server.address, timeout=20)
+    task = asyncio.create_task(client.check("alice", "root"))
+    await _arrival(server.script)
+    await client.close()
+    with pytest.raises(ServerUnavailable, match="client was closed") as caught:
+        await task
+    assert caught.value.code == "CANCELLED"
+
+
+async def test_a_cancelled_task_is_cancelled(server: ScriptedServer) -> None:
+    server.script.gate.clear()
+    async with queuegate.aio.Client(server.address, timeout=20) as client:
+        task = asyncio.create_task(client.check("alice", "root"))
+        await _arrival(server.script)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.check("alice", "root"), 0.1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await client.check("alice", "root")
+        server.script.gate.set()
+        assert await client.check("alice", "root")
+
+
+def test_an_asyncio_client_needs_a_loop_and_keeps_to_it(server: ScriptedServer) -> None:
+    with pytest.raises(RuntimeError, match="inside a running loop"):
+        queuegate.aio.Client(server.address)
+
+    async def make() -> queuegate.aio.Client:
+        return queuegate.aio.Client(server.address)
+
+    async def use(client: queuegate.aio.Client) -> None:
+        await client.check("alice", "root")
+
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        client = first.run(make())
+        with pytest.raises(RuntimeError, match="belongs to another event loop"):
+            second.run(use(client))
+        first.run(client.close())
+
+
+def test_threads_share_one_client(server: ScriptedServer) -> None:
+    wrong: list[str] = []
+
+    def work(client: queuegate.Client, number: int) -> None:
+        for turn in range(50):
+            user = f"{'denied' if turn % 2 else 'user'}-{number}-{turn}"
+            decision = client.check(user, "root")
+            if decision.allowed != (turn % 2 == 0) or decision.matched_subject not in {user, ""}:
+                wrong.append(user)
+
+    with queuegate.Client(server.address, timeout=20) as client:
+        threads = [threading.Thread(target=work, args=(client, number)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert len(server.script.calls) == 16 * 50
+    assert len({call.peer for call in server.script.calls}) == 1  # one connection
+
+
+async def test_tasks_share_one_client(server: ScriptedServer) -> None:
+    async with queuegate.aio.Client(server.address, timeout=20) as client:
+        users = [f"{'denied' if number % 3 else 'user'}-{number}" for number in range(300)]
+        decisions = await asyncio.gather(*(client.check(user, "root") for user in users))
+    for user, decision in zip(users, decisions, strict=True):
+        assert decision.allowed == user.startswith("user")
+        assert decision.matched_subject == (user if decision.allowed else "")
+
+
+def test_retries_pause_when_most_calls_fail(server: ScriptedServer) -> None:
+    """An outage must not multiply the load by the number of attempts."""
+    server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 1_000)
+    with queuegate.Client(server.address, timeout=20, retry=QUICK) as client:
+        for _ in range(100):
+            with pytest.raises(ServerUnavailable):
+                client.check("alice", "root")
+    assert 100 < len(server.script.calls) < 200
+
+
+def test_keepalive_is_one_that_servers_accept() -> None:
+    options = dict(plan("127.0.0.1:1", 1.0, None, QUICK).options)
+    # Servers of default settings count pings within 5 minutes as abuse.
+    assert options["grpc.keepalive_time_ms"] >= 300_000
+    config = json.loads(options["grpc.service_config"])
+    assert config["methodConfig"][0]["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]

@@ -1,0 +1,244 @@
+"""Callers who go away leave nothing behind, and more calls than may run are refused."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import queuegate
+from queuegate.v1 import access_pb2, access_pb2_grpc
+from tests.busy_server import Setup, busy_server, message
+from tests.running import running_server
+from tests.scripted_directory import HANGS, ScriptedDirectory, settings_file
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Iterator[Setup]:
+    with busy_server(tmp_path) as started:
+        yield started
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a server process holds."""
+
+    tasks: int
+    threads: int
+    files: int
+
+
+async def usage(setup: Setup, client: queuegate.aio.Client) -> Usage:
+    answer = await client.resolve("census", bypass_cache=True)
+    tasks = int(answer.groups[0].removeprefix("tasks-"))
+    return Usage(tasks, *_threads_and_files(Path(f"/proc/{setup.server.pid}")))
+
+
+def _threads_and_files(process: Path) -> tuple[int, int]:
+    return len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))
+
+
+async def test_callers_who_go_away_leave_nothing_behind(setup: Setup) -> None:
+    """Deadlines pass and calls are cancelled while the resolver hangs, round after round."""
+    group_queue = next(
+        path for path in setup.paths if setup.oracle.needs_groups(path, "submit", "caller")
+    )
+    setup.directory.answer({"*": {"groups": ["g1"], "seconds": HANGS}})
+    address = setup.addresses[0]
+    no_retry = queuegate.Retry(attempts=1)
+    async with queuegate.aio.Client(address, timeout=10, retry=no_retry) as client:
+
+        async def one_round(number: int) -> None:
+            names = [f"caller-{number}-{place}" for place in range(150)]
+            late = [client.check(name, group_queue, timeout=0.05) for name in names]
+            outcomes = await asyncio.gather(*late, return_exceptions=True)
+            kinds = {type(outcome) for outcome in outcomes}
+            assert kinds <= {queuegate.DeadlineExceeded, queuegate.GroupsUnavailable}
+            gone: list[asyncio.Task[Any]] = [
+                asyncio.create_task(client.check(name, group_queue)) for name in names[:50]
+            ]
+            questions = [queuegate.Check(name, group_queue) for name in names]
+            gone += [asyncio.create_task(client.check_many(questions)) for _ in range(5)]
+            gone += [asyncio.create_task(client.explain(name, group_queue)) for name in names[:20]]
+            gone += [asyncio.create_task(_open_stream(address, questions)) for _ in range(5)]
+            await asyncio.sleep(0.1)
+            for task in gone:
+                task.cancel()
+            await asyncio.gather(*gone, return_exceptions=True)
+            # Nobody else has noticed.
+            assert (await client.check("u50", "root", groups=["none"])).reason == "no_match"
+
+        for number in range(8):  # until the pools of memory have their size
+            await one_round(number)
+        async with asyncio.timeout(10):
+            before = await _settled(setup, client)
+        memory = setup.server.memory()
+        for number in range(8, 16):
+            await one_round(number)
+        async with asyncio.timeout(10):
+            after = await _settled(setup, client)
+    assert after.tasks <= before.tasks + 2
+    assert after.threads <= before.threads + 2
+    assert after.files <= before.files + 2
+    assert setup.server.memory() - memory < 8 << 20
+
+
+async def _open_stream(address: str, questions: list[queuegate.Check]) -> None:
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
+    async with grpc.aio.insecure_channel(address) as channel:
+        stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
+        for number in range(3):
+            await stream.write(access_pb2.StreamQueueAccessRequest(id=number, batch=batch))
+        await stream.read()
+
+
+async def _settled(setup: Setup, client: queuegate.aio.Client) -> Usage:
+    """Wait until the number of tasks stays the same for a while."""
+    last = await usage(setup, client)
+    same = 0
+    while same < 7:
+        await asyncio.sleep(0.1)
+        now = await usage(setup, client)
+        same = same + 1 if now == last else 0
+        last = now
+    return last
+
+
+async def test_work_that_nobody_waits_for_stops_or_is_shared(setup: Setup) -> None:
+    queue = next(path for path in setup.paths if setup.oracle.needs_groups(path, "submit", "x"))
+    directory = setup.directory
+    directory.answer({"*": {"groups": ["none"], "seconds": 0.03}})
+    async with queuegate.aio.Client(setup.addresses[1], timeout=10) as client:
+        # A look-up that has begun goes on; whoever asks next has its answer.
+        directory.answer({"shared": {"groups": ["none"], "seconds": 0.4}})
+        with pytest.raises(queuegate.DeadlineExceeded):
+            await client.check("shared", queue, timeout=0.1)
+        assert (await client.check("shared", queue)).reason == "no_match"
+        assert directory.asked("shared") == 1
+        # The look-ups of a batch that have not begun never do.
+        questions = [queuegate.Check(f"batched-{number}", queue) for number in range(2_000)]
+        with pytest.raises(queuegate.DeadlineExceeded):
+            await client.check_many(questions, timeout=0.3)
+        begun = directory.asked()
+        await asyncio.sleep(0.5)
+        assert directory.asked() - begun <= 16
+        assert directory.asked() < 1_000
+
+
+async def test_a_caller_who_does_not_read_is_not_read_from(setup: Setup) -> None:
+    """Neither the questions nor the answers of a stream pile up in the server."""
+    questions = [queuegate.Check(f"u{number}", "root.x", groups=["g"]) for number in range(2_000)]
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
+    request = access_pb2.StreamQueueAccessRequest(batch=batch)
+    memory = setup.server.memory()
+    async with (
+        grpc.aio.insecure_channel(setup.addresses[0]) as channel,
+        queuegate.aio.Client(setup.addresses[0], timeout=5) as client,
+    ):
+        stub = access_pb2_grpc.AccessServiceStub(channel)
+        stream = stub.StreamQueueAccess()
+        written = 0
+        while written < 10_000:
+            writing = asyncio.create_task(stream.write(request))
+            if not (await asyncio.wait({writing}, timeout=1))[0]:
+                break
+            written += 1
+        assert 16 < written < 2_000
+        assert setup.server.memory() - memory < 48 << 20
+        assert await client.health()
+        # Whoever reads after all gets the answers, and may go on.
+        for _ in range(written // 2):
+            answer = await stream.read()
+            assert isinstance(answer, access_pb2.StreamQueueAccessResponse)
+            assert len(answer.batch.results) == 2_000
+        await writing
+        stream.cancel()
+
+
+async def test_more_validations_than_may_wait_are_refused(setup: Setup) -> None:
+    queues = "".join(f"{{name: q{number}, submitacl: u{number}}}, " for number in range(1_000))
+    content = f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
+    no_retry = queuegate.Retry(attempts=1)
+    async with queuegate.aio.Client(setup.addresses[0], retry=no_retry) as client:
+
+        async def outcome() -> str:
+            try:
+                return "valid" if await client.validate(content) else "not valid"
+            except queuegate.Overloaded as error:
+                return error.reason
+
+        outcomes = await asyncio.gather(*(outcome() for _ in range(60)))
+        assert set(outcomes) == {"valid", "OVERLOADED"}
+        assert await outcome() == "valid"
+
+
+def answers(address: str) -> bool:
+    with queuegate.Client(address, timeout=5) as client:
+        try:
+            return client.check("alice", "root").allowed
+        except queuegate.Overloaded:
+            return False
+
+
+@pytest.mark.parametrize("kind", ["calls", "streams"])
+async def test_calls_beyond_the_bound_are_refused(tmp_path: Path, kind: str) -> None:
+    """At once, with a reason, while health still answers; and it passes."""
+    directory = ScriptedDirectory(tmp_path)
+    directory.answer({"*": {"groups": ["staff"], "seconds": HANGS}})
+    path = tmp_path / "queues.yaml"
+    path.write_text(
+        'partitions: [{name: default, queues: [{name: root, submitacl: "alice staff"}]}]'
+    )
+    settings = {
+        "policy": {"path": str(path)},
+        "resolvers": {"corp": directory.resolver(lookup_timeout="30s")},
+        "partitions": {"default": {"resolver": "corp"}},
+    }
+    with running_server(
+        "--config",
+        settings_file(tmp_path, settings),
+        "--set",
+        "limits.max_concurrent_calls=8",
+        environment=directory.environment,
+    ) as server:
+        no_retry = queuegate.Retry(attempts=1)
+        async with (
+            queuegate.aio.Client(server.address, timeout=20, retry=no_retry) as client,
+            grpc.aio.insecure_channel(server.address) as channel,
+        ):
+            held: list[Any] = []
+            if kind == "calls":
+                held = [
+                    asyncio.create_task(client.check(f"user-{number}", "root"))
+                    for number in range(8)
+                ]
+                await asyncio.to_thread(eventually, directory.asked, 8)
+            else:
+                stub = access_pb2_grpc.AccessServiceStub(channel)
+                batch = access_pb2.BatchCheckQueueAccessRequest(
+                    checks=[message(queuegate.Check("alice", "root"))]
+                )
+                for _ in range(8):
+                    stream = stub.StreamQueueAccess()
+                    await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
+                    await stream.read()
+                    held.append(stream)
+            for _ in range(20):
+                with pytest.raises(queuegate.Overloaded) as caught:
+                    await client.check("alice", "root", timeout=1)
+                assert caught.value.reason == "OVERLOADED"
+            assert await client.health()
+            for call in held:
+                call.cancel()
+            for call in held:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await (call if kind == "calls" else call.code())
+
+            await asyncio.to_thread(eventually, lambda: answers(server.address), expected=True)
+            allowed = await asyncio.gather(*(client.check("alice", "root") for _ in range(8)))
+            assert all(allowed)

@@ -1,0 +1,97 @@
+"""The look-up of namespaces: remembered, asked once, and never guessed."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces, NamespaceUnknown
+from tests.fakes.kubernetes_api import KubernetesApi
+
+
+class Source:
+    """Answers with a number that grows, or fails."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.failing = False
+        self.now = 0.0
+        self.cached = CachedNamespaces(self.fetch, lambda: self.now)
+
+    def fetch(self, namespace: str) -> Mapping[str, str]:
+        self.asked += 1
+        if self.failing:
+            raise NamespaceUnknown("down")
+        return {namespace: str(self.asked)}
+
+
+async def test_fresh_answers_are_remembered() -> None:
+    source = Source()
+    assert await source.cached.annotations("a") == {"a": "1"}
+    source.now = 29.9
+    assert await source.cached.annotations("a") == {"a": "1"}
+    assert await source.cached.annotations("b") == {"b": "2"}
+    source.now = 30.1
+    assert await source.cached.annotations("a") == {"a": "3"}
+
+
+async def test_an_old_answer_serves_while_none_can_be_had() -> None:
+    source = Source()
+    await source.cached.annotations("a")
+    source.failing = True
+    source.now = 599
+    assert await source.cached.annotations("a") == {"a": "1"}
+    source.now = 601
+    with pytest.raises(NamespaceUnknown):
+        await source.cached.annotations("a")
+    source.failing = False
+    assert await source.cached.annotations("a") == {"a": "4"}
+
+
+async def test_all_who_ask_at_once_are_answered_by_one_question() -> None:
+    gate = threading.Event()
+    asked = []
+
+    def fetch(namespace: str) -> Mapping[str, str]:
+        asked.append(namespace)
+        gate.wait(5)
+        return {"x": "y"}
+
+    cached = CachedNamespaces(fetch, lambda: 0.0)
+    waiting = [asyncio.create_task(cached.annotations("a")) for _ in range(50)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert answers[1:] == [{"x": "y"}] * 49
+    assert asked == ["a"]
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[KubernetesApi]:
+    with KubernetesApi() as running:
+        yield running
+
+
+def test_the_api_server_is_asked(api: KubernetesApi, tmp_path: Path) -> None:
+    api.namespaces = {"dev": {"a": "b"}}
+    server = ApiServer(api.url, api.write_account(tmp_path))
+    assert server.fetch("dev") == {"a": "b"}
+    assert server.fetch("gone") == {}
+    server.fetch("../../pods?x=#")
+    assert api.asked[-1] == "..%2F..%2Fpods%3Fx%3D%23"
+    api.failing = True
+    with pytest.raises(NamespaceUnknown, match="the API server answers 500"):
+        server.fetch("dev")
+    api.failing = False
+    (tmp_path / "account/token").write_text("wrong")
+    with pytest.raises(NamespaceUnknown, match="the API server answers 401"):
+        server.fetch("dev")
+    with pytest.raises(NamespaceUnknown, match="cannot be asked"):
+        ApiServer("https://127.0.0.1:1", tmp_path / "account").fetch("dev")
+    with pytest.raises(NamespaceUnknown, match="cannot be asked"):
+        ApiServer(api.url, tmp_path / "nowhere").fetch("dev")

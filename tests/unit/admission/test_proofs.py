@@ -1,0 +1,246 @@
+"""What no request can bring about, whatever it holds."""
+
+import copy
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from queuegate import user_info
+from queuegate.user_info import ANNOTATION
+from queuegate_server.admission.review import read_review, write_review
+from queuegate_server.admission.rules import Request, Verdict, decide, verify
+from queuegate_server.admission.settings import read_settings
+from queuegate_server.admission.workloads import METADATA
+from tests.webhook import patch_of
+
+SETTINGS = read_settings(
+    {
+        "admissionController.accessControl.externalUsers": "^portal$",
+        "admissionController.accessControl.externalGroups": "^gateways$",
+        "admissionController.filtering.bypassNamespaces": "^kube-system$",
+        "admissionController.filtering.noLabelNamespaces": "^nolabel$",
+    }
+)
+LABELS = ("app", "applicationId", "yunikorn.apache.org/app-id", "yunikorn.apache.org/username", "x")
+
+users = st.sampled_from(["alice", "bob", "mallory", "portal"]) | st.text(max_size=5)
+system_users = st.just("system:serviceaccount:kube-system:x")
+groups = st.lists(st.sampled_from(["dev", "gateways", "system:authenticated"]), max_size=2)
+texts = st.builds(user_info.build, users, groups) | st.sampled_from(["", "{}", "xyz", "null"])
+others = st.sampled_from([{}, {"a": "1"}, {"a": "", "b/c": "x y"}])
+
+
+@st.composite
+def metadata(draw: st.DrawFn) -> Any:
+    """Mostly with the annotation: that is where it can go wrong."""
+    value: dict[str, Any] = {}
+    annotations: Any = dict(draw(others))
+    if draw(st.integers(0, 3)):
+        annotations[ANNOTATION] = draw(texts)
+    if annotations or draw(st.booleans()):
+        value["annotations"] = annotations or draw(st.sampled_from([None, {}]))
+    if draw(st.booleans()):
+        label = draw(st.sampled_from(LABELS))
+        value["labels"] = draw(st.sampled_from([None, {}, {label: "yunikorn"}, {label: ""}]))
+    return value
+
+
+@st.composite
+def objects(draw: st.DrawFn, kind: str) -> Any:
+    """Objects of a kind, some cut off at a depth, with other members beside the path."""
+    value: Any = draw(metadata())
+    path = METADATA[kind]
+    cut = draw(st.integers(0, 5 * len(path)))
+    for depth in range(len(path) - 1, -1, -1):
+        if cut == depth:
+            value = draw(st.sampled_from([None, {}]))
+        value = {path[depth]: value, "beside": depth}
+    return value
+
+
+kinds = st.just("Pod") | st.sampled_from(sorted(METADATA))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    kind = draw(kinds)
+    operation = draw(st.sampled_from(["CREATE", "UPDATE"]))
+    new = draw(objects(kind))
+    old = None
+    if operation == "UPDATE":
+        old = copy.deepcopy(new) if draw(st.booleans()) else draw(objects(kind))
+    return Request(
+        kind,
+        operation,
+        draw(st.sampled_from(["", "dev", "dev", "nolabel", "kube-system"])),
+        draw(users if draw(st.integers(0, 4)) else system_users),
+        tuple(draw(groups)),
+        new,
+        old,
+    )
+
+
+def annotations_in(kind: str, value: Any) -> dict[str, str]:
+    for step in METADATA[kind]:
+        value = (value or {}).get(step)
+    return (value or {}).get("annotations") or {}
+
+
+def patched(request: Request, verdict: Verdict) -> Any:
+    """What the API server would keep, after the patch has travelled as bytes."""
+    response = json.loads(write_review("u", verdict))["response"]
+    return jsonpatch.apply_patch(copy.deepcopy(request.new), patch_of(response))
+
+
+def without_annotation(kind: str, value: Any) -> Any:
+    """The object without the annotation, and without what held nothing else."""
+    value = copy.deepcopy(value)
+    nodes = [value]
+    for step in (*METADATA[kind], "annotations"):
+        below = nodes[-1].get(step)
+        if below is None:
+            nodes[-1].pop(step, None)
+            break
+        nodes.append(below)
+    else:
+        nodes[-1].pop(ANNOTATION, None)
+    steps = (*METADATA[kind], "annotations")
+    for depth in range(len(nodes) - 1, 0, -1):
+        if not nodes[depth]:
+            nodes[depth - 1].pop(steps[depth - 1], None)
+    return value
+
+
+def may_set(request: Request) -> bool:
+    return (
+        request.user == "portal"
+        or any(group == "gateways" for group in request.groups)
+        or request.user.startswith("system:serviceaccount:kube-system:")
+    )
+
+
+def looked_at(request: Request) -> bool:
+    """As the filters say: pods are looked at everywhere when they are made."""
+    if request.kind == "Pod" and request.operation == "CREATE":
+        return True
+    value = request.new
+    for step in METADATA[request.kind]:
+        value = (value or {}).get(step)  # type: ignore[attr-defined]
+    found = ((value or {}).get("labels") or {}) if isinstance(value, dict) else {}
+    application = found.get("applicationId") or found.get("yunikorn.apache.org/app-id")
+    return request.namespace != "kube-system" and (
+        request.namespace != "nolabel" or bool(application)
+    )
+
+
+@settings(max_examples=400)
+@given(requests())
+def test_nobody_else_is_named(request: Request) -> None:
+    """A requester outside the rules ends with an annotation that names herself, or that
+    was there before, or with none."""
+    assume(not may_set(request) and looked_at(request))
+    verdict = decide(request, SETTINGS, {})
+    if not verdict.allowed:
+        return
+    after = annotations_in(request.kind, patched(request, verdict)).get(ANNOTATION)
+    before = annotations_in(request.kind, request.old).get(ANNOTATION)
+    own = user_info.build(request.user, request.groups)
+    if request.operation == "UPDATE":
+        assert (after or "") == (before or "")
+    else:
+        assert after in {own, None}
+
+
+@settings(max_examples=400)
+@given(requests())
+def test_a_patch_changes_nothing_else(request: Request) -> None:
+    verdict = decide(request, SETTINGS, {})
+    after = patched(request, verdict)
+    if not verdict.patch:
+        assert after == request.new
+        return
+    kind = request.kind
+    assert without_annotation(kind, after) == without_annotation(kind, request.new)
+    was = {k: v for k, v in annotations_in(kind, request.new).items() if k != ANNOTATION}
+    now = {k: v for k, v in annotations_in(kind, after).items() if k != ANNOTATION}
+    assert now == was
+    assert isinstance(annotations_in(kind, after)[ANNOTATION], str)
+
+
+@settings(max_examples=400)
+@given(requests())
+def test_what_is_decided_is_verified(request: Request) -> None:
+    """The validating webhook takes what the mutating one leaves, and nothing it refuses,
+    except an annotation that names the requester: it may be the one that was just added."""
+    verdict = decide(request, SETTINGS, {})
+    second = Request(
+        request.kind, request.operation, request.namespace, request.user, request.groups,
+        patched(request, verdict), request.old,
+    )  # fmt: skip
+    verified = verify(second, SETTINGS, {})
+    assert not verified.patch
+    if verdict.allowed:
+        assert verified.allowed
+    elif verified.allowed:
+        own = user_info.build(request.user, request.groups)
+        assert annotations_in(request.kind, request.new).get(ANNOTATION) == own
+
+
+@pytest.mark.parametrize("kind", sorted(METADATA))
+@pytest.mark.parametrize(
+    ("bypass", "label", "added"),
+    [
+        ("true", "bob", False),
+        ("true", "", True),
+        ("true", None, True),
+        ("false", "bob", True),
+        ("false", None, True),
+    ],
+)
+def test_bypass_as_documented(kind: str, bypass: str, label: str | None, added: bool) -> None:
+    """Neither annotation nor label: added. The label: left alone, if bypassAuth is on."""
+    rules = read_settings({"admissionController.accessControl.bypassAuth": bypass})
+    value: Any = {} if label is None else {"labels": {"yunikorn.apache.org/username": label}}
+    for step in reversed(METADATA[kind]):
+        value = {step: value}
+    verdict = decide(Request(kind, "CREATE", "dev", "bob", (), value), rules, {})
+    assert verdict.allowed
+    assert bool(verdict.patch) is added
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+)
+
+
+@given(
+    st.sampled_from(sorted(METADATA)),
+    st.sampled_from(["CREATE", "UPDATE"]),
+    json_values,
+    json_values,
+)
+def test_any_object_gets_an_answer(kind: str, operation: str, new: Any, old: Any) -> None:
+    request = Request(kind, operation, "dev", "bob", (), new, old)
+    for rule in (decide, verify):
+        verdict = rule(request, SETTINGS, {})
+        assert verdict.allowed or verdict.message
+        if verdict.patch:
+            jsonpatch.apply_patch(copy.deepcopy(new), list(verdict.patch))
+
+
+@given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
+def test_any_body_is_read_or_refused(body: bytes) -> None:
+    from queuegate_server.admission.review import MalformedReview
+
+    try:
+        read_review(body)
+    except MalformedReview:
+        return
+    raise AssertionError("a review out of nothing")

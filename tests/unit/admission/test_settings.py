@@ -1,0 +1,100 @@
+from typing import Any
+
+import pytest
+
+from queuegate_server.admission.patterns import BadPattern, compile_patterns
+from queuegate_server.admission.settings import SettingsError, read_settings
+
+ACCESS = "admissionController.accessControl."
+EXTERNAL = "ADMISSION_CONTROLLER_EXTERNAL_USERS"
+FILTER = "admissionController.filtering."
+
+
+def test_defaults() -> None:
+    settings = read_settings({})
+    assert (settings.bypass_auth, settings.trust_controllers) == (False, True)
+    assert settings.system_users.text == "^system:serviceaccount:kube-system:"
+    assert settings.bypass_namespaces.text == "^kube-system$"
+    lists = (settings.external_users, settings.external_groups, settings.process_namespaces)
+    assert not any((*lists, settings.label_namespaces, settings.no_label_namespaces))
+    assert settings.user_label == "yunikorn.apache.org/username"
+
+
+def test_older_variables() -> None:
+    environment = {
+        "ADMISSION_CONTROLLER_BYPASS_AUTH": "true",
+        "ADMISSION_CONTROLLER_BYPASS_CONTROLLERS": "false",
+        "ADMISSION_CONTROLLER_SYSTEM_USERS": "^s$",
+        "ADMISSION_CONTROLLER_EXTERNAL_USERS": "^u$",
+        "ADMISSION_CONTROLLER_EXTERNAL_GROUPS": "^g$",
+        "ADMISSION_CONTROLLER_PROCESS_NAMESPACES": "^p$",
+        "ADMISSION_CONTROLLER_BYPASS_NAMESPACES": "^b$",
+        "ADMISSION_CONTROLLER_LABEL_NAMESPACES": "^l$",
+        "ADMISSION_CONTROLLER_NO_LABEL_NAMESPACES": "^n$",
+        "USER_LABEL_KEY": "team/user",
+    }
+    settings = read_settings({}, environment)
+    assert (settings.bypass_auth, settings.trust_controllers) == (True, False)
+    texts = [
+        settings.system_users, settings.external_users, settings.external_groups,
+        settings.process_namespaces, settings.bypass_namespaces, settings.label_namespaces,
+        settings.no_label_namespaces,
+    ]  # fmt: skip
+    assert [each.text for each in texts] == ["^s$", "^u$", "^g$", "^p$", "^b$", "^l$", "^n$"]
+    assert settings.user_label == "team/user"
+    overridden = read_settings({f"{ACCESS}systemUsers": "", f"{ACCESS}bypassAuth": ""}, environment)
+    assert not overridden.system_users
+    assert overridden.bypass_auth is False
+
+
+def test_every_fault_is_told() -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings(
+            {f"{ACCESS}bypassAuth": "yes", f"{FILTER}processNamespaces": "a,("},
+            {EXTERNAL: "^(?!x)"},
+        )
+    assert caught.value.faults == (
+        f"{ACCESS}bypassAuth: 'yes' is not a boolean: write true or false",
+        f"{EXTERNAL}: the pattern '^(?!x)' is not valid: invalid perl operator: (?!",
+        f"{FILTER}processNamespaces: the pattern '(' is not valid: missing ): (",
+    )
+
+
+@pytest.mark.parametrize(
+    ("patterns", "text", "found"),
+    [
+        ("bob", "xbobx", True),
+        ("^bob$", "bob\n", False),
+        ("^bob$,^eve$", "eve", True),
+        (" ^bob$ , ,", "bob", True),
+        (" , ", "bob", False),
+        (r"^\pL+$", "é", True),
+        (r"^\w$", "é", False),
+        (r"(?i)^BOB\z", "bob", True),
+        (r"^a.c$", "a\nc", False),
+        (r"^a..c$", "a€€c", True),
+        (r"^[[:alpha:]]+$", "bob", True),
+        ("(a*)*b", "a" * 50_000, False),
+    ],
+)
+def test_patterns_mean_what_they_mean_in_go(patterns: str, text: str, found: bool) -> None:
+    assert compile_patterns(patterns).match(text) is found
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\C", r"a\Z", r"(a)\1", "(?<=a)b", "a++", "*", "[", "a{1001}", "\ud800", "a" * 70_000],
+)
+def test_patterns_that_go_refuses(pattern: str) -> None:
+    with pytest.raises(BadPattern):
+        compile_patterns(pattern)
+
+
+@pytest.mark.parametrize("key", [f"{ACCESS}bypassAuth", f"{ACCESS}trustControllers"])
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", True), ("T", True), ("False", False), ("f", False)]
+)
+def test_booleans_of_go(key: str, text: str, value: bool) -> None:
+    settings: Any = read_settings({key: text})
+    field = "bypass_auth" if key.endswith("bypassAuth") else "trust_controllers"
+    assert getattr(settings, field) is value

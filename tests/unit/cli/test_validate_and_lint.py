@@ -1,0 +1,148 @@
+"""`queuegate-server validate` and `lint`: what they print, and their exit status."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from queuegate_server.cli.lint import lint
+from queuegate_server.cli.validate import validate
+
+GOOD = "partitions: [{queues: [{name: root, submitacl: sue}]}]\n"
+WARNING = "partitions: [{queues: [{name: root, submitacl: 'a:b c'}]}]\n"
+DOUBTFUL = "partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n"
+BAD = "partitions: [{queues: [{name: root, submitacl: a b c}]}]\n"
+WARNED = (
+    '1:48: warning: "a:b" is not a user name that an ACL accepts; it grants nothing '
+    "(the partition setting acl_names: extended accepts it)\n"
+)
+FAULT = (
+    '1:48: error: the ACL "a b c" has 3 lists instead of one of users and one of groups '
+    "(separate names by commas; one blank stands between users and groups, or before groups "
+    "without users)\n"
+)
+DOUBT = (
+    '1:48: warning: the blank after the comma makes groups of "b" '
+    "(for users remove the blank, for groups remove the comma)\n"
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("good", GOOD), ("warning", WARNING), ("doubtful", DOUBTFUL), ("bad", BAD)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+
+def run(command: click.Command, *arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(command, arguments, input=stdin)
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("name", "output", "summary", "of_validate", "of_lint"),
+    [
+        ("good", "", "1 file, 0 errors, 0 warnings\n", 0, 0),
+        ("warning", f"warning.yaml:{WARNED}", "1 file, 0 errors, 1 warning\n", 0, 1),
+        ("bad", f"bad.yaml:{FAULT}", "1 file, 1 error, 0 warnings\n", 1, 1),
+    ],
+)
+def test_what_both_say(
+    name: str, output: str, summary: str, of_validate: int, of_lint: int
+) -> None:
+    for command, status in ((validate, of_validate), (lint, of_lint)):
+        result = run(command, f"{name}.yaml")
+        assert (result.stdout, result.stderr, result.exit_code) == (output, summary, status)
+
+
+@pytest.mark.usefixtures("files")
+def test_lint_finds_more() -> None:
+    assert run(validate, "doubtful.yaml").exit_code == 0
+    result = run(lint, "doubtful.yaml")
+    assert result.stdout == f"doubtful.yaml:{DOUBT}"
+    assert result.exit_code == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_several_files_in_their_order_and_one_summary() -> None:
+    result = run(validate, "bad.yaml", "good.yaml", "warning.yaml", "bad.yaml")
+    assert result.stdout == f"bad.yaml:{FAULT}warning.yaml:{WARNED}bad.yaml:{FAULT}"
+    assert result.stderr == "4 files, 2 errors, 1 warning\n"
+    assert result.exit_code == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_standard_input() -> None:
+    for command in (validate, lint):
+        result = run(command, "-", stdin=BAD)
+        assert result.stdout == f"<stdin>:{FAULT}"
+        assert result.exit_code == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    for command in (validate, lint):
+        result = run(command, "missing.yaml", str(tmp_path), "bad.yaml")
+        assert result.stdout == f"bad.yaml:{FAULT}"
+        assert result.stderr == (
+            "missing.yaml: error: cannot be read: No such file or directory\n"
+            f"{tmp_path}: error: cannot be read: Is a directory\n"
+            "3 files, 1 error, 0 warnings\n"
+        )
+        assert result.exit_code == 2
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for command in (validate, lint):
+        result = run(command, str(pipe))
+        assert result.stderr.startswith(f"{pipe}: error: cannot be read: not a regular file\n")
+        assert result.exit_code == 2
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    "arguments", [[], ["--format", "xml", "good.yaml"], ["--acl-names", "all", "good.yaml"]]
+)
+def test_wrong_usage(arguments: list[str]) -> None:
+    for command in (validate, lint):
+        assert run(command, *arguments).exit_code == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_options() -> None:
+    for command in (validate, lint):
+        assert run(command, "--acl-names", "extended", "warning.yaml").exit_code == 0
+        text = "partitions: [{queues: [], usergroupresolver: {type: corp}}]"
+        assert run(command, "-", stdin=text).exit_code == 1
+        assert run(command, "--resolver-type", "corp", "-", stdin=text).exit_code == 0
+
+
+def test_a_warning_that_both_find_is_printed_once() -> None:
+    text = "partitions: [{queues: [{name: root, submitacl: 'a,*'}]}]\n"
+    assert run(lint, "-", stdin=text).stdout.count("warning") == 1
+
+
+def test_help_tells_the_exit_status() -> None:
+    for command in (validate, lint):
+        assert "Exit status: 0 " in run(command, "--help").stdout
+
+
+def test_works_in_a_process_of_its_own_without_grpc() -> None:
+    program = (
+        "import sys; from queuegate_server.cli.main import main\n"
+        "sys.argv = ['queuegate-server', 'validate', '-']\n"
+        "try: main()\n"
+        "finally: assert not any(name.startswith('grpc') for name in sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], input=BAD, capture_output=True, text=True, check=False
+    )
+    assert process.stdout == f"<stdin>:{FAULT}"
+    assert process.stderr == "1 file, 1 error, 0 warnings\n"
+    assert process.returncode == 1

@@ -1,0 +1,103 @@
+"""The face of the package: names, signatures, and what an import costs."""
+
+import inspect
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pytest
+
+import queuegate
+from queuegate import exceptions
+
+
+def test_exported_names_are_sorted_and_there() -> None:
+    assert queuegate.__all__ == sorted(queuegate.__all__)
+    for name in queuegate.__all__:
+        assert getattr(queuegate, name) is not None
+
+
+def test_nothing_public_is_left_out() -> None:
+    public = {
+        name
+        for name, value in vars(queuegate).items()
+        if not name.startswith("_")
+        and not isinstance(value, types.ModuleType)
+        and name not in {"import_module", "TYPE_CHECKING", "Any"}
+    }
+    assert public <= set(queuegate.__all__)
+    assert set(exceptions.__all__) <= set(queuegate.__all__)
+
+
+def test_dir_shows_what_is_public_and_nothing_else() -> None:
+    shown = {name for name in dir(queuegate) if not name.startswith("__")}
+    assert shown == set(queuegate.__all__)
+    assert {"__doc__", "__all__", "__file__"} <= set(dir(queuegate))
+
+
+def test_exceptions_export_all_they_define() -> None:
+    defined = {
+        name
+        for name, value in vars(exceptions).items()
+        if isinstance(value, type) and value.__module__ == exceptions.__name__
+    }
+    assert set(exceptions.__all__) == defined
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
+        _ = queuegate.nosuch
+
+
+def methods(kind: type) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+
+
+def test_both_clients_have_the_same_face() -> None:
+    blocking, asynchronous = methods(queuegate.Client), methods(queuegate.aio.Client)
+    assert list(blocking) == list(asynchronous)
+    blocking["__init__"] = queuegate.Client.__init__
+    asynchronous["__init__"] = queuegate.aio.Client.__init__
+    for name, method in blocking.items():
+        assert inspect.signature(method) == inspect.signature(asynchronous[name]), name
+        if name != "__init__":
+            assert inspect.iscoroutinefunction(asynchronous[name])
+
+
+def test_no_message_of_the_contract_is_in_a_signature() -> None:
+    for name in queuegate.__all__:
+        value = getattr(queuegate, name)
+        members = methods(value).values() if inspect.isclass(value) else ()
+        for text in map(str, map(inspect.signature, members)):
+            assert "pb2" not in text
+            assert "grpc" not in text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import queuegate; queuegate.Decision",
+        "import queuegate.cli.options as o; o.parse(['check', 'alice', 'root'])",
+    ],
+)
+def test_grpc_is_imported_only_when_a_client_is_made(statement: str) -> None:
+    program = (
+        f"{statement}\nimport sys\nassert not {{'grpc', 'google', 'asyncio'}} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_client_is_imported_when_it_is_named() -> None:
+    program = (
+        "import queuegate, sys\n"
+        "queuegate.Client\n"
+        "assert 'grpc' in sys.modules\n"
+        "assert queuegate.aio.Client is not queuegate.Client\n"
+        "from queuegate import Client, aio\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

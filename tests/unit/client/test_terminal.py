@@ -1,0 +1,77 @@
+"""What reaches a terminal."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate.cli.documents import to_json
+from queuegate.cli.terminal import Colours, colours_for, escape
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("plain text", "plain text"),
+        ("CORP\\alice", "CORP\\alice"),
+        ("Jürgen 日本", "Jürgen 日本"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("two\nlines\r", "two\\nlines\\r"),
+        ("nul\0del\x7f", "nul\\x00del\\x7f"),
+        ("c1\x9b", "c1\\x9b"),
+        ("turn\u202eround", "turn\\u202eround"),
+        ("no\u200bwidth", "no\\u200bwidth"),
+        ("half\udcff", "half\\udcff"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+    ],
+    ids=ascii,
+)
+def test_escape(text: str, expected: str) -> None:
+    assert escape(text) == expected
+
+
+@given(st.text(st.characters()))
+def test_escaped_text_is_one_printable_line(text: str) -> None:
+    escaped = escape(text)
+    assert escaped.isprintable()
+    assert escape(escaped) == escaped
+
+
+@given(st.text(st.characters()))
+def test_json_is_plain_ascii(text: str) -> None:
+    document = to_json({"name": text})
+    assert document.isascii()
+    assert document.replace("\n", "").isprintable()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "stream", "on"),
+    [
+        ({}, Terminal(), True),
+        ({"NO_COLOR": ""}, Terminal(), True),
+        ({"NO_COLOR": "1"}, Terminal(), False),
+        ({"TERM": "dumb"}, Terminal(), False),
+        ({}, io.StringIO(), False),
+    ],
+    ids=["terminal", "NO_COLOR empty", "NO_COLOR", "dumb", "pipe"],
+)
+def test_colours_only_where_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], stream: io.StringIO, on: bool
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert colours_for(stream).on is on
+
+
+def test_colours() -> None:
+    assert Colours(on=True).good("yes") == "\x1b[32myes\x1b[0m"
+    assert Colours(on=False).bad("no") == "no"

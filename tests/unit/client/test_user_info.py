@@ -1,0 +1,143 @@
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate import user_info
+from queuegate.user_info import InvalidUserInfo, UserInfo
+
+VECTORS: dict[str, Any] = json.loads(
+    Path("tests/vectors/annotation_vectors.json").read_text(encoding="utf-8")
+)
+LABEL_IS_READ = "ann-pod-19"
+"""See tests/vectors/DEVIATIONS.md."""
+
+
+def cases(kind: str) -> list[Any]:
+    return [pytest.param(case, id=case["id"]) for case in VECTORS[kind]]
+
+
+def metadata(case: dict[str, Any]) -> dict[str, Any]:
+    return {"annotations": case["annotations"], "labels": case["labels"]}
+
+
+@pytest.mark.parametrize("case", cases("annotations"))
+def test_annotation_vectors(case: dict[str, Any]) -> None:
+    if case["valid"]:
+        assert user_info.parse(case["annotation"]) == UserInfo(case["user"], tuple(case["groups"]))
+    else:
+        with pytest.raises(InvalidUserInfo):
+            user_info.parse(case["annotation"])
+
+
+@pytest.mark.parametrize("case", cases("pod_user"))
+def test_pod_vectors(case: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        owner = user_info.from_pod(metadata(case))
+    user = "bob" if case["id"] == LABEL_IS_READ else case["user"]
+    assert owner == UserInfo(user, tuple(case["groups"]))
+
+
+@pytest.mark.parametrize("case", cases("legacy_pod_user"))
+def test_label_vectors(case: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        owner = user_info.from_pod(metadata(case), label_key=case["user_label_key"])
+    assert owner == UserInfo(case["user"], tuple(case["groups"]))
+
+
+@pytest.mark.parametrize("case", cases("encode"))
+def test_build_vectors(case: dict[str, Any]) -> None:
+    assert user_info.build(case["user"], case["groups"] or ()) == case["annotation"]
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    [
+        ('{"username":"alice"}', "alice"),
+        ('{"Username":"alice","groups":[]}', "alice"),
+        ('{"user":"alice","username":"alice"}', "alice"),
+        ('{"user":null,"username":"alice"}', "alice"),
+        ('{"u\u017fer":"alice"}', "alice"),
+    ],
+)
+def test_name_of_the_user(text: str, user: str) -> None:
+    assert user_info.parse(text).user == user
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"user":"a","username":"b"}', "user and username are both there and differ"),
+        ('{"user":"","username":"b"}', "user and username are both there and differ"),
+        ("xyz", "invalid character 'x' at position 1"),
+        ('{"user":"a"', "the text ends too early"),
+        ('{"user":1}', "'user' must be a string"),
+        ('{"user":1,"user":"a"}', "'user' must be a string"),
+        ('{"groups":{"a":1}}', "'groups' must be a list of strings"),
+        ('{"user":"a","n":NaN}', "NaN is no number"),
+        ("[]", "must be a JSON object"),
+        ("7", "must be a JSON object"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"user":"' + "é" * user_info.MOST_BYTES + '"}', "longer than 262144 bytes"),
+        ('{"user":"' + "é" * (user_info.MOST_BYTES // 2) + '"}', "longer than 262144 bytes"),
+    ],
+)
+def test_messages(text: str, message: str) -> None:
+    with pytest.raises(InvalidUserInfo, match=message):
+        user_info.parse(text)
+
+
+def test_too_long_to_build() -> None:
+    with pytest.raises(InvalidUserInfo, match="longer than 262144 bytes"):
+        user_info.build("a", ["g" * 1000] * 300)
+
+
+def test_label_is_deprecated(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.warns(DeprecationWarning, match="yunikorn.apache.org/username is deprecated"):
+        owner = user_info.from_pod({"labels": {"yunikorn.apache.org/username": "bob"}})
+    assert owner == UserInfo("bob")
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_label_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER_LABEL_KEY", "team/user")
+    pod = {"labels": {"team/user": "carol", "mine": "dora", "yunikorn.apache.org/username": "bob"}}
+    with pytest.warns(DeprecationWarning, match="team/user is deprecated"):
+        assert user_info.from_pod(pod).user == "carol"
+    with pytest.warns(DeprecationWarning, match="mine is deprecated"):
+        assert user_info.from_pod(pod, label_key="mine").user == "dora"
+
+
+@pytest.mark.parametrize("pod", [None, {}, {"annotations": None, "labels": None}])
+def test_no_user_is_nobody(pod: dict[str, Any] | None) -> None:
+    assert user_info.from_pod(pod) == UserInfo("nobody")
+
+
+def test_metadata_of_a_wrong_type() -> None:
+    with pytest.raises(TypeError, match=r"metadata.annotations\['yunikorn.apache.org/user.info'\]"):
+        user_info.from_pod({"annotations": {user_info.ANNOTATION: {"user": "a"}}})
+
+
+@given(st.text(), st.lists(st.text()))
+def test_what_is_built_is_read(user: str, groups: list[str]) -> None:
+    text = user_info.build(user, groups)
+    assert user_info.parse(text) == UserInfo(user, tuple(groups))
+    assert json.loads(text) == {
+        name: value for name, value in (("user", user), ("groups", groups)) if value
+    }
+
+
+@given(st.text() | st.text(alphabet='{}[]":,user groups\\01ntl \ud800'))
+def test_parse_answers_or_refuses(text: str) -> None:
+    try:
+        info = user_info.parse(text)
+    except InvalidUserInfo:
+        return
+    assert user_info.parse(user_info.build(info.user, info.groups)) == info

@@ -1,0 +1,228 @@
+"""Answers in words."""
+
+import inspect
+from datetime import UTC, datetime
+
+import pytest
+
+import queuegate
+from queuegate import Access, Check, Decision, Reason, ResolveOutcome, StepOutcome
+from queuegate.cli import words
+from queuegate.cli.terminal import Colours
+
+PLAIN = Colours(on=False)
+COLOURED = Colours(on=True)
+WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MOMENT = "2026-01-02 03:04:05Z"
+EXPIRED = "expired, the resolver could not be asked"
+
+DECISIONS = [
+    (Reason.WILDCARD, True, "an ACL of root.q allows everyone"),
+    (Reason.USER, True, "an ACL of root.q lists the user s"),
+    (Reason.GROUP, True, "an ACL of root.q lists the group s"),
+    (
+        Reason.NO_MATCH,
+        False,
+        "no ACL from the queue up to the root lists the user or a group of the user",
+    ),
+    (Reason.UNKNOWN_USER, False, "the user is not known to the resolver of partition gpu"),
+    (Reason.RECOVERY_QUEUE, False, "the recovery queue is never granted"),
+    (Reason.ACLS_DISABLED, True, "the scheduler does not enforce ACLs"),
+    (Reason.CLUSTER_ADMIN, True, "the user administers the cluster"),
+    (Reason.OWNER, True, "the user owns the application"),
+    (Reason.UNSPECIFIED, False, "for a reason that this client does not know"),
+]
+
+
+def test_every_reason_is_in_the_table() -> None:
+    assert [reason for reason, _, _ in DECISIONS] == sorted(
+        Reason, key=[reason for reason, _, _ in DECISIONS].index
+    )
+
+
+@pytest.mark.parametrize(("reason", "allowed", "text"), DECISIONS)
+def test_decisions(reason: Reason, allowed: bool, text: str) -> None:
+    answer = Decision(allowed, reason, "root.q", "s", 1)
+    line = words.decision(Check("al", "root.q.a", "gpu"), answer, PLAIN)
+    start = "allowed: al may" if allowed else "denied: al may not"
+    assert line == f"{start} submit to root.q.a: {text}"
+
+
+def test_administering_and_colours() -> None:
+    answer = Decision(True, Reason.WILDCARD, "root", "*", 1)
+    line = words.decision(Check("al", "root.q", access="admin"), answer, COLOURED)
+    expected = "\x1b[32mallowed\x1b[0m: al may administer root.q: an ACL of root allows everyone"
+    assert line == expected
+
+
+def test_names_are_escaped_and_not_taken_for_a_form() -> None:
+    answer = Decision(True, Reason.USER, "root.\x1b", "{queue}\n", 1)
+    line = words.decision(Check("{user}\r", "root.\x07"), answer, PLAIN)
+    assert line == (
+        "allowed: {user}\\r may submit to root.\\x07:"
+        " an ACL of root.\\x1b lists the user {queue}\\n"
+    )
+
+
+def step(
+    queue: str,
+    acl: Access | None,
+    text: str,
+    outcome: StepOutcome,
+    subject: str = "",
+    dropped: tuple[str, ...] = (),
+) -> queuegate.Step:
+    return queuegate.Step(queue, acl, text, outcome, subject, dropped)
+
+
+def test_an_explanation_is_a_tree() -> None:
+    answer = queuegate.Explanation(
+        Decision(True, Reason.GROUP, "root", "ops", 3),
+        (
+            step("root.a", Access.SUBMIT, "bob d.ev", StepOutcome.NO_MATCH, dropped=("d.ev",)),
+            step("root.a", Access.ADMIN, "", StepOutcome.EMPTY),
+            step("root", Access.SUBMIT, " ops", StepOutcome.GROUP, "ops"),
+        ),
+        queuegate.ExplainedGroups(
+            queuegate.GroupsOrigin.STALE_CACHE, ("dev", "ops"), "corp", "directory down"
+        ),
+        "root.a",
+    )
+    text = "\n".join(words.explanation(Check("alice", "root.A.new"), answer, PLAIN))
+    assert text == inspect.cleandoc("""
+        allowed: alice may submit to root.A.new: an ACL of root lists the group ops
+
+        root.A.new: no such queue, decided at root.a
+        root.a
+        ├─ submit ACL 'bob d.ev': no match (never match: d.ev)
+        └─ admin ACL '': grants nothing
+        root
+        └─ submit ACL ' ops': lists the group ops
+        groups: dev, ops (cached and expired, the resolver could not be asked; resolver corp; directory down)
+        policy revision 3, partition default
+    """)  # noqa: E501
+
+
+def test_an_explanation_of_the_recovery_queue() -> None:
+    answer = queuegate.Explanation(
+        Decision(False, Reason.RECOVERY_QUEUE, "", "", 1),
+        (step("root.@recovery@", None, "", StepOutcome.RECOVERY_QUEUE),),
+        queuegate.ExplainedGroups(queuegate.GroupsOrigin.NOT_NEEDED, (), "", ""),
+        "root.@recovery@",
+    )
+    lines = list(words.explanation(Check("a", "root.@recovery@.b"), answer, PLAIN))
+    assert lines[2:] == [
+        "root.@recovery@",
+        "└─ the recovery queue is never granted",
+        "groups: not needed for this decision",
+        "policy revision 1, partition default",
+    ]
+
+
+@pytest.mark.parametrize("outcome", StepOutcome)
+@pytest.mark.parametrize("origin", queuegate.GroupsOrigin)
+def test_every_outcome_and_origin_has_words(
+    outcome: StepOutcome, origin: queuegate.GroupsOrigin
+) -> None:
+    answer = queuegate.Explanation(
+        Decision(False, Reason.NO_MATCH, "", "", 1),
+        (step("root", Access.SUBMIT, "*", outcome, "*"),),
+        queuegate.ExplainedGroups(origin, (), "corp", ""),
+        "root",
+    )
+    assert len(list(words.explanation(Check("a", "root"), answer, COLOURED))) == 6
+
+
+def resolution(outcome: ResolveOutcome, **fields: object) -> queuegate.Resolution:
+    values: dict[str, object] = {
+        "groups": (),
+        "cached": False,
+        "stale": False,
+        "resolved_at": None,
+        "expires_at": None,
+        "detail": "",
+    }
+    return queuegate.Resolution(
+        user="alice",
+        outcome=outcome,
+        resolver="corp",
+        **(values | fields),  # type: ignore[arg-type]
+    )
+
+
+RESOLUTIONS = [
+    (
+        resolution(ResolveOutcome.RESOLVED, groups=("dev", "o\x1bps")),
+        ["alice: dev, o\\x1bps", "  resolver corp, asked now"],
+    ),
+    (
+        resolution(
+            ResolveOutcome.RESOLVED,
+            groups=("dev",),
+            cached=True,
+            stale=True,
+            resolved_at=WHEN,
+            expires_at=WHEN,
+        ),
+        ["alice: dev", f"  resolver corp, cached, {EXPIRED}, resolved {MOMENT}, expires {MOMENT}"],
+    ),
+    (
+        resolution(ResolveOutcome.NOT_FOUND, detail="no entry"),
+        ["alice: no such user (resolver corp): no entry"],
+    ),
+    (
+        resolution(ResolveOutcome.UNAVAILABLE, detail="time out"),
+        ["alice: could not be resolved (resolver corp): time out"],
+    ),
+    (
+        resolution(ResolveOutcome.UNSPECIFIED),
+        ["alice: an outcome that this client does not know (resolver corp)"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"), RESOLUTIONS, ids=["resolved", "stale", "not found", "unavailable", "odd"]
+)
+def test_resolutions(answer: queuegate.Resolution, lines: list[str]) -> None:
+    assert list(words.resolution(answer, PLAIN)) == lines
+
+
+def test_a_policy() -> None:
+    warning = queuegate.Diagnostic(
+        queuegate.Severity.WARNING, 4, 2, "root.a", "dropped\x1b", "write it otherwise"
+    )
+    fault = queuegate.Diagnostic(queuegate.Severity.ERROR, 0, 0, "", "unreadable", "")
+    answer = queuegate.PolicyInfo(
+        source="/etc/queues.yaml",
+        revision=2,
+        checksum="AB",
+        loaded_at=WHEN,
+        queues=(
+            queuegate.PolicyQueue("root", "", "boss", (), ()),
+            queuegate.PolicyQueue("root.a", "alice b.ob", "", ("b.ob",), ()),
+            queuegate.PolicyQueue("root.a.b", "", "", (), ()),
+        ),
+        resolver="corp",
+        partitions=("default", "gpu"),
+        diagnostics=(warning,),
+        reload_failed_at=WHEN,
+        reload_diagnostics=(fault,),
+    )
+    assert "\n".join(words.policy(answer, PLAIN)) == inspect.cleandoc("""
+        source      /etc/queues.yaml
+        revision    2
+        loaded      2026-01-02 03:04:05Z
+        checksum    AB
+        resolver    corp
+        partitions  default, gpu
+
+        root  admin 'boss'
+          a  submit 'alice b.ob' (never match: b.ob)
+            b
+
+        4:2: warning: dropped\\x1b (write it otherwise)
+
+        the reload of 2026-01-02 03:04:05Z failed:
+        error: unreadable
+    """)

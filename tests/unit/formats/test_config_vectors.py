@@ -1,0 +1,100 @@
+"""What YuniKorn says about documents, and where we differ on purpose."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from queuegate_server.formats.problems import Severity
+from queuegate_server.formats.registry import Loaded, load_policy
+
+VECTORS: Final = Path(__file__).parents[2] / "vectors"
+CASES: Final[list[dict[str, Any]]] = json.loads((VECTORS / "config_vectors.json").read_text())[
+    "cases"
+]
+
+MESSAGES: Final = {
+    "yaml_syntax": r"not valid YAML|starts a YAML alias|has no anchor|a tab stands where",
+    "unknown_field": r"unknown key ",
+    "duplicate_key": r"the key .* is repeated",
+    "type_mismatch": r" must be (a mapping|a list|a text|true or false), not ",
+    "no_queues": r"has no queues",
+    "duplicate_partition": r"partition .* is defined twice",
+    "duplicate_queue": r"queue .* is defined twice",
+    "invalid_queue_name": r"is not a queue name|a queue has no name",
+    "root_resources": r"the root queue must not have resources",
+    "acl_fields": r"the ACL .* has 3 lists",
+    "limit_user_name": r"is not a user name",
+    "limit_group_name": r"is not a group name",
+    "filter_user": r"is neither a user name nor a regular expression",
+    "filter_group": r"is neither a group name nor a regular expression",
+}
+"""What one of the errors must say, by the reason that the vector gives."""
+
+VALID_BUT_NOT_LOADED: Final = r"YuniKorn validates it but refuses to load it"
+
+DEVIATIONS: Final = {
+    "config-203": '4:13: error: "bogus" is not a type of resolver',
+    "config-205": '4:13: error: "5" is not a type of resolver',
+}
+"""The only error that we give, by the vector that expects none."""
+
+
+def load(case: dict[str, Any]) -> Loaded:
+    return load_policy("yunikorn", case["yaml"].encode(), "queues.yaml")
+
+
+def errors(loaded: Loaded) -> list[str]:
+    return [
+        str(problem).removeprefix("queues.yaml:")
+        for problem in loaded.problems
+        if problem.severity is Severity.ERROR
+    ]
+
+
+def ids(case: dict[str, Any]) -> str:
+    return str(case["id"])
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["id"] not in DEVIATIONS], ids=ids)
+def test_says_what_yunikorn_says(case: dict[str, Any]) -> None:
+    loaded = load(case)
+    found = errors(loaded)
+    if case["valid"] and case["loads"]:
+        assert found == []
+    elif case["valid"]:
+        assert len(found) == 1
+        assert re.search(VALID_BUT_NOT_LOADED, found[0])
+    else:
+        assert any(re.search(MESSAGES[case["reason"]], error) for error in found), found
+    assert bool(found) or all(partition.queues for partition in loaded.partitions.values())
+    assert not (found and loaded.partitions)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["id"] in DEVIATIONS], ids=ids)
+def test_deviates_in_just_the_listed_way(case: dict[str, Any]) -> None:
+    assert case["valid"]
+    assert case["loads"]
+    found = errors(load(case))
+    assert len(found) == 1
+    assert found[0].startswith(DEVIATIONS[case["id"]])
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["id"] in DEVIATIONS], ids=ids)
+def test_a_resolver_that_the_server_has_is_no_deviation(case: dict[str, Any]) -> None:
+    types = frozenset({"bogus", "5"})
+    loaded = load_policy("yunikorn", case["yaml"].encode(), "f", resolver_types=types)
+    assert loaded.problems == ()
+    assert loaded.partitions["default"].resolver_type in types
+
+
+def test_every_deviation_is_documented() -> None:
+    text = (VECTORS / "DEVIATIONS.md").read_text()
+    section = text.partition("## Configuration vectors")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| (config-\d+) \|", section, re.MULTILINE)) == set(DEVIATIONS)
+
+
+def test_every_reason_has_a_message() -> None:
+    assert {case["reason"] for case in CASES if not case["valid"]} == set(MESSAGES)

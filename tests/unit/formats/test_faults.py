@@ -1,0 +1,26 @@
+"""One small document per fault; the findings it must give stand in its first comments."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from queuegate_server.formats.problems import has_errors
+from queuegate_server.formats.registry import load_policy
+
+FAULTS: Final = sorted((Path(__file__).parent / "faults").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
+def test_gives_just_the_findings_in_its_comments(path: Path) -> None:
+    data = path.read_bytes()
+    expected = [
+        line.removeprefix("# ")
+        for line in data.decode().splitlines()
+        if line.startswith("# ") and (": error: " in line or ": warning: " in line)
+    ]
+    loaded = load_policy("yunikorn", data, "f")
+    assert [str(problem).removeprefix("f:") for problem in loaded.problems] == expected
+    assert expected
+    assert all(problem.remedy for problem in loaded.problems)
+    assert bool(loaded.partitions) != has_errors(loaded.problems) or path.stem == "no_partition"

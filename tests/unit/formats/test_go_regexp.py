@@ -1,0 +1,51 @@
+"""Which patterns Go compiles; every line was checked against Go's regexp package."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.formats.yunikorn.go_regexp import compiles
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("", "a", "a*", "a+?", "a{2}", "a{2,}", "a{2,3}?", "a{0}", "a{,3}", "a{", "{a}", "a{02}"),
+        *("a{1000}", "(a)", "(?:a)", "(?i)a", "(?i-s:a)", "(?-s:a)", "(?)a", "(?P<n>a)(?<n>a)"),
+        *("a|b", "|", "()", "a(?i)*", "a*(?i)*", "^*", "$+", "\\b?", "()*", "(|a)*"),
+        *("[a]", "[^a]", "[]a]", "[^]a]", "[a-]", "[-a]", "[a-z]", "[\\d-z]", "[[:alpha:]]"),
+        *("[[:^alpha:]]", "[[:]", "[a[:b]", "[\\]]", "[\\pL]", "[é-ü]"),
+        *("\\d\\D\\s\\S\\w\\W", "\\A\\b\\B\\z", "\\pL", "\\PL", "\\p{Greek}", "\\p{^Lu}"),
+        *("\\a\\f\\n\\r\\t\\v", "\\.\\*\\_\\ \\-", "\\x41", "\\x{10FFFF}", "\\0", "\\07", "\\12"),
+        *("\\Qa*b\\E", "\\Q(", "\\Qa\\E*", "a\\Q\\E*", "dev.*", "^robot-.*$"),
+    ],
+)
+def test_compiles(pattern: str) -> None:
+    assert compiles(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("*", "+a", "?", "{2}", "a**", "a+*", "a*??", "a{2}{3}", "a{2}*", "a{1001}", "a{3,2}"),
+        *("a{1,99999999999}", "(", ")", "(a", "a)", "(a))", "(*a)", "a|*", "(?", "(?a)", "(?i"),
+        *("(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?#a)", "(?>a)", "(?i-)", "(?--i)", "(?P=n)"),
+        *("(?P<>a)", "(?P<n a>b)", "(?P<n", "(?i)*"),
+        *("[", "[a", "[]", "[^", "[z-a]", "[a-\\d]", "[[:foo:]]", "[\\b]", "[\\Qa\\E]", "[a-"),
+        *("\\", "a\\", "\\1", "\\8", "\\y", "\\Z", "\\C", "\\E", "\\é", "\\x", "\\x4", "\\x{}"),
+        *("\\x{110000}", "\\p", "\\pA", "\\p{}", "\\p{L", "\\p{2}", "\\G", "\\k"),
+    ],
+)
+def test_does_not_compile(pattern: str) -> None:
+    assert not compiles(pattern)
+
+
+def test_takes_time_in_proportion_to_the_length() -> None:
+    assert not compiles("[" * 100_000)
+    assert not compiles("[:" * 100_000)
+    assert compiles("(" * 50_000 + ")" * 50_000)
+
+
+@given(st.text(st.sampled_from("ab(){}[]|*+?\\^$.,:-<>=!PiQEdxp0129 é"), max_size=15))
+def test_nothing_makes_it_raise(pattern: str) -> None:
+    assert compiles(pattern) in {True, False}

@@ -1,0 +1,231 @@
+"""Lint rules, one after the other, and that a normal file has no findings."""
+
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.formats.lint import lint
+from queuegate_server.formats.registry import FORMATS, load_policy
+from queuegate_server.formats.yunikorn.lint import RULES
+from queuegate_server.policy.acl import AclNames
+
+REPOSITORY = Path(__file__).parents[3]
+HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
+
+
+def findings(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
+    """Lint a document that goes on below a root queue; lines count from there."""
+    found = lint("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
+    assert all(problem.remedy for problem in found)
+    return [f"{problem.line - 4}:{problem.column}: {problem.message}" for problem in found]
+
+
+def queue(*lines: str) -> str:
+    """Return a queue below the root, with these lines in it."""
+    return "        queues:\n          - name: a\n" + "".join(
+        f"            {line}\n" for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            queue("submitacl:  dev,test"),
+            ['3:25: YAML drops the blanks before "dev,test": it lists users, not groups'],
+        ),
+        (
+            queue("adminacl :   ops"),
+            ['3:26: YAML drops the blanks before "ops": it lists users, not groups'],
+        ),
+        (
+            "        queues: [{name: a, submitacl:  dev}]\n",
+            ['1:40: YAML drops the blanks before "dev": it lists users, not groups'],
+        ),
+        # Two ACLs in one column are no table: the other one may be the reason for the blank.
+        (
+            queue('submitacl: "*"', "adminacl:  ops"),
+            ['4:24: YAML drops the blanks before "ops": it lists users, not groups'],
+        ),
+        (queue("submitacl: dev,test"), []),
+        (queue('submitacl:   " dev"'), []),
+        (queue("submitacl:  sue dev"), []),
+        (queue('submitacl:  "sue"'), []),
+        (queue("submitacl:", "  sue"), []),
+        (queue("submitacl: &a sue", "adminacl:  *a"), []),
+        # Values in one column.
+        (queue("parent:     false", "submitacl:  sue", "adminacl:   bob"), []),
+    ],
+)
+def test_swallowed_blank(text: str, expected: list[str]) -> None:
+    assert findings(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            ["submitacl: dev,x", 'adminacl: " dev"'],
+            ['3:24: "dev" is a user here, but a group in line 8'],
+        ),
+        (
+            ["submitacl: dev", "limits: [{limit: l, groups: [dev], maxapplications: 1}]"],
+            ['3:24: "dev" is a user here, but a group in line 8'],
+        ),
+        # The missing blank is visible; once is enough.
+        (
+            ["submitacl:  dev", 'adminacl: " dev"'],
+            ['3:25: YAML drops the blanks before "dev": it lists users, not groups'],
+        ),
+        # Known users, or names that are both.
+        (["submitacl: sue", 'adminacl: " dev"'], []),
+        (["submitacl: dev", "adminacl: dev dev"], []),
+        (["submitacl: dev,x", "adminacl: x dev"], []),
+        (
+            ["submitacl: dev", "limits: [{limit: l, users: [dev], groups: [dev]}]"],
+            [],
+        ),
+        (["submitacl: dev ops", 'adminacl: " dev"'], []),
+    ],
+)
+def test_group_as_user(lines: list[str], expected: list[str]) -> None:
+    assert findings(queue(*lines)) == expected
+
+
+def test_groups_of_placement_filters_are_known_groups() -> None:
+    rules = "    placementrules: [{name: user, filter: {groups: [dev]}}]\n"
+    assert findings("        submitacl: dev\n" + rules) == [
+        '1:20: "dev" is a user here, but a group in line 6'
+    ]
+    expression = rules.replace("[dev]", "['dev.*']")
+    assert findings("        submitacl: dev\n" + expression) == []
+
+
+@pytest.mark.parametrize(
+    ("acl", "expected"),
+    [
+        ("sue, bob", ['the blank after the comma makes groups of "bob"']),
+        ("sue, bob,john", ['the blank after the comma makes groups of "bob,john"']),
+        ("sue,bob dev", []),
+        ('"sue, "', []),
+        ('"*,sue"', ['"*" is not a user name that an ACL accepts; it grants nothing']),
+        ('"sue dev,*"', ['"*" is not a group name that an ACL accepts; it grants nothing']),
+        ('"* dev"', ['the list "*" lets everybody in: the other list means nothing']),
+        ('"sue *"', ['the list "*" lets everybody in: the other list means nothing']),
+        ('"*"', []),
+        ('" *"', []),
+        ('"*\\n"', []),
+        (
+            '"sue,a\\tb"',
+            ["a tab in an ACL separates nothing and becomes part of a name"],
+        ),
+        (
+            "|\n              sue,bob dev,ops",
+            ["a line break in an ACL separates nothing and becomes part of a name"],
+        ),
+        (
+            '"sue,b\\u00a0 dev"',
+            ["U+00A0 in an ACL separates nothing and becomes part of a name"],
+        ),
+        ('"9a b.c"', ["this ACL grants nobody: none of its entries is a valid name"]),
+        ("9a", ["this ACL grants nobody: none of its entries is a valid name"]),
+        ('""', []),
+        ('" "', []),
+        ("sue,9a", []),
+        # Not an ACL at all: that is an error, and the loader's.
+        ("a b c", []),
+    ],
+)
+def test_single_acls(acl: str, expected: list[str]) -> None:
+    found = findings(queue(f"submitacl: {acl}"))
+    assert [message.partition(": ")[2] for message in found] == expected
+
+
+def test_extended_names_are_names() -> None:
+    acl = queue("submitacl: system:serviceaccount:ns:sa dev.team")
+    assert findings(acl) == ["3:24: this ACL grants nobody: none of its entries is a valid name"]
+    assert findings(acl, AclNames.EXTENDED) == []
+
+
+SUBMIT = 'this ACL changes nothing: queue "{}" lets everybody submit'
+ADMINISTER = 'this ACL changes nothing: queue "{}" lets everybody administer'
+OPEN = 'this ACL does not close the queue: what "{}" grants holds here too'
+
+
+@pytest.mark.parametrize(
+    ("root", "lines", "expected"),
+    [
+        ('submitacl: "*"', ["submitacl: sue"], [SUBMIT.format("root")]),
+        ('submitacl: "*"', ["adminacl: sue"], []),
+        ('submitacl: "*"', ['submitacl: "*"'], []),
+        ('submitacl: "*"', ['submitacl: ""'], []),
+        ('submitacl: "*"', ['submitacl: " "'], [OPEN.format("root")]),
+        ('submitacl: "*"', ['adminacl: " "'], []),
+        ('adminacl: "*"', ["submitacl: sue"], [SUBMIT.format("root")]),
+        ('adminacl: "*"', ["adminacl: sue"], [ADMINISTER.format("root")]),
+        ('adminacl: "*"', ['adminacl: " "'], [OPEN.format("root")]),
+        ("submitacl: sue", ["submitacl: bob"], []),
+        ("submitacl: sue", ['submitacl: " "'], [OPEN.format("root")]),
+        ("adminacl: sue", ['submitacl: " "'], [OPEN.format("root")]),
+        ("submitacl: 9", ['submitacl: " "'], []),
+        ('submitacl: " "', ['submitacl: " "'], []),
+        (
+            "parent: true",
+            ['submitacl: "*"', "queues: [{name: b, queues: [{name: c, submitacl: sue}]}]"],
+            [SUBMIT.format("root.a")],
+        ),
+        (
+            "parent: true",
+            ["queues: [{name: b, submitacl: '*'}, {name: c, submitacl: sue}]"],
+            [],
+        ),
+    ],
+)
+def test_queues_and_those_above(root: str, lines: list[str], expected: list[str]) -> None:
+    found = [line.partition(": ")[2] for line in findings(f"        {root}\n" + queue(*lines))]
+    assert [message for message in found if "grants nobody" not in message] == expected
+
+
+def test_recovery_queue() -> None:
+    text = "        queues: [{name: '@Recovery@', queues: [{name: '@recovery@'}]}]\n"
+    assert findings(text) == ["1:25: root.@recovery@ is YuniKorn's own: nobody can submit to it"]
+
+
+def test_names_in_two_cases() -> None:
+    text = queue(
+        "submitacl: Sue,bob,SUE Dev",
+        "adminacl: sue bob,dev",
+        'limits: [{limit: l, users: [BOB, "*"], groups: [ops]}]',
+    )
+    assert findings(text) == [
+        '3:24: user "Sue" is spelled "SUE" in line 7',
+        '4:23: group "dev" is spelled "Dev" in line 7',
+        '4:23: user "sue" is spelled "SUE" in line 7',
+        '5:41: user "BOB" is spelled "bob" in line 7',
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["examples/queues.yaml", "server/queuegate_server/default_queues.yaml"]
+)
+def test_our_own_files_have_no_findings(path: str) -> None:
+    data = (REPOSITORY / path).read_bytes()
+    assert load_policy("yunikorn", data, path).problems == ()
+    assert lint("yunikorn", data, path) == []
+
+
+def test_what_cannot_be_read_has_no_findings() -> None:
+    assert lint("yunikorn", b"a: *", "f") == []
+    assert lint("yunikorn", b"\xff", "f") == []
+    assert lint("yunikorn", b"", "f") == []
+
+
+def test_every_format_has_a_linter_and_others_are_refused() -> None:
+    for format_name in FORMATS:
+        assert lint(format_name, b"", "f") == []
+    with pytest.raises(ValueError, match="'xml' is not a format of policies; known are capacity"):
+        lint("xml", b"", "f")
+
+
+def test_every_rule_stands_in_the_table_once() -> None:
+    assert len(RULES) == len(set(RULES)) == 11

@@ -1,0 +1,185 @@
+"""Loading a policy: what comes out of it, and who decides what."""
+
+import pytest
+
+from queuegate_server.formats.problems import Severity
+from queuegate_server.formats.registry import FORMATS, load_policy
+from queuegate_server.policy.acl import AclNames
+
+TWO = b"""
+partitions:
+  - name: Default
+    usergroupresolver: {type: os}
+    queues:
+      - name: root
+        submitacl: " Ops"
+        queues:
+          - name: Prod
+            adminacl: sue,a:b dev.team
+  - name: GPU
+    queues:
+      - name: a
+        submitacl: a:b dev.team
+      - name: b
+"""
+
+
+def test_builds_the_partitions() -> None:
+    loaded = load_policy("yunikorn", TWO, "f")
+    assert list(loaded.partitions) == ["default", "GPU"]
+    default = loaded.partitions["default"]
+    assert default.name == "default"
+    assert default.resolver_type == "os"
+    assert list(default.queues) == ["root", "root.prod"]
+    assert default.queues["root"].submit_acl.groups == {"Ops"}
+    assert default.queues["root.prod"].admin_acl.users == {"sue"}
+    assert default.queues["root.prod"].admin_acl.text == "sue,a:b dev.team"
+    gpu = loaded.partitions["GPU"]
+    assert gpu.resolver_type == ""
+    assert list(gpu.queues) == ["root", "root.a", "root.b"]
+
+
+def test_dropped_names_are_warnings_with_queue_and_place() -> None:
+    problems = load_policy("yunikorn", TWO, "f").problems
+    assert [(p.line, p.column, p.severity, p.queue) for p in problems] == [
+        (10, 23, Severity.WARNING, "root.prod"),
+        (10, 23, Severity.WARNING, "root.prod"),
+        (14, 20, Severity.WARNING, "root.a"),
+        (14, 20, Severity.WARNING, "root.a"),
+    ]
+
+
+def test_names_may_be_extended_everywhere() -> None:
+    loaded = load_policy("yunikorn", TWO, "f", acl_names=AclNames.EXTENDED)
+    assert loaded.problems == ()
+    assert loaded.partitions["GPU"].queues["root.a"].submit_acl.groups == {"dev.team"}
+
+
+def test_names_may_be_extended_by_partition() -> None:
+    asked = []
+
+    def choose(partition: str) -> AclNames:
+        asked.append(partition)
+        return AclNames.EXTENDED if partition == "GPU" else AclNames.YUNIKORN
+
+    loaded = load_policy("yunikorn", TWO, "f", acl_names=choose)
+    assert asked == ["default", "GPU"]
+    assert {problem.queue for problem in loaded.problems} == {"root.prod"}
+
+
+def test_in_extended_mode_the_remedy_is_not_what_is_there_already() -> None:
+    text = TWO.replace(b"a:b", b"a!b")
+    problems = load_policy("yunikorn", text, "f", acl_names=AclNames.EXTENDED).problems
+    assert {problem.remedy for problem in problems} == {"correct the name or remove it"}
+
+
+def test_errors_leave_no_partition_and_come_all_at_once() -> None:
+    text = TWO.replace(b"sue,a:b dev.team", b"sue  dev").replace(b"os}", b"ad}") + b"    bad: 1\n"
+    loaded = load_policy("yunikorn", text, "f")
+    assert loaded.partitions == {}
+    errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
+    assert [problem.line for problem in errors] == [4, 10, 16]
+
+
+def test_findings_are_in_order() -> None:
+    text = b"partitions:\n  - queues: []\n    queues: []\n    bad: 1\n  - queues: []\nworse: 1\n"
+    lines = [problem.line for problem in load_policy("yunikorn", text, "f").problems]
+    assert lines == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("kind", ["none", "os", "test", "ldap", "''", "", "~"])
+def test_known_resolvers(kind: str) -> None:
+    text = f"partitions: [{{queues: [], usergroupresolver: {{type: {kind}}}}}]"
+    loaded = load_policy("yunikorn", text.encode(), "f")
+    assert loaded.problems == ()
+    assert loaded.partitions["default"].resolver_type == kind.strip("'~")
+
+
+def test_resolvers_of_the_server_are_accepted_beside_the_known_ones() -> None:
+    text = b"partitions: [{queues: [], usergroupresolver: {type: corp}}]"
+    assert load_policy("yunikorn", text, "f").partitions == {}
+    loaded = load_policy("yunikorn", text, "f", resolver_types=frozenset({"corp"}))
+    assert loaded.partitions["default"].resolver_type == "corp"
+    other = text.replace(b"corp", b"os")
+    assert load_policy("yunikorn", other, "f", resolver_types=frozenset({"corp"})).partitions
+
+
+def test_no_partition_is_valid_but_worth_a_word() -> None:
+    loaded = load_policy("yunikorn", b"", "f")
+    assert loaded.partitions == {}
+    (problem,) = loaded.problems
+    assert problem.severity is Severity.WARNING
+    assert "NOT_FOUND" in problem.message
+
+
+def test_unknown_format() -> None:
+    with pytest.raises(ValueError, match="'hadoop' is not a format of policies; known are cap"):
+        load_policy("hadoop", b"", "f")
+    assert sorted(FORMATS) == ["capacity-scheduler", "fair-scheduler", "yunikorn"]
+
+
+def test_merged_queues_point_to_where_they_are_written() -> None:
+    text = b"""
+partitions:
+  - queues:
+      - &common
+        name: a
+        submitacl: sue  dev
+      - <<: *common
+        name: b
+"""
+    places = [(p.line, p.column, p.queue) for p in load_policy("yunikorn", text, "f").problems]
+    assert places == [(6, 20, "root.a"), (6, 20, "root.b")]
+
+
+def test_everything_that_the_schema_has() -> None:
+    text = b"""
+checksum: 0123456789ABCDEF
+partitions:
+  - name: default
+    placementrules:
+      - name: provided
+        create: yes
+        filter: {type: ALLOW, users: [], groups: [a.b, "not checked!"]}
+        parent: {name: user, create: on, parent: {name: fixed, value: users}}
+      - name: tag
+        value: namespace
+        filter: {users: ["^robot-.*$"], groups: [dev]}
+      - {name: fixed, value: rootless.queue, create: ~}
+    limits:
+      - limit: all
+        users: [sue, "*"]
+        groups: [dev, "*"]
+        maxapplications: 0x10
+        maxresources: {memory: 10Gi, vcore: 500m}
+    preemption: {enabled: off, quotapreemptionenabled: true}
+    nodesortpolicy: {type: binpacking, resourceweights: {vcore: 1, memory: 0.5}}
+    usergroupresolver: {type: os}
+    queues:
+      - name: root
+        parent: ~
+        maxapplications: 100
+        properties: {application.sort.policy: fifo, 5: 6, empty: }
+        adminacl: sue
+        submitacl: "*"
+        limits: []
+        queues:
+          - name: users
+            parent: true
+            maxapplications: 50
+            resources:
+              guaranteed: {memory: 1G, vcore: 100m, nvidia.com/gpu: 0}
+              max: {memory: 2G}
+            childtemplate:
+              maxapplications: ~
+              properties: {a: b}
+              resources: {guaranteed: {memory: 1}, max: {}}
+            limits:
+              - limit: ""
+                users: [system:serviceaccount:ns:name]
+                maxapplications: 1
+            queues: ~
+"""
+    loaded = load_policy("yunikorn", text, "f")
+    assert loaded.problems == ()
+    assert list(loaded.partitions["default"].queues) == ["root", "root.users"]

@@ -1,0 +1,255 @@
+"""The YAML reader: what it keeps, what it refuses, and that both parsers agree."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.formats import yaml_text, yaml_tree
+from queuegate_server.formats.yaml_tree import Mapping, Scalar, Sequence, plain_data, read
+
+PARSERS = {"libyaml": yaml.CBaseLoader, "pure Python": yaml.BaseLoader}
+
+
+@pytest.fixture(params=PARSERS)
+def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_tree, "_PARSER", PARSERS[request.param])
+
+
+def data(text: str) -> object:
+    document = read(text.encode(), "f")
+    assert document.problems == ()
+    return plain_data(document.root)
+
+
+def fault(text: str | bytes) -> str:
+    document = read(text if isinstance(text, bytes) else text.encode(), "f")
+    assert document.root is None
+    (problem,) = document.problems
+    assert problem.remedy
+    return str(problem).removesuffix(f" ({problem.remedy})")
+
+
+def test_libyaml_is_used() -> None:
+    assert yaml_tree._PARSER is yaml.CBaseLoader
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("# only a comment\n", None),
+        ("~", None),
+        ("NULL\n", None),
+        ("---\n---\na: b\n", None),
+        ("'~'", "~"),
+        ('""', ""),
+        ("[007, 0x1F, 1e3, yes]", ["007", "0x1F", "1e3", "yes"]),
+        ("[2024-01-01, 22:22, .5]", ["2024-01-01", "22:22", ".5"]),
+        ("{a: , b: ~, c: null, d: 'null'}", {"a": None, "b": None, "c": None, "d": "null"}),
+        ("a: [b, {c: d}]\n--- not read\n: : [", {"a": ["b", {"c": "d"}]}),
+        ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", {"a": "x\ny\n", "b": "x y"}),
+        ("a: !!str 5\nb: !!seq []\nc: !!map {}\nd: ! x", {"a": "5", "b": [], "c": {}, "d": "x"}),
+        ("\ufeffa: b", {"a": "b"}),
+        ("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", {"a": "1", "b": "1", "c": "2", "d": "2"}),
+        ("- &k key\n- {*k : v}\n", ["key", {"key": "v"}]),
+        (
+            "- &a {x: 1, y: 1}\n- &b {y: 2, z: 2}\n- {<<: *a, y: 3}\n- {y: 3, <<: [*b, *a]}\n",
+            [
+                {"x": "1", "y": "1"},
+                {"y": "2", "z": "2"},
+                {"y": "3", "x": "1"},
+                {"y": "3", "z": "2", "x": "1"},
+            ],
+        ),
+        ('- {"<<": x}\n- {<<: {<<: {a: b}}}\n- {<<: []}\n', [{"<<": "x"}, {"a": "b"}, {}]),
+    ],
+)
+def test_keeps_texts_and_structure(text: str, expected: object) -> None:
+    assert data(text) == expected
+
+
+@pytest.mark.usefixtures("_parser")
+def test_nodes_know_their_place_and_how_they_were_written() -> None:
+    root = read('# é\nä: "x"\nlist:\n  - plain\n  - {k: ~}\nb: |\n  text\n'.encode(), "f").root
+    assert isinstance(root, Mapping)
+    assert (root.line, root.column) == (2, 1)
+    key, value = root.entries["ä"]
+    assert isinstance(value, Scalar)
+    assert (key.line, key.column, value.line, value.column, value.plain) == (2, 1, 2, 4, False)
+    items = root.get("list")
+    assert isinstance(items, Sequence)
+    plain, flow = items.items
+    assert isinstance(plain, Scalar)
+    assert (plain.line, plain.column, plain.plain, plain.is_null) == (4, 5, True, False)
+    assert isinstance(flow, Mapping)
+    null = flow.get("k")
+    assert isinstance(null, Scalar)
+    assert (null.line, null.column, null.text, null.is_null) == (5, 9, "~", True)
+    block = root.get("b")
+    assert isinstance(block, Scalar)
+    assert (block.line, block.column, block.plain) == (6, 4, False)
+    assert root.get("missing") is None
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: *\n", '1:4: error: an unquoted "*" starts a YAML alias'),
+        ("a: *b\n", "1:4: error: the alias *b has no anchor &b above it"),
+        ("a: &a [*a]", "1:8: error: the anchor &a contains itself"),
+        ("a: &a {<<: *a}", "1:12: error: the anchor &a contains itself"),
+        ("a:\n\t- b\n", "2:1: error: a tab stands where YAML allows none"),
+        ("? [a]\n: b", "1:3: error: a key is a list or a mapping"),
+        ("? {a: b}\n: b", "1:3: error: a key is a list or a mapping"),
+        ("~: b", "1:1: error: a key is missing"),
+        ("<<: a", "1:5: error: << merges something that is no mapping"),
+        ("<<: [{}, []]", "1:10: error: << merges something that is no mapping"),
+        ("a: !!int 5", '1:4: error: the tag "tag:yaml.org,2002:int" is not supported here'),
+        ("a: !!map []", '1:4: error: the tag "tag:yaml.org,2002:map" is not supported here'),
+        ("a: !x {}", '1:4: error: the tag "!x" is not supported here'),
+        ("ä: \x07", "1:4: error: YAML does not allow the character U+0007"),
+        ("a\r\n\0", "2:1: error: YAML does not allow the character U+0000"),
+        ("a: \ufeffb", "1:4: error: YAML does not allow the character U+FEFF"),
+        ("a: b\u2028é: \ufffe", "2:4: error: YAML does not allow the character U+FFFE"),
+        (
+            "ä: é\n  \xfc".encode("latin-1"),
+            "1:1: error: not UTF-8: byte 0xe4 is not part of a character",
+        ),
+        (
+            b"\xef\xbb\xbf\xc3\xa4\xff",
+            "1:2: error: not UTF-8: byte 0xff is not part of a character",
+        ),
+        ("a".encode("utf-16"), "1:1: error: not UTF-8: byte 0xff is not part of a character"),
+    ],
+)
+def test_refuses_with_a_place(text: str | bytes, expected: str) -> None:
+    assert fault(text) == f"f:{expected}"
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        # An unclosed thing is missed at the end of its line, or where the next one begins.
+        ("a: [\n", {(1, 5), (2, 1)}),
+        ("a: 'b\n", {(2, 1)}),
+        ("{a, b", {(1, 6), (2, 1)}),
+        ("a: b: c", {(1, 5)}),
+        ("a: @b", {(1, 4)}),
+        ("a: b\n c: d\n", {(2, 3)}),
+        ("%YAML 3.0\n---\na", {(1, 1)}),
+    ],
+)
+def test_syntax_errors_have_a_place(text: str, places: set[tuple[int, int]]) -> None:
+    document = read(text.encode(), "f")
+    assert document.root is None
+    (problem,) = document.problems
+    assert problem.message.startswith("not valid YAML: ")
+    assert (problem.line, problem.column) in places
+
+
+@pytest.mark.usefixtures("_parser")
+def test_repeated_keys_are_all_reported_and_the_first_ones_count() -> None:
+    document = read(b"a: 1\nb: {c: 1, c: 2, 'c': 3}\na: 2\n", "f")
+    assert plain_data(document.root) == {"a": "1", "b": {"c": "1"}}
+    assert [(p.line, p.column, p.message) for p in document.problems] == [
+        (2, 11, 'the key "c" is repeated; it stands in line 2 already'),
+        (2, 17, 'the key "c" is repeated; it stands in line 2 already'),
+        (3, 1, 'the key "a" is repeated; it stands in line 1 already'),
+    ]
+
+
+@pytest.mark.usefixtures("_parser")
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", "")])
+def test_depth_is_bounded(opening: str, closing: str) -> None:
+    deep = yaml_tree.MAX_DEPTH
+    assert data(opening * deep + "x" + closing * deep)
+    too_deep = opening * (deep + 1) + "x" + closing * (deep + 1)
+    assert f"nested more than {deep} levels deep" in fault(too_deep)
+    assert f"nested more than {deep} levels deep" in fault(opening * 5_000)
+
+
+def test_an_alias_flood_is_refused_before_it_is_spelled_out() -> None:
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
+    assert "f:7:" in fault("\n".join(rows))
+    assert "more than 5000000 keys and values" in fault("\n".join(rows))
+
+
+def test_a_merge_flood_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_tree, "MAX_NODES", 10_000)
+    rows = ["- &a0 {k: v}"]
+    rows += [f"- &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: v}}" for i in range(1, 40)]
+    assert "more than 10000 keys and values" in fault("\n".join(rows))
+
+
+def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_tree, "MAX_BYTES", 1000)
+    text = "- &a " + "x" * 100 + "\n- &b [*a, *a]\n" + "- *b\n" * 3
+    assert data(text)
+    assert fault(text + "- *a\n- *a\n") == (
+        "f:7:3: error: with its aliases the document is larger than 1000 characters"
+    )
+
+
+def test_the_number_of_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_tree, "MAX_NODES", 100)
+    assert data("[" + "x," * 99 + "]") == ["x"] * 99
+    assert "1:200: error: the document has more than 100 keys and values" in fault(
+        "[" + "x," * 100 + " x]"
+    )
+
+
+def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_text, "MAX_BYTES", 10)
+    assert data("a: 4567890") == {"a": "4567890"}
+    assert fault("a: 45678901") == "f: error: the file is larger than 10 bytes"
+
+
+# PyYAML writes the line breaks of Unicode in a way that it cannot read itself.
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029"), max_size=8
+).filter(lambda text: not yaml_text._FORBIDDEN.search(text))
+TREES = st.recursive(
+    st.one_of(st.none(), TEXTS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(TEXTS.filter(bool), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES, st.sampled_from([None, False, True]), st.booleans())
+def test_what_is_written_is_read(tree: object, flow: bool | None, unicode: bool) -> None:
+    text = yaml.safe_dump(tree, default_flow_style=flow, allow_unicode=unicode, sort_keys=False)
+    assert data(text) == tree
+
+
+PIECES = st.sampled_from(
+    [*"ab:-*&|>!%@`#,[]{}?~'\"\\ ", "\n", "\n  ", "- ", ": ", "\t", "<<: ", "&a ", "*a", "---\n"]
+)
+
+
+@given(st.one_of(st.lists(PIECES, max_size=25).map("".join), st.text(max_size=20)))
+def test_both_parsers_read_the_same(text: str) -> None:
+    documents = []
+    for parser in PARSERS.values():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(yaml_tree, "_PARSER", parser)
+            documents.append(read(text.encode(errors="surrogatepass"), "f"))
+    fast, slow = documents
+    # PyYAML's own parser takes a few texts that libyaml refuses, and the other way round.
+    if not fast.problems and not slow.problems:
+        assert plain_data(fast.root) == plain_data(slow.root)
+
+
+@given(
+    st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map("".join).map(str.encode))
+)
+def test_nothing_makes_it_raise(text: bytes) -> None:
+    document = read(text, "f")
+    assert document.root is None or plain_data(document.root) is not None
+    assert all(problem.line or "larger" in problem.message for problem in document.problems)

@@ -1,0 +1,143 @@
+"""The cache by itself: lifetimes, eviction, counts, and that equal answers are shared."""
+
+import gc
+
+import pytest
+
+from queuegate_server.identity.lookup import Found, Outcome
+from queuegate_server.identity.options import CacheOptions
+from tests.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, WALL, answer, build, what_is_known
+from tests.fakes.clock import ManualClock
+
+
+@pytest.mark.parametrize(
+    ("outcome", "lifetime", "fresh"),
+    [
+        pytest.param(GROUPS, 300.0, 240.0, id="groups"),
+        pytest.param(NOBODY, 30.0, 30.0, id="no such user"),
+        pytest.param(DOWN, 5.0, 5.0, id="could not ask"),
+    ],
+)
+def test_lifetimes(outcome: Outcome, lifetime: float, fresh: float, clock: ManualClock) -> None:
+    cache = build(clock)
+    entry = answer(cache, "sue", outcome)
+    assert entry.user == "sue"
+    assert entry.outcome == outcome
+    assert (entry.resolved_at, entry.expires_at) == (WALL, WALL + lifetime)
+    assert entry.live_until == clock.now + lifetime
+    assert entry.fresh_until == clock.now + fresh
+    clock.advance(lifetime - 0.001)
+    assert cache.fresh("sue", clock.now) is entry
+    clock.advance(0.001)
+    assert cache.fresh("sue", clock.now) is None
+
+
+@pytest.mark.parametrize(("chance", "part"), [(0.0, 1.0), (0.5, 0.95), (0.999999, 0.9)])
+def test_jitter_shortens_lifetimes_a_little(chance: float, part: float, clock: ManualClock) -> None:
+    for outcome, lifetime in ((GROUPS, 300.0), (NOBODY, 30.0), (DOWN, 5.0)):
+        entry = answer(build(clock, chance=chance), "sue", outcome)
+        assert entry.live_until - clock.now == pytest.approx(lifetime * part, rel=1e-5)
+        assert entry.live_until - clock.now <= lifetime
+
+
+def test_names_are_compared_exactly(clock: ManualClock) -> None:
+    cache = build(clock)
+    answer(cache, "sue", GROUPS)
+    assert cache.fresh("Sue", clock.now) is None
+    assert cache.fresh("sue ", clock.now) is None
+
+
+@pytest.mark.parametrize("outcome", [GROUPS, NOBODY, DOWN])
+def test_no_entry_is_fresh_once_it_is_replaced(outcome: Outcome, clock: ManualClock) -> None:
+    cache = build(clock)
+    old = answer(cache, "sue", outcome)
+    new = answer(cache, "sue", Found(("other",)))
+    assert old.fresh_until == NEVER
+    assert new.fresh_until > clock.now
+
+
+def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
+    cache = build(clock, CacheOptions(max_entries=3))
+    entries = {}
+    for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", GROUPS)):
+        entries[user] = answer(cache, user, outcome)
+        clock.advance(2)
+    cache.fresh("a", clock.now)
+    clock.advance(2)
+    answer(cache, "d", NOBODY)
+    assert entries["b"].fresh_until == NEVER
+    assert cache.fresh("b", clock.now) is None
+    clock.advance(2)
+    answer(cache, "e", GROUPS)
+    assert entries["c"].fresh_until == NEVER
+    assert cache.fresh("a", clock.now) is entries["a"]
+    statistics = cache.statistics()
+    assert (statistics.evictions, statistics.entries) == (2, 3)
+
+
+def test_answering_again_for_the_same_user_evicts_nobody(clock: ManualClock) -> None:
+    cache = build(clock, CacheOptions(max_entries=2))
+    for _ in range(5):
+        for outcome in (GROUPS, NOBODY, DOWN):
+            answer(cache, "sue", outcome)
+            answer(cache, "bob", GROUPS)
+    assert cache.statistics().evictions == 0
+    assert cache.fresh("bob", clock.now) is not None
+
+
+def test_what_is_of_no_more_use_leaves_before_what_is(clock: ManualClock) -> None:
+    cache = build(clock, CacheOptions(max_entries=100))
+    keep = answer(cache, "sue", GROUPS)
+    for number in range(99):
+        answer(cache, f"x{number}", NOBODY)
+    clock.advance(31)
+    for number in range(99):
+        answer(cache, f"y{number}", NOBODY)
+    statistics = cache.statistics()
+    assert (statistics.evictions, statistics.entries) == (0, 100)
+    assert cache.fresh("sue", clock.now) is keep
+
+
+def test_an_unstored_entry_is_in_no_cache(clock: ManualClock) -> None:
+    cache = build(clock)
+    entry = cache.unstored("sue", DOWN)
+    assert entry.fresh_until == NEVER
+    assert entry.expires_at == WALL + 5
+    assert what_is_known(cache, "sue", clock.now) == "nothing"
+
+
+def test_counts(clock: ManualClock) -> None:
+    cache = build(clock)
+    for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN)):
+        answer(cache, user, outcome)
+    for user in "aaabbc":
+        cache.fresh(user, clock.now)
+    cache.fresh("nobody", clock.now)
+    cache.count_miss()
+    cache.count_refresh()
+    clock.advance(300)
+    cache.fresh("a", clock.now)
+    cache.groups_despite_failure("a")
+    statistics = cache.statistics()
+    assert (statistics.hits, statistics.negative_hits, statistics.failure_hits) == (3, 2, 1)
+    assert (statistics.stale_hits, statistics.misses, statistics.refreshes) == (1, 1, 1)
+
+
+def test_equal_group_lists_are_one_object(clock: ManualClock) -> None:
+    cache = build(clock)
+    first, second, other = (
+        answer(cache, user, Found(tuple(f"group-{number}" for number in numbers)))
+        for user, numbers in (("a", (1, 2)), ("b", (1, 2)), ("c", (1, 3)))
+    )
+    assert first.outcome is second.outcome
+    assert isinstance(first.outcome, Found)
+    assert isinstance(other.outcome, Found)
+    assert first.outcome.groups[0] is other.outcome.groups[0]
+
+
+def test_group_lists_that_nobody_has_are_forgotten(clock: ManualClock) -> None:
+    cache = build(clock, CacheOptions(max_entries=10))
+    for number in range(1000):
+        answer(cache, f"user{number}", Found((f"group{number}",)))
+    gc.collect()
+    assert len(cache._answers._found) == 10

@@ -1,0 +1,137 @@
+"""Whatever happens to a cache: who keeps an entry can tell from it alone whether it holds."""
+
+import hypothesis
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+)
+
+from queuegate_server.identity.cache import CacheEntry, GroupCache, Ticket
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.options import CacheOptions
+from tests.fakes.clock import ManualClock
+
+USERS = st.sampled_from("abcdef")
+OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Found, st.sampled_from([(), ("g",), ("g", "h")])),
+    st.just(NoSuchUser("no")),
+    st.just(CouldNotAsk("down")),
+)
+SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240.0, 300.0, 1000.0])
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Compares the cache with a list of everything that was ever answered."""
+
+    tickets: Bundle[Ticket] = Bundle("tickets")
+
+    @initialize(max_entries=st.integers(1, 5), max_stale=st.sampled_from([0.0, 2.0, 500.0]))
+    def build(self, max_entries: int, max_stale: float) -> None:
+        self.clock = ManualClock()
+        self.options = CacheOptions(positive_ttl=100, max_entries=max_entries, max_stale=max_stale)
+        self.chances = 0
+        self.cache = GroupCache(self.options, self.clock, self.clock, self._chance)
+        self.seen: list[CacheEntry] = []
+        self.last_definite: dict[str, Outcome] = {}
+        """What a user was last definitely answered with, unless invalidated since."""
+        self.resolved_at: dict[str, float] = {}
+
+    def _chance(self) -> float:
+        self.chances += 1
+        return self.chances * 0.37 % 1
+
+    @rule(target=tickets, user=USERS)
+    def begin(self, user: str) -> Ticket:
+        return self.cache.begin(user)
+
+    @rule(ticket=consumes(tickets), outcome=OUTCOMES)
+    def store(self, ticket: Ticket, outcome: Outcome) -> None:
+        outdated = ticket.outdated
+        entry = self.cache.store(ticket, outcome)
+        assert entry.outcome == outcome
+        self.seen.append(entry)
+        if not outdated and not isinstance(outcome, CouldNotAsk):
+            self.last_definite[ticket.user] = outcome
+            self.resolved_at[ticket.user] = self.clock.now
+        if outdated:
+            assert entry.fresh_until <= self.clock.now
+
+    @rule(ticket=consumes(tickets))
+    def abandon(self, ticket: Ticket) -> None:
+        self.cache.abandon(ticket)
+
+    @rule(user=USERS)
+    def use(self, user: str) -> None:
+        self.cache.fresh(user, self.clock.now)
+        self.cache.groups_despite_failure(user)
+        self.cache.remembered_failure(user)
+
+    @rule(users=st.lists(USERS, min_size=1, max_size=3))
+    def invalidate_some(self, users: list[str]) -> None:
+        self.cache.invalidate(users)
+        self._forgotten(set(users))
+
+    @rule(tickets=st.lists(consumes(tickets), max_size=2))
+    def invalidate_all(self, tickets: list[Ticket]) -> None:
+        self.cache.invalidate(())
+        self._forgotten(set("abcdef"))
+        for ticket in tickets:
+            assert ticket.outdated
+            assert self.cache.store(ticket, Found(("late",))).fresh_until <= self.clock.now
+
+    @rule(seconds=SECONDS)
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def only_what_the_cache_would_answer_is_fresh(self) -> None:
+        now = self.clock.now
+        for entry in self.seen:
+            if entry.fresh_until > now:
+                assert now < entry.live_until
+                assert self.cache.fresh(entry.user, now) is entry
+
+    @invariant()
+    def what_the_cache_answers_is_the_last_definite_answer(self) -> None:
+        now = self.clock.now
+        for user in "abcdef":
+            entry = self.cache.fresh(user, now)
+            if entry is None or isinstance(entry.outcome, CouldNotAsk):
+                continue
+            assert entry.outcome == self.last_definite[user]
+            limit = 100 if isinstance(entry.outcome, Found) else 30
+            assert now < self.resolved_at[user] + limit
+
+    @invariant()
+    def groups_are_used_despite_failures_within_their_limit_only(self) -> None:
+        now = self.clock.now
+        for user in "abcdef":
+            groups = self.cache.groups_despite_failure(user)
+            if groups is None:
+                continue
+            entry, stale = groups
+            assert entry.outcome == self.last_definite[user]
+            assert isinstance(entry.outcome, Found)
+            assert now < self.resolved_at[user] + 100 + self.options.max_stale
+            assert stale is (now >= entry.live_until)
+
+    @invariant()
+    def the_bound_holds(self) -> None:
+        assert self.cache.statistics().entries <= self.options.max_entries
+
+    def _forgotten(self, users: set[str]) -> None:
+        for user in users:
+            self.last_definite.pop(user, None)
+            self.resolved_at.pop(user, None)
+        for entry in self.seen:
+            if entry.user in users:
+                assert entry.fresh_until <= self.clock.now
+
+
+TestCache = CacheMachine.TestCase
+TestCache.settings = hypothesis.settings(max_examples=150, stateful_step_count=40, deadline=None)

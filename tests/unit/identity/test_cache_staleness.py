@@ -1,0 +1,129 @@
+"""The cache while the directory fails: what stays, for how long, and what ends it."""
+
+import pytest
+
+from queuegate_server.identity.lookup import Outcome
+from queuegate_server.identity.options import CacheOptions
+from tests.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
+from tests.fakes.clock import ManualClock
+
+# What `what_is_known` says.
+G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"
+
+# What is known and what a look-up then says -> what a decision has at what time. Times are
+# seconds after the first answer; groups expire at 300 and are stale up to 3 900.
+
+
+@pytest.mark.parametrize(
+    ("known", "at", "said", "then"),
+    [
+        (GROUPS, 100, GROUPS, G),
+        (GROUPS, 100, NOBODY, N),
+        (GROUPS, 100, DOWN, G),
+        (GROUPS, 1000, GROUPS, G),
+        (GROUPS, 1000, NOBODY, N),
+        (GROUPS, 1000, DOWN, S),
+        (GROUPS, 3899, DOWN, S),
+        (GROUPS, 3900, GROUPS, G),
+        (GROUPS, 3900, NOBODY, N),
+        (GROUPS, 3900, DOWN, F),
+        (NOBODY, 10, GROUPS, G),
+        (NOBODY, 10, NOBODY, N),
+        (NOBODY, 10, DOWN, N),
+        (NOBODY, 30, GROUPS, G),
+        (NOBODY, 30, NOBODY, N),
+        (NOBODY, 30, DOWN, F),
+        (DOWN, 2, GROUPS, G),
+        (DOWN, 2, NOBODY, N),
+        (DOWN, 2, DOWN, F),
+        (DOWN, 5, GROUPS, G),
+        (DOWN, 5, NOBODY, N),
+        (DOWN, 5, DOWN, F),
+        (None, 0, GROUPS, G),
+        (None, 0, NOBODY, N),
+        (None, 0, DOWN, F),
+    ],
+)
+def test_what_a_decision_has_after_an_answer(
+    known: Outcome | None, at: float, said: Outcome, then: str, clock: ManualClock
+) -> None:
+    cache = build(clock)
+    if known is not None:
+        answer(cache, "sue", known)
+    clock.advance(at)
+    answer(cache, "sue", said)
+    assert what_is_known(cache, "sue", clock.now) == then
+
+
+@pytest.mark.parametrize(
+    ("max_stale", "at", "then"),
+    [(0, 299, G), (0, 300, F), (60, 359, S), (60, 360, F), (1e-3, 301, F)],
+)
+def test_how_long_groups_are_stale(
+    max_stale: float, at: float, then: str, clock: ManualClock
+) -> None:
+    cache = build(clock, CacheOptions(max_stale=max_stale))
+    answer(cache, "sue", GROUPS)
+    clock.advance(at)
+    answer(cache, "sue", DOWN)
+    assert what_is_known(cache, "sue", clock.now) == then
+
+
+def test_a_definite_no_ends_stale_groups_for_good(clock: ManualClock) -> None:
+    cache = build(clock)
+    answer(cache, "sue", GROUPS)
+    clock.advance(400)
+    answer(cache, "sue", NOBODY)
+    clock.advance(31)
+    assert what_is_known(cache, "sue", clock.now) == NOTHING
+    answer(cache, "sue", DOWN)
+    assert what_is_known(cache, "sue", clock.now) == F
+
+
+def test_a_failure_is_remembered_beside_stale_groups(clock: ManualClock) -> None:
+    cache = build(clock)
+    groups = answer(cache, "sue", GROUPS)
+    clock.advance(400)
+    assert cache.remembered_failure("sue") is None
+    failure = answer(cache, "sue", DOWN)
+    assert failure.fresh_until == NEVER
+    assert cache.remembered_failure("sue") is failure
+    assert cache.groups_despite_failure("sue") == (groups, True)
+    clock.advance(5)
+    assert cache.remembered_failure("sue") is None, "the directory may be asked again"
+    again = answer(cache, "sue", DOWN)
+    assert cache.remembered_failure("sue") is again
+    assert cache.groups_despite_failure("sue") == (groups, True)
+
+
+def test_a_failure_outlives_the_groups_it_is_remembered_beside(clock: ManualClock) -> None:
+    cache = build(clock)
+    answer(cache, "sue", GROUPS)
+    clock.advance(3899)
+    failure = answer(cache, "sue", DOWN)
+    clock.advance(2)
+    answer(cache, "bob", GROUPS)  # A store drops what is of no more use.
+    assert cache.groups_despite_failure("sue") is None
+    assert cache.remembered_failure("sue") is failure
+
+
+def test_a_failed_refresh_waits_before_the_next_one(clock: ManualClock) -> None:
+    cache = build(clock)
+    entry = answer(cache, "sue", GROUPS)
+    clock.advance(240)
+    assert entry.fresh_until <= clock.now
+    answer(cache, "sue", DOWN)
+    assert cache.fresh("sue", clock.now) is entry
+    assert entry.fresh_until == clock.now + 5
+    clock.advance(57)
+    answer(cache, "sue", DOWN)
+    assert entry.fresh_until == entry.live_until, "never beyond the expiry"
+
+
+def test_a_failure_long_before_the_refresh_changes_nothing(clock: ManualClock) -> None:
+    cache = build(clock)
+    entry = answer(cache, "sue", GROUPS)
+    fresh_until = entry.fresh_until
+    clock.advance(10)
+    answer(cache, "sue", DOWN)
+    assert entry.fresh_until == fresh_until

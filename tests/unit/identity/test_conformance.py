@@ -1,0 +1,169 @@
+"""What holds for every resolver. A new one is one more row of CASES."""
+
+import asyncio
+import grp
+import os
+import pwd
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
+from queuegate_server.identity import registry
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Resolver
+from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.stack import SharedResolver, UserGroups
+from tests.fakes.clock import ManualClock
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+
+class Case(NamedTuple):
+    """A type of resolver and what it knows."""
+
+    type: str
+    known: dict[str, tuple[str, ...]]
+    unknown: tuple[str, ...]
+
+
+def _host_users() -> dict[str, tuple[str, ...]]:
+    """Return some users of this host, as Python's own modules see them."""
+    return {
+        account.pw_name: tuple(
+            dict.fromkeys(
+                _host_group(gid)
+                for gid in [account.pw_gid, *os.getgrouplist(account.pw_name, account.pw_gid)]
+            )
+        )
+        for account in pwd.getpwall()[:20]
+    }
+
+
+def _host_group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+CASES = (
+    Case("none", {"sue": ("sue",), "*": ("*",), "sue\n": ("sue\n",), "é" * 99: ("é" * 99,)}, ()),
+    Case("os", _host_users(), ("no-such-user-here", "root\0", "Root ", "\ud800", "r" * 5000)),
+    Case(
+        "test",
+        {
+            "testuser1": ("group1000", "group1001"),
+            "testuser2": ("100", "group1001", "group1002"),
+            "testuser3": ("group1001", "group1002", "group1003", "group1004"),
+            "testuser4": ("901", "902"),
+        },
+        ("sue", "TESTUSER1", " testuser1", "testuser1\n"),
+    ),
+)
+STRANGE = (
+    " ", "\0", "a\0b", "\n", "../../etc/passwd", "*", "(uid=*)", "%s", "-1", "0", "\\", "'", '"',
+    "x" * 100_000, "é", "用户", "\ud800", "\udcff", "\U0001f600", "\u202e", "root:", "a:b", "a,b",
+)  # fmt: skip
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.type)
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+def build(case: Case) -> Resolver:
+    return registry.build(case.type, registry.options_model(case.type)())
+
+
+@pytest.fixture
+async def resolver(case: Case) -> AsyncIterator[Resolver]:
+    built = build(case)
+    await built.open()
+    yield built
+    await built.close()
+
+
+def test_is_built_without_an_event_loop(case: Case) -> None:
+    assert build(case) is not None
+
+
+async def test_knows_its_users(case: Case, resolver: Resolver) -> None:
+    assert case.known
+    for user, groups in case.known.items():
+        assert await resolver.resolve(user) == Found(groups)
+
+
+async def test_groups_are_distinct_texts(case: Case, resolver: Resolver) -> None:
+    for user in case.known:
+        outcome = await resolver.resolve(user)
+        assert isinstance(outcome, Found)
+        assert isinstance(outcome.groups, tuple)
+        assert all(type(group) is str and group for group in outcome.groups)
+        assert len(set(outcome.groups)) == len(outcome.groups) > 0
+
+
+async def test_knows_who_does_not_exist(case: Case, resolver: Resolver) -> None:
+    for user in case.unknown:
+        outcome = await resolver.resolve(user)
+        assert isinstance(outcome, NoSuchUser), user
+        assert outcome.detail
+
+
+async def test_any_name_gets_an_outcome(resolver: Resolver) -> None:
+    for user in STRANGE:
+        outcome = await asyncio.wait_for(resolver.resolve(user), 10)
+        assert isinstance(outcome, Found | NoSuchUser | CouldNotAsk), user
+
+
+async def test_many_at_once_get_their_own_answers(case: Case, resolver: Resolver) -> None:
+    users = [*case.known, *case.unknown] * 10
+    outcomes = await asyncio.gather(*(resolver.resolve(user) for user in users))
+    for user, outcome in zip(users, outcomes, strict=True):
+        expected = case.known.get(user)
+        if expected is None:
+            assert isinstance(outcome, NoSuchUser)
+        else:
+            assert outcome == Found(expected)
+
+
+async def test_a_cancelled_lookup_disturbs_nobody(case: Case, resolver: Resolver) -> None:
+    user, groups = next(iter(case.known.items()))
+    for _ in range(50):
+        task = asyncio.create_task(resolver.resolve(user))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+    for _ in range(200):
+        outcome = await resolver.resolve(user)
+        if outcome == Found(groups):
+            return
+        # The cancelled look-up of this user may take a moment to come back.
+        assert isinstance(outcome, CouldNotAsk)
+        await asyncio.sleep(0.01)
+    pytest.fail("the user cannot be looked up any more")
+
+
+async def test_closes_without_having_been_opened(case: Case) -> None:
+    await build(case).close()
+
+
+async def test_behind_cache_and_limits(case: Case) -> None:
+    options = registry.options_model(case.type)()
+    clock = ManualClock()
+    shared = SharedResolver(case.type, registry.build(case.type, options), options, clock=clock)
+    groups = UserGroups(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    await groups.open()
+    for user, expected in case.known.items():
+        for cached in (False, True):
+            answer = await groups.lookup(user)
+            assert (answer.entry.outcome, answer.cached) == (Found(expected), cached)
+    for user in case.unknown:
+        assert isinstance((await groups.lookup(user)).entry.outcome, NoSuchUser)
+    await groups.close()
+    # Closed, it answers what it knows, and nothing else for ever so long.
+    user = next(iter(case.known))
+    assert groups.cached(user, clock.now) is not None
+    answer = await asyncio.wait_for(groups.lookup("somebody new"), 10)
+    assert isinstance(answer.entry.outcome, CouldNotAsk)

@@ -1,0 +1,163 @@
+"""The bounds of a look-up: its time, how many at once, and that nothing is raised."""
+
+import asyncio
+import logging
+
+import pytest
+
+from queuegate_server.identity.limits import CatchFaults, ConcurrencyLimit, TimeLimit
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from tests.fakes.directory import FakeDirectory
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+SECRET = "hunter2"
+
+
+class _Answers:
+    """Answers whatever the test says, also what no resolver may answer."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    async def resolve(self, user: str) -> Outcome:
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(SECRET),
+        TimeoutError(SECRET),
+        OSError(5, SECRET),
+        KeyError(SECRET),
+        asyncio.CancelledError(SECRET),
+        AssertionError(SECRET),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_an_exception_is_an_answer_that_tells_no_secret(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = FakeDirectory()
+    directory.error = error
+    outcome = await CatchFaults("corp", directory).resolve("sue\nroot")
+    assert outcome == CouldNotAsk(f"the resolver failed: {type(error).__name__}")
+    [record] = caplog.records
+    assert record.name == "queuegate_server.identity"
+    assert record.levelno == logging.ERROR
+    assert record.getMessage() == r"resolver 'corp' failed for 'sue\nroot'"
+    assert record.exc_info is not None
+
+
+@pytest.mark.parametrize("answer", [None, (), ("g",), [], "g", True], ids=repr)
+async def test_what_is_no_outcome_is_a_fault(
+    answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome = await CatchFaults("corp", _Answers(answer)).resolve("sue")
+    assert outcome == CouldNotAsk("the resolver's answer is no outcome")
+    assert caplog.records[0].levelno == logging.ERROR
+
+
+@pytest.mark.parametrize("outcome", [Found(("g",)), NoSuchUser("no"), CouldNotAsk("down")])
+async def test_outcomes_pass(outcome: Outcome, caplog: pytest.LogCaptureFixture) -> None:
+    assert await CatchFaults("corp", _Answers(outcome)).resolve("sue") is outcome
+    logged = [record.getMessage() for record in caplog.records]
+    failed = isinstance(outcome, CouldNotAsk)
+    assert logged == (["resolver 'corp' could not be asked for 'sue': down"] if failed else [])
+
+
+async def test_cancelling_a_lookup_is_not_a_fault() -> None:
+    directory = FakeDirectory(sue=("g",))
+    directory.hold.clear()
+    task = asyncio.create_task(CatchFaults("corp", directory).resolve("sue"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_lookup_that_takes_too_long_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    directory = FakeDirectory(sue=("g",))
+    directory.hold.clear()
+    source = TimeLimit("corp", 0.01, CatchFaults("corp", directory))
+    assert await source.resolve("s\tue") == CouldNotAsk("no answer within 0.01 s")
+    assert directory.cancelled == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        r"resolver 'corp' gave 's\tue' no answer within 0.01 s"
+    ]
+
+
+async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
+    directory = FakeDirectory()
+    directory.error = TimeoutError()
+    source = TimeLimit("corp", 60, CatchFaults("corp", directory))
+    assert await source.resolve("sue") == CouldNotAsk("the resolver failed: TimeoutError")
+
+
+async def test_so_many_run_and_so_many_wait() -> None:
+    directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(9)})
+    directory.hold.clear()
+    source = ConcurrencyLimit(running=3, waiting=2, patience=60, source=directory)
+    tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
+    await asyncio.sleep(0)
+    assert (source.running, source.waiting) == (3, 2)
+    assert await source.resolve("u5") == CouldNotAsk("too many look-ups")
+    directory.hold.set()
+    assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 5
+    assert directory.most_running == 3
+    assert directory.asked["u5"] == 0
+    assert (source.running, source.waiting) == (0, 0)
+    assert await source.resolve("u5") == Found(("g",))
+
+
+async def test_without_a_line_the_bound_fails_at_once() -> None:
+    directory = FakeDirectory(sue=("g",), bob=("g",))
+    directory.hold.clear()
+    source = ConcurrencyLimit(running=1, waiting=0, patience=60, source=directory)
+    first = asyncio.create_task(source.resolve("sue"))
+    await asyncio.sleep(0)
+    assert await source.resolve("bob") == CouldNotAsk("too many look-ups")
+    directory.hold.set()
+    assert await first == Found(("g",))
+
+
+async def test_patience_ends() -> None:
+    directory = FakeDirectory(sue=("g",), bob=("g",))
+    directory.hold.clear()
+    source = ConcurrencyLimit(running=1, waiting=1, patience=0.01, source=directory)
+    first = asyncio.create_task(source.resolve("sue"))
+    await asyncio.sleep(0)
+    assert await source.resolve("bob") == CouldNotAsk("too many look-ups: no turn within 0.01 s")
+    assert directory.asked["bob"] == 0
+    directory.hold.set()
+    assert await first == Found(("g",))
+    assert await source.resolve("bob") == Found(("g",))
+
+
+@pytest.mark.parametrize("whom", ["runs", "waits"])
+async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
+    directory = FakeDirectory(sue=("g",), bob=("g",), eve=("g",))
+    directory.hold.clear()
+    source = ConcurrencyLimit(running=1, waiting=2, patience=60, source=directory)
+    tasks = {
+        name: asyncio.create_task(source.resolve(user))
+        for name, user in (("runs", "sue"), ("waits", "bob"), ("last", "eve"))
+    }
+    await asyncio.sleep(0)
+    tasks[whom].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks.pop(whom)
+    directory.hold.set()
+    assert list(await asyncio.gather(*tasks.values())) == [Found(("g",))] * 2
+    assert (source.running, source.waiting) == (0, 0)
+
+
+async def test_an_exception_gives_the_turn_back() -> None:
+    directory = FakeDirectory(sue=("g",))
+    directory.error = ValueError("bad")
+    source = ConcurrencyLimit(running=1, waiting=0, patience=60, source=directory)
+    with pytest.raises(ValueError, match="bad"):
+        await source.resolve("sue")
+    directory.error = None
+    assert await source.resolve("sue") == Found(("g",))

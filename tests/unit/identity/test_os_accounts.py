@@ -1,0 +1,226 @@
+"""The host's accounts: the same answers as Python's modules, and honest failures."""
+
+import asyncio
+import ctypes
+import errno
+import grp
+import os
+import pwd
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from queuegate_server.identity import accounts
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolvers.os_accounts import (
+    OsAccounts,
+    OsOptions,
+    look_up_account,
+)
+from queuegate_server.identity.stack import SharedResolver
+from tests.fakes.loop import until
+
+ABSENT_GID = 4_000_000_123
+
+
+def test_accounts_are_those_of_the_host() -> None:
+    for entry in pwd.getpwall():
+        name = entry.pw_name.encode()
+        assert accounts.primary_group(name) == entry.pw_gid
+        assert accounts.group_ids(name, entry.pw_gid) == os.getgrouplist(
+            entry.pw_name, entry.pw_gid
+        )
+    for group in grp.getgrall():
+        assert accounts.group_name(group.gr_gid) == grp.getgrgid(group.gr_gid).gr_name.encode()
+    assert accounts.primary_group(b"no-such-user-here") is None
+    assert accounts.group_name(ABSENT_GID) is None
+
+
+def test_groups_of_a_user_without_an_entry_are_the_primary_group() -> None:
+    assert accounts.group_ids(b"no-such-user-here", ABSENT_GID) == [ABSENT_GID]
+
+
+@pytest.mark.parametrize("constant", ["_FIRST_BUFFER", "_FIRST_GROUPS"])
+def test_buffers_grow(constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = look_up_account("root")
+    assert isinstance(expected, Found)
+    monkeypatch.setattr(accounts, constant, 1)
+    assert look_up_account("root") == expected
+
+
+def test_buffers_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "_FIRST_BUFFER", 1)
+    monkeypatch.setattr(accounts, "_LARGEST_BUFFER", 2)
+    with pytest.raises(OSError, match=os.strerror(errno.ERANGE)):
+        accounts.primary_group(b"root")
+
+
+def test_a_group_list_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(_user: object, _gid: object, _ids: object, _count: object) -> int:
+        return -1
+
+    monkeypatch.setattr(accounts._LIBC, "getgrouplist", endless)
+    with pytest.raises(OSError, match="more than 1048576 groups"):
+        accounts.group_ids(b"root", 0)
+
+
+@pytest.mark.parametrize("left", [errno.ECONNREFUSED, errno.EMFILE, errno.ETIMEDOUT])
+def test_a_group_list_that_lacks_a_source_is_a_failure(
+    left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def partial(_user: object, _gid: object, _ids: object, count: object) -> int:
+        ctypes.set_errno(left)
+        return 1
+
+    monkeypatch.setattr(accounts._LIBC, "getgrouplist", partial)
+    assert look_up_account("root") == CouldNotAsk(
+        f"the host's user database failed: {os.strerror(left)}"
+    )
+
+
+@pytest.mark.parametrize("name", [None, b"", b"\xff\xfe"])
+def test_a_group_without_a_usable_name_goes_by_its_id(
+    name: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "primary_group", lambda _user: 7)
+    monkeypatch.setattr(accounts, "group_ids", lambda _user, _gid: [8, 7, 9, 8])
+    names = {7: b"seven", 8: name, 9: b"nine"}
+    monkeypatch.setattr(accounts, "group_name", names.__getitem__)
+    assert look_up_account("sue") == Found(("seven", "8", "nine"))
+
+
+def test_two_groups_of_one_name_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "group_ids", lambda _user, _gid: [0, 1, 2])
+    monkeypatch.setattr(accounts, "group_name", lambda gid: b"same" if gid else b"root")
+    assert look_up_account("root") == Found(("root", "same"))
+
+
+@pytest.mark.parametrize("user", ["root\0", "\0root", "r\0oot", "\ud800", "root\udcff"])
+def test_names_that_the_host_cannot_have(user: str) -> None:
+    assert look_up_account(user) == NoSuchUser("the host has no such user")
+
+
+WITHOUT_DESCRIPTORS = """
+    import os, pwd, resource
+    from queuegate_server.identity.resolvers.os_accounts import look_up_account
+
+    users = [entry.pw_name for entry in pwd.getpwall() if entry.pw_name not in ("root", "nobody")]
+    users += ["no-such-user-here"]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    outcomes = {type(look_up_account(user)).__name__ for user in users}
+    for descriptor in taken:
+        os.close(descriptor)
+    print(sorted(outcomes), type(look_up_account(users[0])).__name__)
+"""
+
+
+def test_without_file_descriptors_nobody_is_said_not_to_exist() -> None:
+    assert run(WITHOUT_DESCRIPTORS) == "['CouldNotAsk'] Found"
+
+
+HUNG = """
+    import asyncio, threading
+    from queuegate_server.identity import accounts
+    from queuegate_server.identity.options import ResolverOptions
+    from queuegate_server.identity.resolvers.os_accounts import OsAccounts, OsOptions
+    from queuegate_server.identity.stack import SharedResolver
+
+    list_groups, hang_for_ever = accounts._LIBC.getgrouplist, accounts._LIBC.pause
+
+    def getgrouplist(user, *others):
+        return hang_for_ever() if user.value == b"root" else list_groups(user, *others)
+
+    accounts._LIBC.getgrouplist = getgrouplist
+
+    async def main():
+        options = OsOptions(lookup_timeout=0.5, threads=2)
+        shared = SharedResolver("os", OsAccounts(options), options)
+        await shared.open()
+        print((await shared.resolve("root")).detail)
+        print((await shared.resolve("root")).detail)
+        print(type(await shared.resolve("daemon")).__name__)
+        await shared.close()
+
+    asyncio.run(main())
+    print("os-accounts-1" in [thread.name for thread in threading.enumerate()])
+"""
+
+
+def test_a_lookup_that_hangs_for_ever_holds_up_neither_others_nor_the_end() -> None:
+    """The call hangs inside the C library, where nothing in this process can end it."""
+    assert run(HUNG).splitlines() == [
+        "no answer within 0.5 s",
+        "an earlier look-up of the user still hangs",
+        "Found",
+        "True",
+    ]
+
+
+async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
+    release = threading.Event()
+    hanging: list[str] = []
+
+    def look_up(user: str) -> Outcome:
+        hanging.append(user)
+        release.wait()
+        return Found(("g",))
+
+    resolver = OsAccounts(OsOptions(threads=2), look_up)
+    for user in ("a", "b"):
+        given_up = asyncio.create_task(resolver.resolve(user))
+        await until(lambda user=user: user in hanging)  # type: ignore[misc]
+        given_up.cancel()
+        await asyncio.wait([given_up])
+    assert await resolver.resolve("c") == CouldNotAsk("every thread for look-ups hangs")
+    release.set()
+    await until(lambda: resolver._threads.hung == 0)
+    assert await resolver.resolve("c") == Found(("g",))
+    await resolver.close()
+
+
+async def test_a_closed_resolver_could_not_be_asked() -> None:
+    options = OsOptions()
+    shared = SharedResolver("os", OsAccounts(options), options)
+    await shared.open()
+    await shared.close()
+    assert await shared.resolve("root") == CouldNotAsk("the resolver failed: RuntimeError")
+
+
+async def test_lookups_block_in_their_threads_only() -> None:
+    """A look-up waits for the event loop to do something: on the loop it never would."""
+    proceed = threading.Event()
+
+    def look_up(_user: str) -> Outcome:
+        return Found(("g",)) if proceed.wait(10) else CouldNotAsk("the loop was blocked")
+
+    resolver = OsAccounts(OsOptions(), look_up)
+    asyncio.get_running_loop().call_soon(proceed.set)
+    assert await resolver.resolve("sue") == Found(("g",))
+    await resolver.close()
+
+
+def test_options_are_those_of_every_resolver_and_the_threads() -> None:
+    assert OsOptions().threads == 16
+    assert OsOptions.model_fields.keys() - ResolverOptions.model_fields.keys() == {"threads"}
+
+
+def run(program: str) -> str:
+    """Run a program in a process of its own that has ten seconds, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=10,
+    )
+    return done.stdout.strip()

@@ -1,0 +1,163 @@
+"""Types of resolver: ours, and those of other distributions that are really installed."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.identity import registry
+from queuegate_server.identity.lookup import Found
+from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.registry import BrokenResolverType, UnknownResolverType
+
+MODULE = """
+    from queuegate_server.identity.lookup import Found
+    from queuegate_server.identity.options import ResolverOptions
+
+    class Options(ResolverOptions):
+        suffix: str = "-team"
+
+    class Teams:
+        Options = Options
+
+        def __init__(self, options):
+            self.options = options
+
+        async def open(self):
+            pass
+
+        async def resolve(self, user):
+            return Found((user + self.options.suffix,))
+
+        async def close(self):
+            pass
+
+    class NoOptions:
+        pass
+
+    class WrongOptions:
+        Options = dict
+"""
+
+
+class _Installed:
+    """A folder on the import path with distributions in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "corp_teams.py").write_text(textwrap.dedent(MODULE))
+
+    def distribution(self, name: str, entry_points: dict[str, str]) -> None:
+        info = self._folder / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = [f"{key} = {value}" for key, value in entry_points.items()]
+        (info / "entry_points.txt").write_text("\n".join(["[queuegate.resolvers]", *lines, ""]))
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Installed:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "corp_teams", raising=False)
+    return _Installed(tmp_path)
+
+
+def test_our_types() -> None:
+    assert registry.types() == {"ldap", "none", "os", "test"}
+    for name in registry.types():
+        assert issubclass(registry.options_model(name), ResolverOptions)
+
+
+def test_an_empty_type_means_none() -> None:
+    assert registry.options_model("") is registry.options_model("none")
+    built = registry.build("", ResolverOptions())
+    assert type(built) is type(registry.build("none", ResolverOptions()))
+
+
+@pytest.mark.parametrize("name", ["nis", "LDAP", "Os", " none", "corp"])
+def test_an_unknown_type_names_the_known_ones(name: str) -> None:
+    with pytest.raises(UnknownResolverType) as caught:
+        registry.options_model(name)
+    assert str(caught.value) == (
+        f"this build has no `{name}` resolver; it has `ldap`, `none`, `os`, `test`"
+    )
+    assert (caught.value.name, caught.value.known) == (name, registry.types())
+    with pytest.raises(UnknownResolverType):
+        registry.build(name, ResolverOptions())
+
+
+def test_options_of_another_type_are_refused() -> None:
+    with pytest.raises(TypeError, match="options of `os` are OsOptions"):
+        registry.build("os", ResolverOptions())
+
+
+async def test_a_type_of_another_distribution(installed: _Installed) -> None:
+    installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
+    assert registry.types() == {"ldap", "none", "os", "test", "teams"}
+    options = registry.options_model("teams").model_validate({"suffix": "-x", "max_concurrent": 3})
+    assert options.max_concurrent == 3
+    resolver = registry.build("teams", options)
+    assert await resolver.resolve("sue") == Found(("sue-x",))
+    with pytest.raises(UnknownResolverType, match="it has `ldap`, `none`, `os`, `teams`, `test`"):
+        registry.options_model("nis")
+
+
+def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
+    installed.distribution("corp-teams", {"os": "corp_teams:Teams"})
+    assert registry.types() == {"ldap", "none", "os", "test"}
+    assert registry.options_model("os").__name__ == "OsOptions"
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "message"),
+    [
+        (
+            "no_such_module:Teams",
+            "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+        (
+            "corp_teams:Nothing",
+            "cannot be imported: AttributeError: module 'corp_teams' has no attribute 'Nothing'",
+        ),
+        (
+            "corp_teams:NoOptions",
+            "has no `Options` derived from ResolverOptions",
+        ),
+        (
+            "corp_teams:WrongOptions",
+            "has no `Options` derived from ResolverOptions",
+        ),
+    ],
+)
+def test_a_broken_type_of_another_distribution(
+    entry_point: str, message: str, installed: _Installed
+) -> None:
+    installed.distribution("corp-teams", {"teams": entry_point})
+    assert "teams" in registry.types(), "listing imports nothing"
+    with pytest.raises(BrokenResolverType) as caught:
+        registry.options_model("teams")
+    assert str(caught.value) == f"the resolver `teams` of corp-teams {message}"
+
+
+def test_two_distributions_with_one_type(installed: _Installed) -> None:
+    installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
+    installed.distribution("corp-old", {"teams": "corp_teams:NoOptions"})
+    with pytest.raises(BrokenResolverType) as caught:
+        registry.build("teams", ResolverOptions())
+    assert str(caught.value) == (
+        "the resolver `teams` comes from corp-old and corp-teams: remove one"
+    )
+
+
+def test_the_registry_imports_no_resolver_before_it_is_asked_for() -> None:
+    program = (
+        "import sys; from queuegate_server.identity import registry; registry.types();"
+        "registry.options_model('none');"
+        "print(sorted(name for name in sys.modules if '.resolvers.' in name))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout.strip() == "['queuegate_server.identity.resolvers.none']"

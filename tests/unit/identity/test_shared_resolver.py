@@ -1,0 +1,187 @@
+"""What partitions share when they name the same resolver, and how it ends."""
+
+import asyncio
+
+import pytest
+
+from queuegate_server.identity.breaker import BreakerState
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.lookup import CouldNotAsk, Found, Outcome
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.stack import SharedResolver, UserGroups
+from tests.fakes.clock import ManualClock
+from tests.fakes.directory import FakeDirectory
+from tests.fakes.loop import passing
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+CLOSING = CouldNotAsk("the resolver is being closed")
+
+
+def partition(shared: SharedResolver, clock: ManualClock) -> UserGroups:
+    return UserGroups(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+
+
+async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None:
+    directory = FakeDirectory(sue=("g1",))
+    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    one, two = partition(shared, clock), partition(shared, clock)
+    assert one.resolver_name == two.resolver_name == "corp"
+    await one.open()
+    await two.open()
+    await one.lookup("sue")
+    assert two.cached("sue", clock.now) is None
+    await two.lookup("sue")
+    assert directory.asked["sue"] == 2
+    assert one.invalidate([]) == 1
+    assert two.cached("sue", clock.now) is not None
+    await one.close()
+    await two.close()
+
+
+async def test_the_breaker_is_shared(clock: ManualClock) -> None:
+    directory = FakeDirectory(sue=("g1",))
+    options = ResolverOptions(breaker_failures=2, breaker_pause=10)
+    shared = SharedResolver("corp", directory, options, clock=clock)
+    one, two = partition(shared, clock), partition(shared, clock)
+    await one.open()
+    directory.broken = True
+    states = []
+    for user in "ab":
+        states.append(shared.breaker_state)
+        await one.lookup(user)
+    states.append(shared.breaker_state)
+    assert states == [BreakerState.CLOSED, BreakerState.CLOSED, BreakerState.OPEN]
+    answer = await two.lookup("sue")
+    assert answer.entry.outcome == CouldNotAsk(
+        "not asked after repeated failures, for another 10.0 s"
+    )
+    assert directory.asked["sue"] == 0
+    await one.close()
+
+
+async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
+    directory = FakeDirectory(**{user: (user,) for user in "abcd"})
+    directory.hold.clear()
+    options = ResolverOptions(max_concurrent=2, max_waiting=1)
+    shared = SharedResolver("corp", directory, options, clock=clock)
+    one, two = partition(shared, clock), partition(shared, clock)
+    await one.open()
+    tasks = [
+        asyncio.create_task(groups.lookup(user))
+        for groups, user in ((one, "a"), (two, "b"), (one, "c"))
+    ]
+    await passing()
+    assert (shared.running, shared.waiting) == (2, 1)
+    refused = await two.lookup("d")
+    assert refused.entry.outcome == CouldNotAsk("too many look-ups")
+    directory.hold.set()
+    await asyncio.gather(*tasks)
+    assert directory.most_running == 2
+    assert shared.breaker_state is BreakerState.CLOSED, "being busy is not a failure"
+    await one.close()
+
+
+async def test_a_burst_of_new_users_is_served_and_not_refused(clock: ManualClock) -> None:
+    directory = FakeDirectory(**{f"user{number}": ("g",) for number in range(2000)})
+    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    groups = partition(shared, clock)
+    await groups.open()
+    answers = await asyncio.gather(*(groups.lookup(user) for user in directory.users))
+    assert {answer.entry.outcome for answer in answers} == {Found(("g",))}
+    assert directory.most_running <= 64
+    await groups.close()
+
+
+async def test_the_resolver_is_opened_first_and_closed_last(clock: ManualClock) -> None:
+    directory = FakeDirectory()
+    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    one, two = partition(shared, clock), partition(shared, clock)
+    await asyncio.gather(one.open(), two.open())
+    assert (directory.opened, directory.closed) == (1, 0)
+    await one.close()
+    await one.close()
+    assert directory.closed == 0
+    await two.close()
+    assert directory.closed == 1
+
+
+async def test_closing_without_having_opened_closes_no_resolver(clock: ManualClock) -> None:
+    directory = FakeDirectory()
+    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    one, two = partition(shared, clock), partition(shared, clock)
+    await one.open()
+    await two.close()
+    assert directory.closed == 0
+    await one.close()
+    assert directory.closed == 1
+
+
+async def test_a_resolver_that_cannot_be_set_up_can_be_opened_again(clock: ManualClock) -> None:
+    class Unopenable(FakeDirectory):
+        async def open(self) -> None:
+            await super().open()
+            if self.opened == 1:
+                raise ImportError("no driver")
+
+    directory = Unopenable()
+    groups = partition(SharedResolver("corp", directory, ResolverOptions(), clock=clock), clock)
+    with pytest.raises(ImportError, match="no driver"):
+        await groups.open()
+    await groups.open()
+    await groups.close()
+    assert (directory.opened, directory.closed) == (2, 1)
+
+
+async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
+    directory = FakeDirectory(sue=("g1",), bob=("g2",))
+    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    groups = partition(shared, clock)
+    await groups.open()
+    await groups.lookup("sue")
+    clock.advance(265)
+    directory.hold.clear()
+    known = groups.cached("sue", clock.now)
+    waiting = asyncio.create_task(groups.lookup("bob"))
+    await passing()
+    assert directory.running == 2
+    await groups.close()
+    assert (await waiting).entry.outcome == CLOSING
+    assert (directory.running, directory.cancelled) == (0, 2)
+    assert groups._cache._under_way == {}
+    assert groups.cached("sue", clock.now) is known
+    assert (await groups.lookup("bob")).entry.outcome == CLOSING
+    await passing()
+    assert directory.running == 0, "no refresh starts any more"
+
+
+async def test_a_resolver_that_fails_to_close_is_logged(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unclosable(FakeDirectory):
+        async def close(self) -> None:
+            raise OSError("stuck")
+
+    groups = partition(SharedResolver("corp", Unclosable(), ResolverOptions(), clock=clock), clock)
+    await groups.open()
+    await groups.close()
+    assert [record.getMessage() for record in caplog.records] == ["resolver 'corp' did not close"]
+
+
+async def test_lookups_can_be_observed(clock: ManualClock) -> None:
+    observed: list[tuple[Outcome, float]] = []
+
+    class Slow(FakeDirectory):
+        async def resolve(self, user: str) -> Outcome:
+            clock.advance(0.25)
+            return await super().resolve(user)
+
+    shared = SharedResolver(
+        "corp",
+        Slow(sue=("g1",)),
+        ResolverOptions(),
+        clock=clock,
+        observe=lambda outcome, seconds: observed.append((outcome, seconds)),
+    )
+    assert await shared.resolve("sue") == Found(("g1",))
+    assert observed == [(Found(("g1",)), 0.25)]

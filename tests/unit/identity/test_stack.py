@@ -1,0 +1,154 @@
+"""A partition's users: what is asked when, who waits for it, and what they get."""
+
+import asyncio
+
+import pytest
+
+from queuegate_server.identity.lookup import Found
+from tests.fakes.caches import NEVER
+from tests.fakes.loop import passing
+from tests.fakes.stack import Stack, what
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+
+async def test_the_second_question_is_answered_from_the_cache(stack: Stack) -> None:
+    assert stack.cached() is None
+    assert await stack.lookup() == ("g1", False)
+    assert stack.cached() == Found(("g1",))
+    assert await stack.lookup() == ("g1", True)
+    assert stack.asked() == 1
+
+
+async def test_ten_thousand_questions_are_one_lookup(stack: Stack) -> None:
+    stack.directory.hold.clear()
+    tasks = [asyncio.create_task(stack.groups.lookup("sue")) for _ in range(10_000)]
+    await passing()
+    stack.directory.hold.set()
+    answers = await asyncio.gather(*tasks)
+    assert {what(answer) for answer in answers} == {"g1"}
+    assert stack.asked() == 1
+    assert stack.groups.statistics().misses == 10_000
+
+
+async def test_a_cancelled_caller_neither_stops_the_lookup_nor_the_others(stack: Stack) -> None:
+    leader = await stack.held()
+    follower = await stack.held()
+    leader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leader
+    stack.directory.hold.set()
+    assert what(await follower) == "g1"
+    assert stack.asked() == 1
+
+
+async def test_an_answer_that_nobody_waits_for_is_cached(stack: Stack) -> None:
+    only = await stack.held()
+    only.cancel()
+    stack.directory.hold.set()
+    await passing()
+    assert stack.cached() == Found(("g1",))
+
+
+@pytest.mark.parametrize("outcome", ["no such user", "the directory is down"])
+async def test_what_is_not_found_is_remembered_for_a_while(outcome: str, stack: Stack) -> None:
+    lifetime = 30 if outcome == "no such user" else 5
+    stack.directory.broken = outcome != "no such user"
+    assert await stack.lookup("eve") == (outcome, False)
+    stack.directory.broken = False
+    stack.directory.users["eve"] = ("g3",)
+    stack.clock.advance(lifetime - 0.1)
+    assert await stack.lookup("eve") == (outcome, True)
+    assert stack.cached("eve") is not None
+    stack.clock.advance(0.1)
+    assert await stack.lookup("eve") == ("g3", False)
+
+
+async def test_bypassing_the_cache_asks_and_stores(stack: Stack) -> None:
+    await stack.lookup()
+    old = stack.groups.cached("sue", stack.clock.now)
+    stack.directory.users["sue"] = ("new",)
+    assert await stack.lookup() == ("g1", True)
+    assert await stack.lookup(bypass_cache=True) == ("new", False)
+    assert await stack.lookup() == ("new", True)
+    assert old is not None
+    assert old.fresh_until == NEVER
+
+
+async def test_bypassing_the_cache_does_not_join_an_older_lookup(stack: Stack) -> None:
+    old = await stack.held()
+    stack.directory.users["sue"] = ("new",)
+    bypassing = await stack.held(bypass_cache=True)
+    stack.directory.hold.set()
+    assert (what(await old), what(await bypassing)) == ("g1", "new")
+    assert stack.cached() == Found(("new",))
+
+
+async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> None:
+    old = await stack.held()
+    blocked, stack.directory.hold = stack.directory.hold, asyncio.Event()
+    stack.directory.hold.set()
+    stack.directory.users["sue"] = ("new",)
+    assert await stack.lookup(bypass_cache=True) == ("new", False)
+    blocked.set()
+    assert what(await old) == "g1"
+    assert stack.cached() == Found(("new",))
+    assert stack.groups.statistics().outdated == 1
+
+
+async def test_bypassing_a_broken_directory_tells_so_and_keeps_what_is_known(
+    stack: Stack,
+) -> None:
+    await stack.lookup()
+    stack.directory.broken = True
+    assert await stack.lookup(bypass_cache=True) == ("the directory is down", False)
+    assert await stack.lookup() == ("g1", True)
+
+
+@pytest.mark.parametrize("users", [[], ["sue"]])
+async def test_an_invalidation_during_a_lookup(users: list[str], stack: Stack) -> None:
+    before = await stack.held()
+    stack.directory.users["sue"] = ("new",)
+    assert stack.groups.invalidate(users) == 0
+    after = await stack.held()
+    stack.directory.hold.set()
+    assert what(await after) == "new", "who asks after the invalidation does not join"
+    assert what(await before) == "g1"
+    assert stack.cached() == Found(("new",))
+
+
+@pytest.mark.parametrize("users", [[], ["sue"]])
+async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) -> None:
+    await stack.lookup()
+    stack.clock.advance(250)
+    stack.directory.hold.clear()
+    stack.cached()
+    await passing()
+    assert stack.groups.invalidate(users) == 1
+    stack.directory.hold.set()
+    await passing()
+    assert stack.cached() is None
+    assert stack.groups.statistics().outdated == 1
+    assert await stack.lookup() == ("g1", False)
+
+
+async def test_an_invalidation_leaves_other_users_alone(stack: Stack) -> None:
+    await stack.lookup("bob")
+    sue = await stack.held("sue")
+    assert stack.groups.invalidate(["eve"]) == 0
+    stack.directory.hold.set()
+    await sue
+    assert stack.cached("sue") == Found(("g1",))
+    assert stack.cached("bob") == Found(("g2",))
+
+
+@pytest.mark.parametrize("bypass_cache", [True, False])
+async def test_an_empty_user_never_reaches_a_resolver(bypass_cache: bool, stack: Stack) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        await stack.groups.lookup("", bypass_cache=bypass_cache)
+    assert stack.asked("") == 0
+
+
+async def test_a_resolver_that_raises_could_not_be_asked(stack: Stack) -> None:
+    stack.directory.error = ValueError("secret")
+    assert await stack.lookup() == ("the resolver failed: ValueError", False)

@@ -1,0 +1,102 @@
+"""The ACL grammar: YuniKorn's vectors, and the naive evaluator on random texts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from queuegate_server.policy.acl import AclError, AclNames, parse
+from queuegate_server.policy.decide import decide
+from queuegate_server.policy.tree import Access, QueueAcls, build_partition
+from tests.naive import NaiveAcl
+
+VECTORS = json.loads((Path("tests/vectors/acl_vectors.json")).read_text())
+WORDS = "a b user g1 _x u$ a.b x@y * , , - 9 é $ : # / ' \"".split()  # noqa: SIM905 - readable
+PIECES = st.sampled_from(
+    [*WORDS, " ", " ", "\t", "\n", "\u00a0", "\u0085", "\x1c", "\ufeff", "\u3000"]
+)
+TEXTS = st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text(max_size=12))
+
+
+def access(acl: str, user: str, groups: list[str]) -> bool:
+    partition = build_partition("default", "", [QueueAcls("root", parse(acl), parse(""))])
+    decision = decide(partition, "root", Access.SUBMIT, user, groups)
+    assert decision is not None
+    return decision.allowed
+
+
+@pytest.mark.parametrize("vector", VECTORS["parse"], ids=lambda vector: vector["id"])
+def test_parses_as_yunikorn_does(vector: dict[str, Any]) -> None:
+    if "error" in vector:
+        with pytest.raises(AclError):
+            parse(vector["acl"])
+        return
+    acl = parse(vector["acl"])
+    assert acl.users == set(vector["users"])
+    assert acl.groups == set(vector["groups"])
+    assert acl.allows_all is vector["all_allowed"]
+    assert acl.text == vector["acl"]
+
+
+@pytest.mark.parametrize("vector", VECTORS["access"], ids=lambda vector: vector["id"])
+def test_lets_in_whom_yunikorn_lets_in(vector: dict[str, Any]) -> None:
+    assert access(vector["acl"], vector["user"], vector["groups"]) is vector["allowed"]
+
+
+@given(
+    TEXTS, st.text(max_size=5), st.lists(st.sampled_from(["a", "g1", "user", "*", ""]), max_size=3)
+)
+@example("* *", "", [])
+@example("\t *", "x", [])
+@example("a,* g", "a", [])
+def test_agrees_with_the_naive_evaluator(text: str, user: str, groups: list[str]) -> None:
+    naive = NaiveAcl(text)
+    if naive.is_error:
+        with pytest.raises(AclError):
+            parse(text)
+        return
+    acl = parse(text)
+    for name in (user, "a", "b", "user", "u$", "a.b", "x@y", "*", ""):
+        assert access(text, name, groups) is naive.lets_in(name, groups)
+    assert acl.is_empty is not (naive.everybody or bool(naive.users) or bool(naive.groups))
+
+
+@given(TEXTS)
+def test_every_entry_is_either_listed_or_reported(text: str) -> None:
+    try:
+        acl = parse(text)
+    except AclError:
+        return
+    if acl.allows_all:
+        return
+    fields = [*text.split(" "), ""]
+    assert set(filter(None, fields[0].split(","))) == acl.users | set(acl.dropped_users)
+    assert set(filter(None, fields[1].split(","))) == acl.groups | set(acl.dropped_groups)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "users", "groups"),
+    [
+        ("system:serviceaccount:ns:sa", AclNames.EXTENDED, {"system:serviceaccount:ns:sa"}, set()),
+        (
+            "bob group.one,system:masters",
+            AclNames.EXTENDED,
+            {"bob"},
+            {"group.one", "system:masters"},
+        ),
+        ("https://idp/x#1", AclNames.EXTENDED, {"https://idp/x#1"}, set()),
+        ("h:a/x#1", AclNames.EXTENDED, {"h:a/x#1"}, set()),
+        ("1bob 1group", AclNames.EXTENDED, set(), set()),
+        ("system:serviceaccount:ns:sa", AclNames.YUNIKORN, set(), set()),
+        ("bob group.one,system:masters", AclNames.YUNIKORN, {"bob"}, set()),
+    ],
+)
+def test_names_accepted_by_setting(
+    text: str, names: AclNames, users: set[str], groups: set[str]
+) -> None:
+    acl = parse(text, names)
+    assert acl.users == users
+    assert acl.groups == groups

@@ -1,0 +1,90 @@
+"""YARN's ACL grammar: the vectors of both readings, and the naive evaluator."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from queuegate_server.policy.yarn_acl import Semantics, difference, parse_yarn
+from tests.naive_yarn import NaiveYarnAcl
+
+VECTORS = json.loads(Path("tests/vectors/yarn_vectors.json").read_text())
+SOURCES = {"seed": Semantics.DOCUMENTED, "hadoop-code": Semantics.HADOOP}
+NAMES = ["a", "u1", "g1", "g1 g2", "*", "~a", "A", "x y"]
+TEXTS = st.one_of(
+    st.lists(
+        st.sampled_from([*NAMES, " ", " ", ",", ",", "*", "\t", "\n", "\u00a0", "\x1c"]), max_size=9
+    ).map("".join),
+    st.text(max_size=10),
+)
+
+
+def readings(vector: dict[str, Any]) -> list[tuple[Semantics, dict[str, Any]]]:
+    """Return what a vector expects, by semantics."""
+    if vector.get("divergent"):
+        return [(SOURCES[source], answer) for source, answer in vector["expect"].items()]
+    sources = [vector["source"], *vector.get("also", [])]
+    return [(SOURCES[source], vector["expect"]) for source in sources if source in SOURCES]
+
+
+CASES = [
+    pytest.param(vector["input"], semantics, expect, id=f"{vector['id']}-{semantics}")
+    for vector in VECTORS
+    if vector["dialect"] == "yarn"
+    for semantics, expect in readings(vector)
+]
+
+
+@pytest.mark.parametrize(("asked", "semantics", "expect"), CASES)
+def test_vectors(asked: dict[str, Any], semantics: Semantics, expect: dict[str, Any]) -> None:
+    acl = parse_yarn(asked["acl"], semantics)
+    if asked["op"] == "parse":
+        assert acl.allows_all is expect["all_allowed"]
+        assert acl.users == set(expect["users"])
+        assert acl.groups == set(expect["groups"])
+    else:
+        answer = acl.lets_in(asked["user"], asked["groups"], asked.get("real_user") or "")
+        assert answer is expect["allowed"]
+
+
+@given(TEXTS, st.sampled_from(Semantics), st.lists(st.sampled_from(NAMES), max_size=2))
+@example("alice *", Semantics.HADOOP, [])
+@example("alice *", Semantics.DOCUMENTED, ["*"])
+@example("\n  a g1\n", Semantics.HADOOP, ["a g1"])
+def test_agrees_with_the_naive_evaluator(
+    text: str, semantics: Semantics, groups: list[str]
+) -> None:
+    acl = parse_yarn(text, semantics)
+    naive = NaiveYarnAcl(text, semantics)
+    assert acl.text == text
+    for user in (*NAMES, text, text.strip(), ""):
+        assert acl.lets_in(user, groups) is naive.lets_in(user, groups), user
+
+
+@given(TEXTS)
+def test_a_difference_is_told_if_and_only_if_there_is_one(text: str) -> None:
+    documented, hadoop = (parse_yarn(text, semantics) for semantics in Semantics)
+    same = (documented.allows_all, documented.users, documented.groups, documented.proxies) == (
+        hadoop.allows_all,
+        hadoop.users,
+        hadoop.groups,
+        hadoop.proxies,
+    )
+    assert (difference(text) == "") is same
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("u1 g1 g2", "as documented it lets in user 'u1' and group 'g1', in Hadoop user 'u1' and"),
+        ("alice *", "as documented it lets in user 'alice' and group '*', in Hadoop everybody"),
+        ("~knox", "as documented it lets in nobody, in Hadoop whoever is acted for by 'knox'"),
+        ("john,jane HR", ""),
+    ],
+)
+def test_differences_in_words(text: str, told: str) -> None:
+    assert difference(text).startswith(told)
+    assert bool(difference(text)) is bool(told)

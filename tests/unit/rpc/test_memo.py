@@ -1,0 +1,232 @@
+"""Kept answers never outlive a reload, an invalidation, a refresh, an eviction or an expiry."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from queuegate.v1 import access_pb2, user_group_information_pb2
+from queuegate_server.engine import Engine, GroupsUnavailable, Served, Snapshot
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.policy.acl import parse
+from queuegate_server.policy.tree import Policy, QueueAcls, build_partition
+from queuegate_server.rpc import convert, memo
+from queuegate_server.rpc.checks import Checks
+
+USERS = ("alice", "bob", "carol", "dave")
+QUEUES = ("root", "root.a.x", "root.b")
+GROUP_LISTS = st.sampled_from([("dev",), ("ops",), ("dev", "ops"), ()])
+ACLS = st.sampled_from(["", "*", "alice", " dev", " ops", "bob dev", " dev,ops"])
+OPTIONS = CacheOptions(
+    positive_ttl=100, negative_ttl=30, failure_ttl=5, max_stale=200, max_entries=3
+)
+
+
+GENERATION = 7
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Directory:
+    """A resolver whose answers the test changes."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, tuple[str, ...]] = {}
+        self.is_down = False
+
+    async def open(self) -> None:
+        pass
+
+    async def resolve(self, user: str) -> Outcome:
+        if self.is_down:
+            return CouldNotAsk("down")
+        groups = self.users.get(user)
+        return NoSuchUser("unknown") if groups is None else Found(groups)
+
+    async def close(self) -> None:
+        pass
+
+
+def request(user: str, queue: str, groups: tuple[str, ...] = ()) -> bytes:
+    information = user_group_information_pb2.UserGroupInformation(user=user, groups=groups)
+    return access_pb2.CheckQueueAccessRequest(
+        user=information, queue=queue, access=access_pb2.ACCESS_TYPE_SUBMIT
+    ).SerializeToString()
+
+
+def batch(*items: bytes) -> bytes:
+    parsed = [access_pb2.CheckQueueAccessRequest.FromString(item) for item in items]
+    return access_pb2.BatchCheckQueueAccessRequest(checks=parsed).SerializeToString()
+
+
+class KeptAnswers(RuleBasedStateMachine):
+    """Asks through the memo and beside it; whatever happens between, both say the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = Clock()
+        self.directory = Directory()
+        options = ResolverOptions(breaker_failures=10_000)
+        shared = SharedResolver("test", self.directory, options, clock=self.clock)
+        cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
+        self.groups = UserGroups(shared, cache, clock=self.clock)
+        self.engine = Engine(self.clock, self.clock)
+        self.checks = Checks(self.engine, self.clock)
+        # Generations so small that they change while it asks.
+        self.checks._memo = memo.DecisionMemo(GENERATION)
+        self.revision = 0
+        self.serve("", "*", "bob dev")
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self.groups.close())
+        self.loop.close()
+
+    @rule(root=ACLS, a=ACLS, b=ACLS)
+    def serve(self, root: str, a: str, b: str) -> None:
+        self.revision += 1
+        queues = [
+            QueueAcls(path, parse(text), parse(""))
+            for path, text in (("root", root), ("root.a", a), ("root.b", b))
+        ]
+        partition = build_partition("default", "", queues)
+        policy = Policy({"default": partition}, revision=self.revision)
+        served = {"default": Served(partition, self.groups, trust_provided_groups=True)}
+        self.engine.serve(Snapshot(policy, served, 0.0))
+
+    @rule(user=st.sampled_from(USERS), groups=st.one_of(st.none(), GROUP_LISTS))
+    def change_directory(self, user: str, groups: tuple[str, ...] | None) -> None:
+        self.directory.users.pop(user, None)
+        if groups is not None:
+            self.directory.users[user] = groups
+
+    @rule(is_down=st.booleans())
+    def break_directory(self, is_down: bool) -> None:
+        self.directory.is_down = is_down
+
+    @rule(seconds=st.sampled_from([1, 4, 20, 50, 90, 150, 400]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(users=st.lists(st.sampled_from(USERS), max_size=2))
+    def invalidate(self, users: list[str]) -> None:
+        self.engine.invalidate(self.engine.snapshot, "default", users)
+
+    @rule(user=st.sampled_from(USERS))
+    def resolve_anew(self, user: str) -> None:
+        self.run(self.engine.resolve(self.engine.snapshot, "default", user, bypass_cache=True))
+
+    @rule(groups=st.sampled_from([(), (), ("ops",)]), alone=st.booleans())
+    def ask(self, groups: tuple[str, ...], alone: bool) -> None:
+        for user in USERS:
+            for queue in QUEUES:
+                data = request(user, queue, groups)
+                self.run(self._ask_alone(data) if alone else self._ask_in_batch(data))
+
+    def run(self, work: object) -> None:
+        async def settled() -> None:
+            await work  # type: ignore[misc]
+            for _ in range(10):  # what was started in the background comes to its end
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(settled())
+
+    async def _ask_in_batch(self, data: bytes) -> None:
+        answer = await self.checks.answer_batch(batch(data, data))
+        first, second = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
+        assert first == second
+        beside = await self._beside(data)
+        if isinstance(beside, bytes):
+            assert first.decision.SerializeToString() == beside
+            assert self.checks.answer_batch_now(batch(data)) in (None, self.framed(beside))
+        else:
+            assert first.error.code == 14
+            assert self.kept(data) is None
+
+    async def _ask_alone(self, data: bytes) -> None:
+        try:
+            answer = await self.checks.answer(data)
+        except GroupsUnavailable:
+            assert not isinstance(await self._beside(data), bytes)
+        else:
+            assert answer == await self._beside(data)
+
+    @staticmethod
+    def framed(response: bytes) -> bytes:
+        decision = access_pb2.CheckQueueAccessResponse.FromString(response)
+        result = access_pb2.CheckResult(decision=decision)
+        return access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()
+
+    def kept(self, data: bytes) -> bytes | None:
+        """Return the answer that the memo would give now."""
+        memory = self.checks._memo
+        kept = memory.answers(self.engine.snapshot).get(data) or memory._older.get(data)
+        fresh = kept is not None and kept.source.fresh_until > self.clock.now
+        return kept.response if kept and fresh else None
+
+    async def _beside(self, data: bytes) -> bytes | GroupsUnavailable:
+        """Decide without the memo."""
+        snapshot = self.engine.snapshot
+        asked = convert.question(access_pb2.CheckQueueAccessRequest.FromString(data), snapshot)
+        try:
+            verdict = await self.engine.check(snapshot, asked)
+        except GroupsUnavailable as error:
+            return error
+        message = convert.decision_message(verdict.decision, snapshot.policy.revision)
+        return message.SerializeToString()
+
+    @invariant()
+    def nothing_is_kept_beyond_its_bounds(self) -> None:
+        assert len(self.checks._memo._answers) <= GENERATION
+        assert len(self.checks._memo._older) <= GENERATION
+
+
+TestKeptAnswers = KeptAnswers.TestCase
+TestKeptAnswers.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+@pytest.fixture
+def machine() -> Iterator[KeptAnswers]:
+    made = KeptAnswers()
+    made.directory.users["carol"] = ("dev",)
+    yield made
+    made.teardown()
+
+
+def test_answers_are_kept_at_all(machine: KeptAnswers) -> None:
+    for data in (request("carol", "root.b"), request("bob", "root.b")):
+        assert machine.kept(data) is None
+        answer = machine.loop.run_until_complete(machine.checks.answer(data))
+        assert machine.kept(data) == answer
+
+
+def test_long_requests_are_not_kept(machine: KeptAnswers) -> None:
+    data = request("carol", "root.b", tuple(f"group{number}" for number in range(100)))
+    machine.loop.run_until_complete(machine.checks.answer(data))
+    assert machine.kept(data) is None
+
+
+def test_two_generations_are_kept(machine: KeptAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo, "MAX_ANSWERS", 3)
+    often = request("often", "root.b", ("x",))
+    for number in range(20):
+        data = request(f"u{number}", "root.b", ("x",))
+        machine.loop.run_until_complete(machine.checks.answer(data))
+        machine.loop.run_until_complete(machine.checks.answer(often))
+        assert machine.kept(data) is not None
+        assert machine.kept(often) is not None
+        assert len(machine.checks._memo._answers) <= GENERATION
+        assert len(machine.checks._memo._older) <= GENERATION
+    assert machine.kept(request("u0", "root.b", ("x",))) is None

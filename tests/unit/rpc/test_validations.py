@@ -1,0 +1,42 @@
+"""Validations of configuration texts take turns."""
+
+import asyncio
+import threading
+from typing import Any, cast
+
+import pytest
+
+from queuegate.v1 import policy_pb2
+from queuegate_server.rpc import policy
+from queuegate_server.rpc.errors import TooMuchWork
+
+
+async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most = 0, 0
+    let = threading.Event()
+
+    def validation(_format: str, content: bytes) -> bytes:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        let.wait(10)
+        running -= 1
+        return content
+
+    monkeypatch.setattr(policy, "_validation", validation)
+    servicer = policy.PolicyServicer(cast("Any", None), cast("Any", None))
+    texts = [str(number) for number in range(16)]
+    asked = [
+        asyncio.create_task(
+            servicer.ValidatePolicy(
+                policy_pb2.ValidatePolicyRequest(content=text).SerializeToString()
+            )
+        )
+        for text in texts
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(TooMuchWork):
+        await servicer.ValidatePolicy(b"")
+    let.set()
+    assert await asyncio.gather(*asked) == [text.encode() for text in texts]
+    assert most == 1

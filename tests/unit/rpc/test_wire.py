@@ -1,0 +1,83 @@
+"""Requests as bytes: the same as protobuf reads them, and faults that name fields."""
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate.v1 import access_pb2, user_group_information_pb2
+from queuegate_server.rpc import wire
+from queuegate_server.rpc.errors import InvalidRequest
+
+UNKNOWN = b"\xf8\x01\x01"
+
+
+def item(user: str, queue: str) -> access_pb2.CheckQueueAccessRequest:
+    information = user_group_information_pb2.UserGroupInformation(user=user)
+    return access_pb2.CheckQueueAccessRequest(user=information, queue=queue)
+
+
+ITEMS = st.lists(st.builds(item, st.text(max_size=5), st.text(max_size=300)), max_size=6)
+
+
+@given(ITEMS, st.booleans())
+def test_items_are_those_that_protobuf_reads(
+    items: list[access_pb2.CheckQueueAccessRequest], with_unknown: bool
+) -> None:
+    data = access_pb2.BatchCheckQueueAccessRequest(checks=items).SerializeToString()
+    if with_unknown:
+        data = UNKNOWN + data + UNKNOWN
+    parsed = [
+        access_pb2.CheckQueueAccessRequest.FromString(part) for part in wire.first_field_items(data)
+    ]
+    assert parsed == items
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_split_or_refused(data: bytes) -> None:
+    """Where protobuf reads a batch, splitting reads the same; nothing else happens."""
+    try:
+        expected = access_pb2.BatchCheckQueueAccessRequest.FromString(data)
+    except DecodeError:
+        expected = None
+    try:
+        items = wire.first_field_items(data)
+    except InvalidRequest:
+        assert expected is None
+        return
+    if expected is not None:
+        assert [access_pb2.CheckQueueAccessRequest.FromString(part) for part in items] == list(
+            expected.checks
+        )
+
+
+@given(st.integers(0, 2**64 - 1), ITEMS)
+def test_stream_request(number: int, items: list[access_pb2.CheckQueueAccessRequest]) -> None:
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=items)
+    request = access_pb2.StreamQueueAccessRequest(id=number, batch=batch)
+    assert wire.stream_request(request.SerializeToString()) == (number, batch.SerializeToString())
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 300))
+def test_embedded_message(number: int, results: int) -> None:
+    batch = access_pb2.BatchCheckQueueAccessResponse(results=[access_pb2.CheckResult()] * results)
+    head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
+    data = head + wire.embedded(2, batch.SerializeToString())
+    assert access_pb2.StreamQueueAccessResponse.FromString(
+        data
+    ) == access_pb2.StreamQueueAccessResponse(id=number, batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("data", "fields"),
+    [
+        (b"\x0a\x03\x0a\x01\xff", ["user.user"]),
+        (b"\x0a\x08\x12\x01a\x12\x01\xff\x0a\x00", ["user.groups[1]"]),
+        (b"\x12\x01\xfe\x1a\x01\xff", ["partition", "queue"]),
+        (b"\x0a\x05\x0a", ["request"]),
+    ],
+)
+def test_faults_name_their_fields(data: bytes, fields: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        wire.parse(access_pb2.CheckQueueAccessRequest, data)
+    assert [field for field, _ in caught.value.violations] == fields

@@ -1,0 +1,363 @@
+"""Settings from all sources together, and every fault with its place."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from queuegate_server.identity.registry import options_model
+from queuegate_server.policy.acl import AclNames
+from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import PartitionSettings, Settings
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "queuegate.yaml"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A path of one word, for messages that can be compared."""
+    monkeypatch.chdir(tmp_path)
+    return Path("queuegate.yaml")
+
+
+def faults(
+    file: Path | None, text: str = "", variables: dict[str, str] | None = None, *options: str
+) -> list[str]:
+    """Return what is wrong, a line for each finding."""
+    if file is not None:
+        file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, variables, options)
+    lines = [str(problem) for problem in caught.value.problems]
+    assert str(caught.value) == "\n".join(lines)
+    return lines
+
+
+def test_nothing_set_is_the_default() -> None:
+    settings = load_settings()
+    assert settings == Settings()
+    assert settings.listen == ("127.0.0.1:50051",)
+    assert settings.unix_socket_mode == 0o660
+    assert settings.policy.path is None
+    assert settings.limits.max_message == 4 * 1024 * 1024
+    assert settings.drain.grace == 20.0
+
+
+@pytest.mark.parametrize("source", ["path", "configs", "defaults"])
+def test_policies_are_named_in_one_way(file: Path, source: str) -> None:
+    (fault,) = faults(file, f"policy: {{{source}: a}}\npolicies: [{{path: b}}]")
+    assert "give either policy or policies, not both" in fault
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "---\n", "null\n", "{}\n", "limits:\ndrain: ~\n"]
+)
+def test_empty_file_is_the_default(file: Path, text: str) -> None:
+    file.write_text(text)
+    assert load_settings(file) == Settings()
+
+
+def test_example_loads_and_says_the_defaults() -> None:
+    settings = load_settings(EXAMPLE)
+    assert settings.policy.path == Path("examples/queues.yaml")
+    accounts = settings.resolvers["accounts"]
+    assert (accounts.type, accounts.options) == ("os", options_model("os")())
+    assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
+    for section in ("listen", "unix_socket_mode", "limits", "drain", "log"):
+        assert getattr(settings, section) == getattr(Settings(), section), section
+
+
+def test_example_names_every_setting_of_its_resolver() -> None:
+    named = yaml.safe_load(EXAMPLE.read_text())["resolvers"]["accounts"]
+    assert set(named) == {"type", *options_model("os").model_fields}
+
+
+def test_command_line_wins_over_variables_and_these_over_the_file(file: Path) -> None:
+    file.write_text("log: {level: info, format: json}\ndrain: {grace: 1s, delay: 1s}\n")
+    settings = load_settings(
+        file,
+        {"QUEUEGATE_DRAIN__GRACE": "2s", "QUEUEGATE_DRAIN__DELAY": "2s"},
+        ["drain.delay=3s"],
+    )
+    assert (settings.drain.grace, settings.drain.delay) == (2.0, 3.0)
+    assert (settings.log.level, settings.log.format) == ("info", "json")
+
+
+def test_every_kind_of_value_can_come_from_a_variable() -> None:
+    settings = load_settings(
+        None,
+        {
+            "QUEUEGATE_LISTEN": "127.0.0.1:1, unix:/run/q.sock",
+            "QUEUEGATE_UNIX_SOCKET_MODE": "0600",
+            "QUEUEGATE_POLICY__PATH": "/etc/queues.yaml",
+            "QUEUEGATE_LIMITS__MAX_MESSAGE": "1MiB",
+            "QUEUEGATE_LIMITS__MAX_CONCURRENT_CALLS": "7",
+            "QUEUEGATE_LOG__LEVEL": "DEBUG",
+            "QUEUEGATE_PARTITIONS__DEFAULT__TRUST_PROVIDED_GROUPS": "false",
+            "QUEUEGATE_PARTITIONS__DEFAULT__ACL_NAMES": "extended",
+            "QUEUEGATE_PARTITIONS__DEFAULT__CACHE__MAX_STALE": "0",
+            "QUEUEGATE_PARTITIONS__DEFAULT__RESOLVER": "local",
+            "QUEUEGATE_RESOLVERS": '{"local": {"type": "none"}}',
+            "QUEUEGATE_ADDRESS": "of the client",
+        },
+    )
+    assert settings.listen == ("127.0.0.1:1", "unix:/run/q.sock")
+    assert settings.unix_socket_mode == 0o600
+    assert settings.policy.path == Path("/etc/queues.yaml")
+    assert settings.limits.max_message == 1024 * 1024
+    assert settings.limits.max_concurrent_calls == 7
+    assert settings.log.level == "debug"
+    assert settings.resolvers["local"].type == "none"
+    partition = settings.partitions["default"]
+    assert not partition.trust_provided_groups
+    assert partition.acl_names is AclNames.EXTENDED
+    assert partition.cache.max_stale == 0.0
+    assert partition.resolver == "local"
+
+
+def test_paths_keep_their_text(file: Path) -> None:
+    file.write_text("policy: {path: 007}\n")
+    assert load_settings(file).policy.path == Path("007")
+    assert load_settings(None, {}, ['policy.path="/a \\u00e9"']).policy.path == Path("/a é")
+
+
+@pytest.mark.parametrize("name", ["default", "DEFAULT", "Default"])
+def test_default_partition_has_one_spelling(name: str) -> None:
+    settings = load_settings(None, {}, [f"partitions.{name}.acl_names=extended"])
+    assert settings.partitions["default"].acl_names is AclNames.EXTENDED
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("polcy: {}", "1:1: error: polcy: unknown key (did you mean policy?)"),
+        (
+            "drain:\n  gracee: 1s",
+            "2:3: error: drain.gracee: unknown key (did you mean grace?)",
+        ),
+        (
+            "drain:\n  z: 1s",
+            "2:3: error: drain.z: unknown key (known are delay, grace)",
+        ),
+        (
+            "partitions: {a: {cache: {positive_tll: 1s}}}",
+            (
+                "1:26: error: partitions.a.cache.positive_tll: unknown key "
+                "(did you mean positive_ttl?)"
+            ),
+        ),
+        (
+            "resolvers: {r: {type: os, lookup_timeuot: 1s}}",
+            "1:27: error: resolvers.r.lookup_timeuot: unknown key (did you mean lookup_timeout?)",
+        ),
+        ("drain: 5", "1:8: error: drain: must be a section of keys and values"),
+        ("drain: [5]", "1:1: error: drain: must be a section of keys and values"),
+        ("partitions: [5]", "1:1: error: partitions: must be a section of keys and values"),
+        ("resolvers: {r: os}", "1:16: error: resolvers.r: must be a section of keys and values"),
+        (
+            "resolvers:\n  r: {lookup_timeout: 1s}",
+            "2:3: error: resolvers.r.type: is required; there are ldap, none, os, test",
+        ),
+        (
+            "resolvers:\n  r:",
+            "2:3: error: resolvers.r.type: is required; there are ldap, none, os, test",
+        ),
+        (
+            "resolvers: {r: {type: ldpa}}",
+            (
+                "1:23: error: resolvers.r.type: this build has no `ldpa` resolver; it has "
+                "`ldap`, `none`, `os`, `test`"
+            ),
+        ),
+        (
+            "resolvers: {r: {type: os, max_concurrent: 0}}",
+            "1:43: error: resolvers.r.max_concurrent: must be at least 1",
+        ),
+        (
+            "partitions:\n  a:\n    resolver: corp",
+            (
+                "3:15: error: partitions.a.resolver: no resolver is named corp "
+                "(add it to resolvers, which has none so far)"
+            ),
+        ),
+        ("listen: []", "1:1: error: listen: must not be empty"),
+        ("listen: ['']", "1:1: error: listen: an address must not be empty"),
+        (
+            "listen: ['a:1', 'a:1']",
+            "1:1: error: listen: the address a:1 is listed twice",
+        ),
+        ("listen: [a: b]", "1:10: error: listen[0]: must be a text"),
+        (
+            "unix_socket_mode: 660x",
+            "1:19: error: unix_socket_mode: not a file mode: write it in octal, such as 0660",
+        ),
+        ("policy: {path: ''}", "1:16: error: policy.path: not a path of a file"),
+        (
+            "policy: {format: x}",
+            "1:18: error: policy.format: must be 'yunikorn', 'fair-scheduler' or"  # noqa: ISC004
+            " 'capacity-scheduler'",
+        ),
+        (
+            "policies: [{path: a}, {yarn_site: b}]",
+            "1:1: error: policies: each of them needs a path, configs or defaults",
+        ),
+        (
+            "policies: [{path: a, partition: '[rm]x'}]",
+            "1:33: error: policies[0].partition: not a partition name",
+        ),
+        (
+            "log: {format: text}",
+            "1:15: error: log.format: must be 'auto', 'json' or 'console'",
+        ),
+        (
+            "partitions: {a: {acl_names: all}}",
+            "1:29: error: partitions.a.acl_names: must be 'yunikorn' or 'extended'",
+        ),
+        (
+            "partitions: {a: {trust_provided_groups: maybe}}",
+            "1:41: error: partitions.a.trust_provided_groups: must be true or false",
+        ),
+        (
+            "limits: {max_concurrent_calls: many}",
+            "1:32: error: limits.max_concurrent_calls: must be a whole number",
+        ),
+        (
+            "limits: {max_message: 5GiB}",
+            "1:23: error: limits.max_message: must be at most 1073741824",
+        ),
+        (
+            "limits: {max_message: big}",
+            (
+                "1:23: error: limits.max_message: not a size: write a number with a unit "
+                "(B, KiB, MiB, GiB, kB, MB, GB), such as 64KiB or 4MiB, or a number of bytes"
+            ),
+        ),
+        ("drain: {grace: 2h}", "1:16: error: drain.grace: must be at most 3600"),
+        (
+            "drain: {grace: -1s}",
+            (
+                "1:16: error: drain.grace: not a duration: write a number with a unit "
+                "(ms, s, m, h, d), such as 250ms, 30s, 1h30m, or a number of seconds"
+            ),
+        ),
+        (
+            "partitions: {'[rm]default': {}}",
+            (
+                "1:1: error: partitions: not a partition name: [rm]default; write it as the policy "
+                "does, without `[…]`"
+            ),
+        ),
+        (
+            "partitions: {default: {}, DEFAULT: {}}",
+            "1:1: error: partitions: the partition default is there twice",
+        ),
+    ],
+)
+def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> None:
+    assert f"queuegate.yaml:{fault}" in faults(file, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("listen: [a:1]\nlisten: [b:1]", "queuegate.yaml:2:1: "),
+        ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
+        ("- a", "queuegate.yaml: error: must hold keys and values"),
+        ("text", "queuegate.yaml: error: must hold keys and values"),
+    ],
+)
+def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) -> None:
+    [fault] = faults(file, text)
+    assert fault.startswith(place)
+
+
+def test_missing_file_is_a_fault(file: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    assert str(caught.value) == "queuegate.yaml: error: cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "fault"),
+    [
+        (
+            {"QUEUEGATE_DRAIN__GRACE": "soon"},
+            [],
+            "QUEUEGATE_DRAIN__GRACE: error: drain.grace: not a duration",
+        ),
+        ({}, ["drain.grace=soon"], "--set drain.grace: error: drain.grace: not a duration"),
+        ({}, ["drain.z=1"], "--set drain.z: error: drain.z: unknown key (known are delay, grace)"),
+        ({}, ["z=1"], "--set z: error: z: unknown key (known are "),
+        (
+            {"QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT": "1s"},
+            [],
+            "QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT: error: resolvers.r.type: is required",
+        ),
+        ({"QUEUEGATE_DRAIN": "1s"}, [], "QUEUEGATE_DRAIN: error: drain: must be a section"),
+        (
+            {"QUEUEGATE_DRAIN": "1s", "QUEUEGATE_DRAIN__GRACE": "1s"},
+            [],
+            "QUEUEGATE_DRAIN__GRACE: error: drain is a single value, not a section",
+        ),
+    ],
+)
+def test_fault_elsewhere_names_its_origin(
+    variables: dict[str, str], options: list[str], fault: str
+) -> None:
+    assert any(line.startswith(fault) for line in faults(None, "", variables, *options))
+
+
+def test_a_value_laid_over_the_file_is_not_blamed_on_it(file: Path) -> None:
+    [fault] = faults(file, "drain: {grace: 1s, delay: 1s}", {"QUEUEGATE_DRAIN__GRACE": "x"})
+    assert fault.startswith("QUEUEGATE_DRAIN__GRACE: error: drain.grace: ")
+
+
+def test_a_fault_in_the_file_is_not_blamed_on_what_is_laid_over_it(file: Path) -> None:
+    [fault] = faults(file, "drain: {grace: x}", {"QUEUEGATE_DRAIN__DELAY": "1s"})
+    assert fault.startswith("queuegate.yaml:1:16: error: drain.grace: ")
+
+
+def test_every_fault_is_told_at_once(file: Path) -> None:
+    text = """\
+listen: []
+polcy: {path: x}
+resolvers:
+  a: {type: nis}
+  b: {type: os, max_concurrent: 0, z: 1}
+partitions:
+  default: {resolver: c, cache: {positive_ttl: -1}}
+drain: {grace: 1s, grace: 2s}
+"""
+    found = faults(
+        file,
+        text,
+        {"QUEUEGATE_LOG_LEVEL": "x", "QUEUEGATE_LIMITS__MAX_MESSAGE": "x"},
+        "nonsense",
+        "drain.delay=x",
+    )
+    assert [line.split(": error: ")[0] for line in found] == [
+        "--set drain.delay",
+        "--set nonsense",
+        "QUEUEGATE_LIMITS__MAX_MESSAGE",
+        "QUEUEGATE_LOG_LEVEL",
+        "queuegate.yaml:1:1",
+        "queuegate.yaml:2:1",
+        "queuegate.yaml:4:13",
+        "queuegate.yaml:5:33",
+        "queuegate.yaml:5:36",
+        "queuegate.yaml:7:23",
+        "queuegate.yaml:7:48",
+        "queuegate.yaml:8:20",
+    ]
+
+
+def test_values_are_not_repeated_in_findings(file: Path) -> None:
+    text = "resolvers: {r: {type: os, bind_password: hunter2, max_concurrent: hunter2}}"
+    found = "\n".join(faults(file, text, {"QUEUEGATE_LIMITS__MAX_MESSAGE": "hunter2"}))
+    assert "hunter2" not in found
+    assert "resolvers.r.bind_password: unknown key" in found
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().log.level = "debug"  # type: ignore[misc]

@@ -1,0 +1,147 @@
+"""Settings from variables and options: names, values, and where they are laid."""
+
+from typing import Any
+
+import pytest
+
+from queuegate_server.formats.problems import Problem
+from queuegate_server.settings.overrides import (
+    Override,
+    Overrides,
+    from_environment,
+    from_options,
+)
+
+TOP_LEVEL = ("listen", "policy", "log", "partitions", "unix_socket_mode")
+
+
+def environment(
+    name: str, value: str = "x", tree: dict[str, Any] | None = None
+) -> list[Override | Problem]:
+    return list(from_environment({name: value}, TOP_LEVEL, tree or {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("QUEUEGATE_LISTEN", ("listen",)),
+        ("QUEUEGATE_UNIX_SOCKET_MODE", ("unix_socket_mode",)),
+        ("QUEUEGATE_POLICY__PATH", ("policy", "path")),
+        (
+            "QUEUEGATE_PARTITIONS__DEFAULT__CACHE__MAX_ENTRIES",
+            ("partitions", "default", "cache", "max_entries"),
+        ),
+    ],
+)
+def test_variable_names_a_setting(name: str, path: tuple[str, ...]) -> None:
+    assert environment(name) == [Override(name, path, "x")]
+
+
+def test_names_are_spelled_as_in_the_file() -> None:
+    name = "QUEUEGATE_PARTITIONS__GPU__RESOLVER"
+    found = environment(name, "corp", {"partitions": {"GPU": {}}})
+    assert found == [Override(name, ("partitions", "GPU", "resolver"), "corp")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "QUEUEGATE_ADDRESS",
+        "QUEUEGATE_CONFIG",
+        "QUEUEGATE",
+        "MY_QUEUEGATE_LISTEN",
+        # What Kubernetes sets for services named queuegate and queuegate-admission.
+        "QUEUEGATE_SERVICE_HOST",
+        "QUEUEGATE_SERVICE_PORT",
+        "QUEUEGATE_SERVICE_PORT_GRPC",
+        "QUEUEGATE_PORT",
+        "QUEUEGATE_PORT_50051_TCP",
+        "QUEUEGATE_PORT_50051_TCP_ADDR",
+        "QUEUEGATE_PORT_50051_TCP_PORT",
+        "QUEUEGATE_PORT_50051_TCP_PROTO",
+        "QUEUEGATE_ADMISSION_SERVICE_HOST",
+        "QUEUEGATE_ADMISSION_PORT_443_TCP",
+    ],
+)
+def test_variable_with_another_use_is_left_alone(name: str) -> None:
+    assert environment(name, "tcp://10.0.0.1:443") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("QUEUEGATE_LOG_LEVEL", "did you mean QUEUEGATE_LOG__LEVEL?"),
+        ("QUEUEGATE_POLICY_PATH", "did you mean QUEUEGATE_POLICY__PATH?"),
+        ("QUEUEGATE_POLCY__PATH", "did you mean QUEUEGATE_POLICY?"),
+        (
+            "QUEUEGATE_XYZ",
+            (
+                "known are QUEUEGATE_LISTEN, QUEUEGATE_LOG, QUEUEGATE_PARTITIONS, "
+                "QUEUEGATE_POLICY, QUEUEGATE_UNIX_SOCKET_MODE"
+            ),
+        ),
+        ("QUEUEGATE_POLICY____PATH", "did you mean QUEUEGATE_POLICY?"),
+    ],
+)
+def test_variable_that_names_nothing_is_a_fault(name: str, remedy: str) -> None:
+    [problem] = environment(name)
+    assert str(problem) == f"{name}: error: names no setting ({remedy})"
+
+
+@pytest.mark.parametrize(
+    ("option", "origin", "path", "value"),
+    [
+        ("drain.grace=30s", "--set drain.grace", ("drain", "grace"), "30s"),
+        ("log.level=", "--set log.level", ("log", "level"), ""),
+        ("a.b=c=d", "--set a.b", ("a", "b"), "c=d"),
+        ('listen=["a:1", "b:2"]', "--set listen", ("listen",), ["a:1", "b:2"]),
+        ("listen=[::1]:50051", "--set listen", ("listen",), "[::1]:50051"),
+        ('policy.path="/a b"', "--set policy.path", ("policy", "path"), "/a b"),
+        ("policy.path=007", "--set policy.path", ("policy", "path"), "007"),
+        ('log={"level": "debug"}', "--set log", ("log",), {"level": "debug"}),
+    ],
+)
+def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], value: object) -> None:
+    assert list(from_options([option])) == [Override(origin, path, value)]
+
+
+@pytest.mark.parametrize("option", ["", "=", "grace", "=x", "a..b=x", ".a=x", "a.=x"])
+def test_option_without_key_or_value_is_a_fault(option: str) -> None:
+    [problem] = from_options([option])
+    assert isinstance(problem, Problem)
+    assert problem.message == "not of the form key=value, such as drain.grace=30s"
+
+
+def test_laying_over_makes_sections_and_replaces_values() -> None:
+    tree: dict[str, Any] = {"policy": {"path": "a", "format": "yunikorn"}, "log": None}
+    overrides = Overrides()
+    assert overrides.lay_over(tree, Override("X", ("policy", "path"), "b")) is None
+    assert overrides.lay_over(tree, Override("Y", ("log", "level"), "debug")) is None
+    assert overrides.lay_over(tree, Override("Z", ("drain", "grace"), "1s")) is None
+    assert tree == {
+        "policy": {"path": "b", "format": "yunikorn"},
+        "log": {"level": "debug"},
+        "drain": {"grace": "1s"},
+    }
+
+
+def test_a_single_value_has_no_keys_below_it() -> None:
+    overrides = Overrides()
+    problem = overrides.lay_over({"log": "x"}, Override("Q", ("log", "level"), "debug"))
+    assert str(problem) == "Q: error: log is a single value, not a section"
+
+
+def test_the_last_one_that_touched_a_value_is_its_origin() -> None:
+    tree: dict[str, Any] = {}
+    overrides = Overrides()
+    overrides.lay_over(tree, Override("first", ("a", "b"), "1"))
+    assert overrides.origin(("a", "b")) == "first"
+    assert overrides.origin(("a", "b", "c")) == "first"
+    assert overrides.origin(("a",)) is None
+    assert overrides.nearest(("a", "z")) == "first"
+    assert overrides.nearest(("z",)) is None
+    overrides.lay_over(tree, Override("second", ("a",), {"b": "2"}))
+    assert overrides.origin(("a", "b")) == "second"
+    overrides.lay_over(tree, Override("third", ("a", "b"), "3"))
+    assert overrides.origin(("a", "b")) == "third"
+    assert overrides.origin(("a",)) == "second"

@@ -1,0 +1,121 @@
+"""Addresses: what is accepted, and what is said of the rest."""
+
+import socket
+import stat
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from queuegate_server.transports.listen import Address, CannotListen, bind, parse_address
+
+
+class RefusesAll:
+    """Stands for a gRPC server that cannot bind: gRPC does not say why."""
+
+    def add_insecure_port(self, address: str) -> int:
+        raise RuntimeError(address)
+
+
+class BindsSocket:
+    """Binds a Unix socket as gRPC does, by the umask of the process."""
+
+    def __init__(self) -> None:
+        self.opened: list[socket.socket] = []
+
+    def add_insecure_port(self, address: str) -> int:
+        opened = socket.socket(socket.AF_UNIX)
+        opened.bind(unquote(address.removeprefix("unix:")))
+        self.opened.append(opened)
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "local"),
+    [
+        ("127.0.0.1:50051", ("127.0.0.1", 50051, ""), True),
+        ("127.9.9.9:1", ("127.9.9.9", 1, ""), True),
+        ("localhost:0", ("localhost", 0, ""), True),
+        ("[::1]:50051", ("::1", 50051, ""), True),
+        ("0.0.0.0:50051", ("0.0.0.0", 50051, ""), False),
+        ("[::]:65535", ("::", 65535, ""), False),
+        ("queuegate.example.com:443", ("queuegate.example.com", 443, ""), False),
+        ("unix:/run/q.sock", ("", 0, "/run/q.sock"), True),
+        ("unix:///run/q.sock", ("", 0, "/run/q.sock"), True),
+    ],
+)
+def test_accepted(text: str, expected: tuple[str, int, str], local: bool) -> None:
+    address = parse_address(text)
+    assert (address.host, address.port, address.path) == expected
+    assert address.is_local is local
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "50051",
+        ":50051",
+        "localhost",
+        "localhost:",
+        "localhost:x",
+        "localhost:65536",
+        "::1:50051",
+        "localhost:-1",
+        "localhost:٣",
+        "unix:",
+        "unix:relative",
+        "unix:/a,b",
+        "unix:/a\0b",
+        "unix:/" + "x" * 107,
+    ],
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(CannotListen, match=r"port|unix:/|Unix socket"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "text"),
+    [
+        (Address("", host="127.0.0.1"), 7, "127.0.0.1:7"),
+        (Address("", host="::1"), 7, "[::1]:7"),
+        (Address("", path="/run/x"), 0, "unix:/run/x"),
+    ],
+)
+def test_address_in_use_as_text(address: Address, port: int, text: str) -> None:
+    assert address.at_port(port) == text
+
+
+def test_a_taken_port_is_said_to_be_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = parse_address(f"127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(CannotListen, match="already in use"):
+            bind(RefusesAll(), address, 0o660)
+
+
+def test_a_unix_socket_gets_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "q %41ä.sock"
+    server = BindsSocket()
+    assert bind(server, parse_address(f"unix:{path}"), 0o620) == f"unix:{path}"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o620
+    server.opened[0].close()
+
+
+def test_sockets_that_are_not_ours_to_replace(tmp_path: Path) -> None:
+    in_use = tmp_path / "used.sock"
+    plain = tmp_path / "plain"
+    plain.write_text("kept")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(in_use))
+        listener.listen()
+        for path, why in [
+            (in_use, "another server"),
+            (plain, "not a socket"),
+            (tmp_path / "no" / "x.sock", "does not exist"),
+        ]:
+            with pytest.raises(CannotListen, match=why):
+                bind(BindsSocket(), parse_address(f"unix:{path}"), 0o660)
+    assert plain.read_text() == "kept"
