@@ -1,0 +1,63 @@
+"""The yardstick: a bare `grpc.aio` server whose handlers return constant bytes.
+
+It has the event loop, the options and the raw-bytes codecs of the product's server, and
+does nothing else: what a call costs here, no server on `grpc.aio` can go below.
+"""
+
+import argparse
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc.aio
+import uvloop
+
+UNARY = "unary"
+BATCH = "batch"
+STREAM = "stream"
+"""Names of the files that hold the constant answers."""
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+async def serve(answers: Path) -> None:
+    """Serve the answers of a folder on a free port until the process ends."""
+    unary, batch, stream = ((answers / name).read_bytes() for name in (UNARY, BATCH, STREAM))
+
+    async def check(_data: bytes, _context: Context) -> bytes:
+        return unary
+
+    async def check_batch(_data: bytes, _context: Context) -> bytes:
+        return batch
+
+    async def check_stream(
+        requests: AsyncIterator[bytes], _context: Context
+    ) -> AsyncIterator[bytes]:
+        async for _ in requests:
+            yield stream
+
+    server = grpc.aio.server(
+        maximum_concurrent_rpcs=1000,
+        options=(("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)),
+    )
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "CheckQueueAccess": grpc.unary_unary_rpc_method_handler(check),
+        "BatchCheckQueueAccess": grpc.unary_unary_rpc_method_handler(check_batch),
+        "StreamQueueAccess": grpc.stream_stream_rpc_method_handler(check_stream),
+    }
+    name = "queuegate.v1.AccessService"
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"serving constants on 127.0.0.1:{port}", flush=True)
+    await server.wait_for_termination()
+
+
+def main() -> None:
+    """Read where the answers are, and serve them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("answers", type=Path, help=f"a folder with {UNARY}, {BATCH} and {STREAM}")
+    uvloop.run(serve(parser.parse_args().answers))
+
+
+if __name__ == "__main__":
+    main()

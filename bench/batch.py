@@ -1,0 +1,111 @@
+"""Batches of 1 000 checks to a running server, beside the bare handler."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.command import Scale, main
+from bench.load import Amount, Generator
+from bench.pair import BARE, BATCH, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
+from bench.questions import batches
+from bench.raw import Raw
+from bench.results import Part, Table, Target, middle, ratios, spread
+
+_METHOD: Final = "BatchCheckQueueAccess"
+_BATCHES: Final = 32
+_CONCURRENCY: Final = 4
+_NEW_BATCHES: Final = 100
+_GOAL: Final = 1_000_000
+
+
+def measure(scale: Scale, folder: Path) -> Part:
+    """Ask both servers, first with ghz and then with what does not look into answers."""
+    table = Table(
+        "Batches of 1 000 (BatchCheckQueueAccess)",
+        f"One connection, {_CONCURRENCY} calls at once. *Asked before*: {_BATCHES} different "
+        f"batches of {BATCH:,} different questions in turn, all answered by the decision memo. "
+        "*Never asked before*: no question is asked twice. ghz needs more time to read such an "
+        "answer than our server needs to give it; `bench.raw` takes answers as bytes, so that "
+        "the server is the slower one. The processor time of the server for one check, all "
+        "threads and the kernel's part included, says what a core can do.",
+        (
+            "load",
+            "generator",
+            "batches/s",
+            "p50, ms",
+            "p99, ms",
+            "core busy",
+            "CPU µs/batch",
+            "CPU ratio",
+            "checks/s on one core",
+        ),
+    )
+    generators: tuple[tuple[str, Generator | None], ...] = (("ghz", None), ("`bench.raw`", Raw()))
+    with pair(folder / "batch") as servers:
+        for name, generator in generators:
+            found = _measure(servers, scale, generator)
+            _add(table, name, found)
+        table.note += (
+            f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
+        )
+    return Part([table], [_target(found, KNOWN), _target(found, NEW)])
+
+
+def _measure(servers: Pair, scale: Scale, generator: Generator | None) -> Mapping[str, list[Seen]]:
+    known_batches, new_batches = (
+        (_BATCHES // 4, _NEW_BATCHES // 5) if scale.is_quick else (_BATCHES, _NEW_BATCHES)
+    )
+    asked = servers.questions.mixed(known_batches * BATCH)
+    known = servers.write("known", (batch.SerializeToString() for batch in batches(asked, BATCH)))
+    for_some_time = Amount(_CONCURRENCY, scale.seconds)
+
+    def measure_load(load: str) -> Seen:
+        if load == KNOWN:
+            servers.make_known(asked)
+        if load != NEW:
+            return servers.measure(load, _METHOD, known, for_some_time, generator)
+        new = servers.questions.mixed(new_batches * BATCH)
+        data = servers.write("new", (batch.SerializeToString() for batch in batches(new, BATCH)))
+        amount = Amount(_CONCURRENCY, calls=new_batches)
+        return servers.measure(load, _METHOD, data, amount, generator)
+
+    for load in (BARE, KNOWN):
+        measure_load(load)
+    return alternate(scale.rounds, measure_load)
+
+
+def _add(table: Table, generator: str, found: Mapping[str, list[Seen]]) -> None:
+    yardstick = [one.cpu_microseconds for one in found[BARE]]
+    for load in LOADS:
+        seen = found[load]
+        cpu = [one.cpu_microseconds for one in seen]
+        table.add(
+            load,
+            generator,
+            spread([one.load.per_second for one in seen]),
+            middle([one.load.p50 for one in seen], ".2f"),
+            middle([one.load.p99 for one in seen], ".2f"),
+            middle([one.busy for one in seen], ".0%"),
+            spread(cpu),
+            spread(ratios(cpu, yardstick), ".2f"),
+            spread(_checks_per_core(seen)) if load != BARE else "",
+        )
+
+
+def _checks_per_core(seen: Sequence[Seen]) -> list[float]:
+    return [BATCH * one.load.calls / one.cpu_seconds for one in seen]
+
+
+def _target(found: Mapping[str, list[Seen]], load: str) -> Target:
+    reached = statistics.median(_checks_per_core(found[load]))
+    return Target(
+        f"checks/s on one core in batches of {BATCH:,}: {load}",
+        f"≥ {_GOAL:,}",
+        f"{reached:,.0f}",
+        reached >= _GOAL,
+    )
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

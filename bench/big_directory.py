@@ -1,0 +1,85 @@
+"""A large directory: generated, loaded with slapadd, and served by a slapd of our own."""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trustme
+
+from tests.ldap import entries
+from tests.ldap.slapd import GROUPS, PEOPLE, Slapd, running_slapd
+
+DEPTH: Final = 5
+_GROUPS_OF_A_USER: Final = 10
+
+
+class Size(NamedTuple):
+    """How large a directory is."""
+
+    users: int
+    groups: int
+
+
+class BigDirectory(NamedTuple):
+    """A directory that answers."""
+
+    slapd: Slapd
+    size: Size
+    load_seconds: float
+    ca_file: Path
+    password_file: Path
+
+
+def user(number: int) -> str:
+    """Return the name of a user."""
+    return f"u{number}"
+
+
+def groups_of(number: int, size: Size) -> list[int]:
+    """Return the direct groups of a user, always the same ones."""
+    chooser = random.Random(number)
+    return sorted(chooser.sample(range(size.groups), min(_GROUPS_OF_A_USER, size.groups)))
+
+
+def group(number: int) -> str:
+    """Return the name of a group."""
+    return f"g{number}"
+
+
+def parent(number: int) -> int | None:
+    """Return the group that holds a group: chains of five."""
+    return number + 1 if number % DEPTH < DEPTH - 1 else None
+
+
+@contextmanager
+def big_directory(folder: Path, size: Size) -> Iterator[BigDirectory]:
+    """Generate, load and serve a directory; stop it at the end."""
+    ca = trustme.CA()
+    text = "".join(_ldif(size))
+    start = time.perf_counter()
+    with running_slapd(folder / "slapd", ca, "", load=text) as slapd:
+        seconds = time.perf_counter() - start
+        yield BigDirectory(slapd, size, seconds, slapd.folder / "ca.pem", slapd.folder / "password")
+
+
+def _ldif(size: Size) -> Iterator[str]:
+    yield entries.base()
+    members: list[list[int]] = [[] for _ in range(size.groups)]
+    for number in range(size.users):
+        for one in groups_of(number, size):
+            members[one].append(number)
+        # slapadd computes no memberOf, and takes what it is given.
+        memberships = "".join(
+            f"memberOf: cn={group(one)},{GROUPS}\n" for one in groups_of(number, size)
+        )
+        yield f"{entries.person(user(number)).rstrip()}\n{memberships}\n"
+    for number, users in enumerate(members):
+        lines = [f"uid={user(one)},{PEOPLE}" for one in users]
+        if number and (above := parent(number - 1)) is not None and above == number:
+            lines.append(f"cn={group(number - 1)},{GROUPS}")
+        if lines:
+            yield entries.group(group(number), *lines)
+        yield entries.posix_group(f"p{number}", 2000 + number, *map(user, users))

@@ -1,0 +1,110 @@
+"""Checks in this process, from the engine to the bytes of a batch, without any network."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from bench import policies
+from bench.command import CannotMeasure, Scale, main
+from bench.questions import Asked, Questions, batches
+from bench.results import Part, Table, spread
+from bench.timing import microseconds_each, microseconds_each_awaited
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Engine, Question
+from queuegate_server.group_sources import GroupSources
+from queuegate_server.policy.tree import Access
+from queuegate_server.reload import Reloader
+from queuegate_server.rpc.checks import Checks
+from queuegate_server.settings.model import PolicySource, Settings
+
+_BATCH: Final = 1_000
+_BATCHES: Final = 20
+
+
+def measure(scale: Scale, folder: Path) -> Part:
+    """Serve a policy of middle size in this process and ask it."""
+    return uvloop.run(_measure(scale, folder))
+
+
+async def _measure(scale: Scale, folder: Path) -> Part:
+    specs = policies.generate(policies.MEDIUM)
+    asked = Questions(specs).mixed(_BATCH * _BATCHES)
+    file = folder / "queues.yaml"
+    file.write_text(policies.to_yaml(specs))
+    settings = Settings(policy=PolicySource(path=file))
+    engine = Engine(time.monotonic, time.time)
+    sources = GroupSources(settings, time.monotonic, time.time)
+    try:
+        state = await Reloader(settings, sources, engine, time.time).reload()
+        if not state.succeeded:
+            raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
+        requests = [batch.SerializeToString() for batch in batches(asked, _BATCH)]
+        await _check(Checks(engine, time.monotonic), requests, asked)
+        return Part([await _table(engine, requests, asked, scale)])
+    finally:
+        await sources.close()
+
+
+async def _table(
+    engine: Engine, requests: Sequence[bytes], asked: Sequence[Asked], scale: Scale
+) -> Table:
+    table = Table(
+        "Checks without the network",
+        f"One thread, {policies.MEDIUM:,} queues, {_BATCHES} different batches of {_BATCH:,} "
+        "different questions in turn; the groups of all users are cached. The rows: the engine "
+        "alone; `rpc.checks.Checks.answer_batch` with a memo that knows no question, from the "
+        "bytes of a request to those of its answer; and the same with a memo that knows all. "
+        "Processor time.",
+        ("what", "µs for one check", "checks/s on one core"),
+    )
+    snapshot = engine.snapshot
+    questions = [Question(one.user, one.groups, "", one.queue, Access.SUBMIT) for one in asked]
+
+    def check_now() -> int:
+        for question in questions:
+            engine.check_now(snapshot, question)
+        return len(questions)
+
+    warm = Checks(engine, time.monotonic)
+    await _answer(warm, requests)
+    works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
+        ("`answer_batch`, memo cold", lambda: _answer(Checks(engine, time.monotonic), requests)),
+        ("`answer_batch`, memo warm", lambda: _answer(warm, requests)),
+    ]
+    seconds = scale.seconds / 2
+    rows: dict[str, list[float]] = {"`engine.check_now`": [], **{name: [] for name, _ in works}}
+    for _ in range(scale.rounds):
+        rows["`engine.check_now`"].append(microseconds_each(lambda: check_now, seconds))
+        for name, work in works:
+            rows[name].append(await microseconds_each_awaited(work, seconds))
+    for name, found in rows.items():
+        table.add(name, spread(found, ".2f"), f"{1e6 / statistics.median(found):,.0f}")
+    return table
+
+
+async def _answer(checks: Checks, requests: Sequence[bytes]) -> int:
+    for request in requests:
+        await checks.answer_batch(request)
+    return len(requests) * _BATCH
+
+
+async def _check(checks: Checks, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:
+    """Compare all answers with what they must be; the groups of all users are then cached."""
+    answers = await asyncio.gather(*(checks.answer_batch(request) for request in requests))
+    results = [
+        result
+        for answer in answers
+        for result in access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
+    ]
+    for question, result in zip(asked, results, strict=True):
+        if result.HasField("error") or result.decision.allowed != question.allowed:
+            raise CannotMeasure(f"{question} was answered by {result}")
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

@@ -1,0 +1,178 @@
+"""Decisions in this process, on a small and on a very large policy.
+
+Shows that the cost of a decision does not grow with the number of queues, and what
+loading a very large policy costs.
+"""
+
+import gc
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench import policies
+from bench.command import CannotMeasure, Scale, main
+from bench.policies import QueueSpec
+from bench.processes import resident_mib
+from bench.questions import Asked, Kind, Questions
+from bench.results import Part, Table, Target, ratios, spread
+from bench.timing import microseconds_each
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.policy.decide import decide
+from queuegate_server.policy.tree import Access, Partition
+
+_KINDS: Final = (Kind.USER, Kind.GROUP, Kind.WILDCARD, Kind.DENIED, Kind.MISSING)
+_QUESTIONS: Final = 5_000
+_AT_ONCE: Final = 100
+_MOST_MICROSECONDS: Final = 2.0
+_LOADS: Final = 3
+
+
+class _Case(NamedTuple):
+    """A policy, and which of its queues are asked for."""
+
+    name: str
+    specs: Sequence[QueueSpec]
+    partition: Partition
+    few: bool
+
+
+def measure(scale: Scale, _folder: Path) -> Part:
+    """Load both policies and decide on them in turn."""
+    size = 10_000 if scale.is_quick else policies.LARGE
+    small, large = policies.small(), policies.generate(size)
+    loading, large_partition = _load_large(large, 1 if scale.is_quick else _LOADS)
+    gc.freeze()
+    small_partition = _load(policies.to_yaml(small).encode())
+    cases = (
+        _Case(f"{policies.SMALL} queues", small, small_partition, few=True),
+        _Case(f"{size:,} queues, 3 asked for", large, large_partition, few=True),
+        _Case(f"{size:,} queues, all asked for", large, large_partition, few=False),
+    )
+    deciding, targets = _decide(cases, scale)
+    return Part([deciding, loading], targets)
+
+
+def _load(text: bytes) -> Partition:
+    loaded = load_policy("yunikorn", text, "queues.yaml")
+    if not loaded.partitions:
+        raise CannotMeasure(f"the generated policy does not load: {loaded.problems[:3]}")
+    return loaded.partitions["default"]
+
+
+def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Partition]:
+    text = policies.to_yaml(specs).encode()
+    gc.collect()
+    before = resident_mib()
+    seconds = []
+    memory = 0.0
+    loaded: list[Partition] = []
+    for _ in range(times):
+        loaded.clear()  # there is never more than one, so that memory is that of one
+        start = time.thread_time()
+        loaded.append(_load(text))
+        seconds.append(time.thread_time() - start)
+        gc.collect()
+        memory = memory or resident_mib() - before
+    table = Table(
+        "Loading a very large policy",
+        "`formats.registry.load_policy`: from the text of a `queues.yaml` to what decisions use. "
+        "Processor time. Memory is what this process has more of after the first load than before "
+        "it, with what parsing needed for a while and the allocator keeps.",
+        ("queues", "levels", "ACL entries", "text, MiB", "seconds", "resident memory, MiB"),
+    )
+    table.add(
+        f"{len(specs):,}",
+        str(specs[-1].level),
+        f"{sum(spec.entries for spec in specs):,}",
+        f"{len(text) / 2**20:.1f}",
+        spread(seconds, ".2f"),
+        f"{memory:,.0f}",
+    )
+    return table, loaded[0]
+
+
+def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
+    few, some_of_many, all_of_many = cases
+    table = Table(
+        "A decision",
+        f"`policy.decide.decide`, {_QUESTIONS:,} different questions in turn, about queues on the "
+        f"lowest level ({few.specs[-1].level}), by users of 5 groups. A grant comes from any of "
+        "the levels above, a denial has looked at all of them. Microseconds of processor time for "
+        "one decision, the loop around it included. The first ratio shows whether the work grows "
+        "with the policy; the second one, what it costs that the names in question are no longer "
+        "in the processor's caches.",
+        (
+            "decided by",
+            *(f"{case.name}, µs" for case in cases),
+            "3 of many / few",
+            "all of many / few",
+        ),
+    )
+    slowest = {case.name: 0.0 for case in cases}
+    for kind in _KINDS:
+        works = [_work(case, kind) for case in cases]
+        times: list[list[float]] = [[] for _ in works]
+        for _ in range(scale.rounds):
+            for found, work in zip(times, works, strict=True):
+                found.append(microseconds_each(work, scale.seconds / 8))
+        for case, found in zip(cases, times, strict=True):
+            slowest[case.name] = max(slowest[case.name], statistics.median(found))
+        table.add(
+            kind,
+            *(spread(found, ".2f") for found in times),
+            *(spread(ratios(found, times[0]), ".2f") for found in times[1:]),
+        )
+    targets = [_target(case.name, slowest[case.name]) for case in (some_of_many, all_of_many)]
+    return table, targets
+
+
+def _target(name: str, slowest: float) -> Target:
+    return Target(
+        f"in-process decision: {name}, slowest kind",
+        f"< {_MOST_MICROSECONDS:.0f} µs",
+        f"{slowest:.2f} µs",
+        slowest < _MOST_MICROSECONDS,
+    )
+
+
+def _work(case: _Case, kind: Kind) -> Callable[[], Callable[[], int]]:
+    """Return what prepares the next decisions of that kind."""
+    partition = case.partition
+    questions = Questions(case.specs, from_level=case.specs[-1].level, few=case.few)
+    asked = questions.of(kind, _QUESTIONS)
+    for question in asked:
+        _check(partition, question)
+    raw = itertools.cycle([_bytes(question) for question in asked])
+
+    def prepare() -> Callable[[], int]:
+        # Every text is new, as in a request: near to the processor, its hash not yet known.
+        arguments = [
+            (path.decode(), user.decode(), tuple(group.decode() for group in groups))
+            for path, user, groups in itertools.islice(raw, _AT_ONCE)
+        ]
+
+        def decide_all() -> int:
+            for path, user, groups in arguments:
+                decide(partition, path, Access.SUBMIT, user, groups)
+            return len(arguments)
+
+        return decide_all
+
+    return prepare
+
+
+def _bytes(asked: Asked) -> tuple[bytes, bytes, list[bytes]]:
+    return asked.queue.encode(), asked.user.encode(), [group.encode() for group in asked.groups]
+
+
+def _check(partition: Partition, asked: Asked) -> None:
+    decision = decide(partition, asked.queue, Access.SUBMIT, asked.user, asked.groups)
+    if decision is None or decision.allowed != asked.allowed:
+        raise CannotMeasure(f"{asked} was decided as {decision}")
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

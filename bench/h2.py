@@ -1,0 +1,134 @@
+"""The running server under h2load, if that is installed, beside the bare handler.
+
+h2load repeats one request, so the decision memo answers all but the first; in return it
+needs little time itself, and shows what a connection gives at most.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.command import CannotMeasure, Scale, main
+from bench.ghz import SERVICE
+from bench.pair import BARE, BATCH, KNOWN, Pair, pair
+from bench.questions import batches
+from bench.results import Part, Table, middle, ratios, spread
+
+ABSENT: Final = "h2load is not installed (Debian: apt-get install nghttp2-client)."
+
+_UNARY: Final = "CheckQueueAccess"
+_BATCH: Final = "BatchCheckQueueAccess"
+_LOADS: Final = ((_UNARY, 1, 1), (_UNARY, 1, 50), (_UNARY, 1, 200), (_BATCH, BATCH, 4))
+_DONE: Final = re.compile(
+    r"finished in .*?, ([0-9.]+) req/s.*"
+    r"requests: .* (\d+) done, (\d+) succeeded.*traffic: .*\((\d+)\) data",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One measurement."""
+
+    per_second: float
+    cpu_microseconds: float
+    busy: float
+
+
+def measure(scale: Scale, folder: Path) -> Part:
+    """Repeat one question and one batch to both servers."""
+    if shutil.which("h2load") is None:
+        return Part(remarks=[ABSENT])
+    table = Table(
+        "One request repeated, under h2load",
+        "One connection and one thread of h2load, which repeats one and the same request: a "
+        "single check, or a batch of 1 000 different questions. All answers come from the memo.",
+        (
+            "load",
+            "checks in a request",
+            "calls at once",
+            "calls/s",
+            "ratio to bare",
+            "core busy",
+            "CPU µs/call",
+            "CPU ratio",
+            "checks/s on one core",
+        ),
+    )
+    with pair(folder / "h2load") as servers:
+        (batch,) = batches(servers.questions.mixed(BATCH), BATCH)
+        bodies = {_UNARY: batch.checks[0].SerializeToString(), _BATCH: batch.SerializeToString()}
+        for method, size, at_once in _LOADS:
+            body = folder / "body"
+            body.write_bytes(b"\0" + len(bodies[method]).to_bytes(4, "big") + bodies[method])
+            _compare(table, servers, scale, (method, size, at_once), body)
+    return Part([table])
+
+
+def _compare(
+    table: Table, servers: Pair, scale: Scale, load: tuple[str, int, int], body: Path
+) -> None:
+    method, size, at_once = load
+    found: dict[str, list[Seen]] = {BARE: [], KNOWN: []}
+    for number in range(scale.rounds + 1):
+        for name in found if number % 2 == 0 else reversed(found):
+            seen = _run(servers, name, method, body, at_once, scale.seconds / 2)
+            # The first round warms up.
+            found[name] += [seen] if number else []
+    yardstick = found[BARE]
+    for name, seen_by_round in found.items():
+        cpu = [seen.cpu_microseconds for seen in seen_by_round]
+        rates = [seen.per_second for seen in seen_by_round]
+        table.add(
+            name,
+            f"{size:,}",
+            str(at_once),
+            spread(rates),
+            spread(ratios(rates, [seen.per_second for seen in yardstick]), ".2f"),
+            middle([seen.busy for seen in seen_by_round], ".0%"),
+            middle(cpu),
+            middle(ratios(cpu, [seen.cpu_microseconds for seen in yardstick]), ".2f"),
+            middle([size / each * 1e6 for each in cpu]) if name != BARE else "",
+        )
+
+
+def _run(servers: Pair, load: str, method: str, body: Path, at_once: int, seconds: float) -> Seen:
+    server = servers.server(load)
+    before = server.cpu_seconds()
+    done, per_second = _h2load(
+        [
+            f"--duration={seconds * 1000:.0f}ms",
+            f"--max-concurrent-streams={at_once}",
+            f"--data={body}",
+            f"http://{server.address}/{SERVICE}/{method}",
+        ]
+    )
+    cpu = server.cpu_seconds() - before
+    return Seen(per_second, cpu / done * 1e6, cpu * per_second / done)
+
+
+def _h2load(arguments: Sequence[str]) -> tuple[int, float]:
+    """Return how many calls were done, and how many a second."""
+    headers = ["--header=content-type: application/grpc", "--header=te: trailers"]
+    told = subprocess.run(
+        ["h2load", "--clients=1", "--threads=1", *headers, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = _DONE.search(told.stdout)
+    if found is None:
+        raise CannotMeasure(f"h2load failed: {told.stderr or told.stdout}")
+    per_second, done, succeeded, answered_bytes = map(float, found.groups())
+    # A call that ends with an error has no data, and HTTP status 200 all the same.
+    if not done or done != succeeded or answered_bytes / done <= len(b"\0size"):
+        raise CannotMeasure(f"calls failed under h2load: {told.stdout}")
+    return int(done), per_second
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

@@ -1,0 +1,42 @@
+"""What a load generator is asked for, and what it tells."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much to ask for: until some time has passed, or so many calls."""
+
+    concurrency: int
+    seconds: float | None = None
+    calls: int | None = None
+    messages: int | None = None
+    """Of each call, if it is a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a load generator saw. Latencies in milliseconds."""
+
+    calls: int
+    seconds: float
+    p50: float
+    p95: float
+    p99: float
+
+    @property
+    def per_second(self) -> float:
+        """Calls per second."""
+        return self.calls / self.seconds
+
+
+class Generator(Protocol):
+    """A program that calls a server."""
+
+    def run(self, address: str, method: str, data: Path, amount: Amount) -> Load:
+        """Call a method of the AccessService with the messages of a file in turn.
+
+        Raises CannotMeasure unless every call succeeds.
+        """

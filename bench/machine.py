@@ -1,0 +1,64 @@
+"""What was measured, and on what: without which figures say nothing."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+from bench import ghz
+
+_ROOT = Path(__file__).parents[1]
+
+
+def described() -> list[tuple[str, str]]:
+    """Return the machine, the versions and the commit, by name."""
+    return [
+        ("machine", f"{_cpu_model()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB memory"),
+        ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
+        ("Python", f"{platform.python_implementation()} {platform.python_version()}"),
+        *((name, version(name)) for name in ("grpcio", "protobuf", "uvloop", "python-ldap")),
+        ("ghz", ghz.version()),
+        ("h2load", _h2load()),
+        ("commit", _commit()),
+    ]
+
+
+def load() -> float:
+    """Return how many processes wanted to run in the last minute, on average."""
+    return os.getloadavg()[0]
+
+
+def _cpu_model() -> str:
+    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.processor() or "unknown processor"
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def _h2load() -> str:
+    if shutil.which("h2load") is None:
+        return "not installed"
+    told = subprocess.run(["h2load", "--version"], capture_output=True, text=True, check=False)
+    return told.stdout.strip().removeprefix("h2load ")
+
+
+def _commit() -> str:
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return "unknown"
+    changed = _git("status", "--porcelain", "--", "server", "client", "bench", ":!bench/RESULTS.md")
+    return f"{commit}, with changes that are not committed" if changed else commit
+
+
+def _git(*arguments: str) -> str:
+    if shutil.which("git") is None:
+        return ""
+    told = subprocess.run(
+        ["git", "-C", _ROOT, *arguments], capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip()

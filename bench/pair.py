@@ -1,0 +1,146 @@
+"""The product's server and the bare handler, side by side, ready to be asked."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from bench import bare, policies, processes
+from bench.command import CannotMeasure
+from bench.ghz import Ghz
+from bench.load import Amount, Generator, Load
+from bench.processes import Running
+from bench.questions import Asked, Questions, batches, delimited
+from queuegate.v1 import access_pb2, access_pb2_grpc
+
+BATCH: Final = 1_000
+BARE: Final = "bare handler"
+KNOWN: Final = "queuegate, asked before"
+NEW: Final = "queuegate, never asked before"
+LOADS: Final = (BARE, KNOWN, NEW)
+
+_TIME_LIMIT: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One measurement: what the load generator saw, and the processor time of the server."""
+
+    load: Load
+    cpu_seconds: float
+
+    @property
+    def cpu_microseconds(self) -> float:
+        """Processor time of the server for one call."""
+        return self.cpu_seconds / self.load.calls * 1e6
+
+    @property
+    def busy(self) -> float:
+        """Which part of one core the server used."""
+        return self.cpu_seconds / self.load.seconds
+
+
+class Pair:
+    """Both servers and what to ask them."""
+
+    def __init__(
+        self, ours: Running, yardstick: Running, questions: Questions, folder: Path
+    ) -> None:
+        """Take the servers, questions about our policy, and a folder to write to."""
+        self.ours = ours
+        self.bare = yardstick
+        self.questions = questions
+        self._ghz = Ghz(folder)
+        self._folder = folder
+
+    def server(self, load: str) -> Running:
+        """Return the server that a load is for."""
+        return self.bare if load == BARE else self.ours
+
+    def write(self, name: str, messages: Iterable[bytes]) -> Path:
+        """Write messages for ghz."""
+        file = self._folder / name
+        file.write_bytes(delimited(messages))
+        return file
+
+    def measure(
+        self,
+        load: str,
+        method: str,
+        data: Path,
+        amount: Amount,
+        generator: Generator | None = None,
+    ) -> Seen:
+        """Put one load on its server, with ghz if no other generator is named."""
+        server = self.server(load)
+        before = server.cpu_seconds()
+        seen = (generator or self._ghz).run(server.address, method, data, amount)
+        return Seen(seen, server.cpu_seconds() - before)
+
+    def make_known(self, asked: Sequence[Asked]) -> None:
+        """Ask our server, so that its decision memo knows the answers: twice, because a full
+        memo starts anew, which may be in the middle of this.
+        """
+        self.check_answers(asked)
+        self.check_answers(asked)
+
+    def check_answers(self, asked: Sequence[Asked]) -> None:
+        """Ask our server and compare every answer with what it must be."""
+        results = [
+            result for batch in batches(asked, BATCH) for result in _ask(self.ours, batch).results
+        ]
+        for question, result in zip(asked, results, strict=True):
+            if result.HasField("error") or result.decision.allowed != question.allowed:
+                raise CannotMeasure(f"{question} was answered by {result}")
+
+
+@contextmanager
+def pair(folder: Path, streamed: int = 1) -> Iterator[Pair]:
+    """Run both servers, each on the same core, until the end of the block.
+
+    The bare one gives answers that ours gave: to a question, to a batch, and to a message
+    of a stream with `streamed` questions.
+    """
+    folder.mkdir(exist_ok=True)
+    specs = policies.generate(policies.MEDIUM)
+    policy = folder / "queues.yaml"
+    policy.write_text(policies.to_yaml(specs))
+    questions = Questions(specs)
+    with processes.running(processes.queuegate(policy), folder / "ours", on_own_core=True) as ours:
+        answers = folder / "answers"
+        _keep_answers(ours, questions, streamed, answers)
+        command = processes.bare(answers)
+        with processes.running(command, folder / "bare", on_own_core=True) as yardstick:
+            yield Pair(ours, yardstick, questions, folder)
+
+
+def alternate(rounds: int, measure: Callable[[str], Seen]) -> Mapping[str, list[Seen]]:
+    """Measure all loads in each round, and every other round in reverse order."""
+    found: dict[str, list[Seen]] = {load: [] for load in LOADS}
+    for number in range(rounds):
+        for load in LOADS if number % 2 == 0 else LOADS[::-1]:
+            found[load].append(measure(load))
+    return found
+
+
+def _keep_answers(ours: Running, questions: Questions, streamed: int, folder: Path) -> None:
+    folder.mkdir()
+    asked = questions.mixed(BATCH)
+    (batch,) = batches(asked, BATCH)
+    results = _ask(ours, batch)
+    unary = next(result.decision for result in results.results if result.decision.matched_queue)
+    part = access_pb2.BatchCheckQueueAccessResponse(results=results.results[:streamed])
+    stream = access_pb2.StreamQueueAccessResponse(id=1, batch=part)
+    for name, message in ((bare.UNARY, unary), (bare.BATCH, results), (bare.STREAM, stream)):
+        (folder / name).write_bytes(message.SerializeToString())
+
+
+def _ask(
+    server: Running, batch: access_pb2.BatchCheckQueueAccessRequest
+) -> access_pb2.BatchCheckQueueAccessResponse:
+    with grpc.insecure_channel(server.address) as channel:
+        stub = access_pb2_grpc.AccessServiceStub(channel)
+        return stub.BatchCheckQueueAccess(batch, timeout=_TIME_LIMIT)

@@ -1,0 +1,102 @@
+"""The two servers that are compared, as processes, and what the kernel says of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.command import CannotMeasure
+
+_START_SECONDS = 120
+_STOP_SECONDS = 30
+_ROOT = Path(__file__).parents[1]
+_TICK = os.sysconf("SC_CLK_TCK")
+_CORES = sorted(os.sched_getaffinity(0))
+
+
+class Running:
+    """A server process that serves."""
+
+    def __init__(self, pid: int, address: str) -> None:
+        """Take its process id and the address that it announced."""
+        self.pid = pid
+        self.address = address
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time of all its threads so far, in steps of 10 ms."""
+        text = Path(f"/proc/{self.pid}/stat").read_text()
+        # The second field is a name in brackets that may hold blanks; 14 and 15 are times.
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICK
+
+    def resident_mib(self) -> float:
+        """Return its resident memory now."""
+        return resident_mib(self.pid)
+
+
+def resident_mib(pid: int | None = None) -> float:
+    """Return the resident memory of a process (this one if not named) now."""
+    pages = int(Path(f"/proc/{pid or os.getpid()}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+def queuegate(policy: Path | None) -> list[str]:
+    """Return the command of the product's server on a free port."""
+    command = [sys.executable, "-m", "queuegate_server", "serve", "--listen", "127.0.0.1:0"]
+    return [*command, "--policy", str(policy)] if policy else command
+
+
+def bare(answers: Path) -> list[str]:
+    """Return the command of the bare handler; see `bench.bare`."""
+    return [sys.executable, "-m", "bench.bare", str(answers)]
+
+
+@contextmanager
+def running(command: list[str], folder: Path, *, on_own_core: bool = False) -> Iterator[Running]:
+    """Run a server until the end of the block. Its stderr goes to a file in a new folder.
+
+    `on_own_core` gives it the first core, and the others to this process and those that
+    it starts from now on: load generators, which then do not get into its way.
+    """
+    folder.mkdir()
+    if on_own_core:
+        _use_cores(slice(0, 1))
+    environment = {name: value for name, value in os.environ.items() if "QUEUEGATE" not in name}
+    log = folder / "stderr.txt"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=_ROOT
+        ) as process,
+    ):
+        if on_own_core:
+            _use_cores(slice(1, None))
+        try:
+            yield Running(process.pid, _address(process, log))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _address(process: "subprocess.Popen[str]", log: Path) -> str:
+    """Return the address of the line `serving … on ADDRESS`."""
+    watchdog = threading.Timer(_START_SECONDS, process.kill)
+    watchdog.start()
+    line = process.stdout.readline() if process.stdout else ""
+    watchdog.cancel()
+    if not line.startswith("serving "):
+        process.kill()
+        raise CannotMeasure(f"a server did not start: {line}{log.read_text()}")
+    return line.rstrip().rpartition(" on ")[2]
+
+
+def _use_cores(part: slice) -> None:
+    """Keep this process on a part of its cores; children inherit that."""
+    os.sched_setaffinity(0, _CORES[part] or _CORES)

@@ -1,0 +1,164 @@
+"""Questions about a generated policy whose answers are known from how they are made."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from bench.policies import QueueSpec, ancestry
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+
+_GROUPS_OF_A_USER: Final = 5
+_GUESTS: Final = 5_000
+_DIRECTORY_GROUPS: Final = 10_000
+_MORE: Final = 0x80
+
+
+class Kind(StrEnum):
+    """What decides a question."""
+
+    USER = "user grant"
+    GROUP = "group grant"
+    RESOLVED_GROUP = "group grant, groups resolved"
+    WILDCARD = "wildcard"
+    DENIED = "denial"
+    RESOLVED_DENIED = "denial, groups resolved"
+    MISSING = "missing queue"
+
+
+MIX: Final = {
+    Kind.USER: 30,
+    Kind.GROUP: 25,
+    Kind.RESOLVED_GROUP: 10,
+    Kind.WILDCARD: 5,
+    Kind.DENIED: 15,
+    Kind.RESOLVED_DENIED: 10,
+    Kind.MISSING: 5,
+}
+"""Percent of each kind in a mixed load."""
+
+
+class Asked(NamedTuple):
+    """A question about submission, and what its answer must be."""
+
+    kind: Kind
+    user: str
+    groups: tuple[str, ...]
+    queue: str
+    allowed: bool
+
+    def message(self) -> access_pb2.CheckQueueAccessRequest:
+        """Return the question as a request."""
+        return access_pb2.CheckQueueAccessRequest(
+            user=UserGroupInformation(user=self.user, groups=self.groups),
+            queue=self.queue,
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+        )
+
+
+class Questions:
+    """An endless supply of questions, no two of them alike."""
+
+    def __init__(
+        self, specs: Sequence[QueueSpec], *, from_level: int = 1, few: bool = False
+    ) -> None:
+        """Take the queues of the policy, the level from which on they are asked for, and
+        whether all of those are or just three.
+        """
+        self._specs = specs
+        self._rng = random.Random(len(specs))
+        asked_for = [index for index, spec in enumerate(specs) if spec.level >= from_level]
+        self._open = [index for index in asked_for if specs[index].open_to_all]
+        self._closed = [index for index in asked_for if not specs[index].open_to_all]
+        if few:
+            self._open, self._closed = self._open[:1], self._closed[:2]
+        self._seen: set[int] = set()
+
+    def of(self, kind: Kind, count: int) -> list[Asked]:
+        """Return questions of one kind."""
+        return [self._new(kind) for _ in range(count)]
+
+    def mixed(self, count: int) -> list[Asked]:
+        """Return questions of all kinds, mixed as `MIX` says."""
+        kinds = self._rng.choices(tuple(MIX), tuple(MIX.values()), k=count)
+        return [self._new(kind) for kind in kinds]
+
+    def _new(self, kind: Kind) -> Asked:
+        # Hashes take a tenth of the memory; two that are equal by chance do no harm.
+        while hash(asked := self._any(kind)) in self._seen:
+            pass
+        self._seen.add(hash(asked))
+        return asked
+
+    def _any(self, kind: Kind) -> Asked:
+        rng = self._rng
+        if kind is Kind.WILDCARD:
+            queue = self._specs[rng.choice(self._open)].path
+            return Asked(kind, self._guest(), self._outside_groups(), queue, allowed=True)
+        index = rng.choice(self._closed)
+        queue = self._specs[index].path
+        granting = rng.choice([*ancestry(self._specs, index)])
+        match kind:
+            case Kind.GROUP:
+                groups = list(self._outside_groups())
+                groups[rng.randrange(len(groups))] = rng.choice(granting.groups)
+                return Asked(kind, self._guest(), tuple(groups), queue, allowed=True)
+            case Kind.RESOLVED_GROUP:
+                # The server of the benchmark resolves a user to the group of the same name.
+                # A queue that would be created, so that there are enough different questions.
+                queue += f".new{rng.randrange(1000)}"
+                return Asked(kind, rng.choice(granting.groups), (), queue, allowed=True)
+            case Kind.DENIED:
+                return Asked(kind, self._guest(), self._outside_groups(), queue, allowed=False)
+            case Kind.RESOLVED_DENIED:
+                return Asked(kind, self._guest(), (), queue, allowed=False)
+            case Kind.MISSING:
+                queue += f".new{rng.randrange(1000)}.child"
+        user = rng.choice(granting.users)
+        return Asked(kind, user, self._outside_groups(), queue, allowed=True)
+
+    def _guest(self) -> str:
+        return f"guest{self._rng.randrange(_GUESTS)}"
+
+    def _outside_groups(self) -> tuple[str, ...]:
+        numbers = self._rng.sample(range(_DIRECTORY_GROUPS), _GROUPS_OF_A_USER)
+        return tuple(f"directory{number}" for number in numbers)
+
+
+def batches(asked: Sequence[Asked], size: int) -> Iterator[access_pb2.BatchCheckQueueAccessRequest]:
+    """Split questions into batches of one size; what is left over is not asked."""
+    for start in range(0, len(asked) - size + 1, size):
+        checks = [question.message() for question in asked[start : start + size]]
+        yield access_pb2.BatchCheckQueueAccessRequest(checks=checks)
+
+
+def undelimited(data: bytes) -> list[bytes]:
+    """Return the messages that `delimited` has joined."""
+    messages = []
+    position = 0
+    while position < len(data):
+        size = shift = 0
+        while (byte := data[position]) >= _MORE:
+            size |= (byte & (_MORE - 1)) << shift
+            shift += 7
+            position += 1
+        size |= byte << shift
+        position += 1
+        messages.append(data[position : position + size])
+        position += size
+    return messages
+
+
+def delimited(messages: Iterable[bytes]) -> bytes:
+    """Join messages, each after its length as a varint: what ghz reads."""
+    parts: list[bytes] = []
+    for message in messages:
+        head = bytearray()
+        size = len(message)
+        while size >= _MORE:
+            head.append(size & (_MORE - 1) | _MORE)
+            size >>= 7
+        head.append(size)
+        parts += (bytes(head), message)
+    return b"".join(parts)

@@ -1,0 +1,72 @@
+"""Puts everything that was measured into one Markdown document."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bench.results import Part, Table, Target
+
+_HOW_TO_READ = """\
+- A figure such as `5,800 (5,700 to 5,900)` is the median of all rounds, with the smallest and
+  the largest. Ratios are taken within each round, in which everything of a table is measured
+  in turn (every other round in reverse order), and then their median is shown.
+- The bare handler is a `grpc.aio` server with the same event loop (uvloop), options and
+  raw-bytes codecs that returns constant bytes, as many as a real answer has. It is what
+  `grpc.aio` costs; what our server needs beyond it is its own.
+- Where a server is measured under load, it has one core for itself, and the load generator
+  has the other ones. *Core busy* says which part of its core the server used: well below
+  100 %, the load generator was the slower one, and calls/s of both servers are then nearer to
+  each other than they really are. *CPU* is the processor time of the server for one call, from
+  the kernel's account of all its threads; *CPU ratio* compares it to the bare handler's
+  (smaller is better).
+- *checks/s on one core* is checks divided by that processor time.
+- Real traffic is between *asked before* (the decision memo answers everything) and *never
+  asked before* (it answers nothing). A question is answered from the memo if the same question
+  has been answered on the same policy, and as long as the groups that it depends on are fresh.
+- Policies, users and questions are generated, the same ones in each run, and every answer is
+  known: before a server is measured, its answers to thousands of questions are compared with
+  what they must be, and any call that fails ends the measurement."""
+
+
+class Measured(NamedTuple):
+    """A part, and the command that measures it alone."""
+
+    command: str
+    part: Part
+
+
+def markdown(
+    measured: Sequence[Measured],
+    machine: Sequence[tuple[str, str]],
+    load_before: float,
+    minutes: float,
+) -> str:
+    """Return the document."""
+    targets = [target for one in measured for target in one.part.targets]
+    facts = Table("", "", ("what", "value"), [list(fact) for fact in machine])
+    facts.add("load average before", f"{load_before:.2f}")
+    facts.add("duration", f"{minutes:.1f} minutes")
+    parts = [
+        "# Results of the benchmarks",
+        "Written by `make bench`. How to read it: at the end.",
+        "## Targets",
+        _targets(targets).markdown(),
+        "## Machine and versions",
+        facts.markdown(),
+    ]
+    for command, part in measured:
+        for table in part.tables:
+            parts += [
+                f"## {table.title}",
+                f"`{command}`",
+                table.note,
+                table.markdown(),
+            ]
+        parts += part.remarks
+    return "\n\n".join([*parts, "## How to read it", _HOW_TO_READ]) + "\n"
+
+
+def _targets(targets: Sequence[Target]) -> Table:
+    table = Table("", "", ("what", "goal", "reached", ""))
+    for target in targets:
+        table.add(target.what, target.goal, target.reached, "yes" if target.is_met else "**no**")
+    return table

@@ -1,0 +1,89 @@
+"""Measures everything and writes bench/RESULTS.md.
+
+Let nothing else run on the machine meanwhile. Each part is a module that can also be run
+alone: `python -m bench.decisions --help`.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from bench import command, ghz, machine, report
+from bench.command import CannotMeasure
+from bench.report import Measured
+
+_FOLDER: Final = Path(__file__).parent
+_RESULTS: Final = _FOLDER / "RESULTS.md"
+_QUIET: Final = 0.5
+_PARTS: Final = (
+    "decisions",
+    "checks",
+    "start",
+    "unary",
+    "batch",
+    "stream",
+    "h2",
+    "directory",
+    "outage",
+    "webhook",
+)
+
+
+def main() -> None:
+    """Run all parts, each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a short run, to see that everything works; its figures are printed, not written",
+    )
+    parser.add_argument(
+        "part",
+        nargs="*",
+        metavar="PART",
+        help=f"only these parts: {', '.join(_PARTS)}",
+    )
+    arguments = parser.parse_args()
+    if unknown := set(arguments.part) - set(_PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    is_quick = arguments.quick
+    try:
+        ghz.find()
+        load_before = machine.load()
+        if load_before > _QUIET:
+            print(f"warning: the machine is busy (load {load_before:.1f})", file=sys.stderr)
+        start = time.monotonic()
+        measured = [_run(part, is_quick=is_quick) for part in arguments.part or _PARTS]
+        minutes = (time.monotonic() - start) / 60
+    except CannotMeasure as error:
+        sys.exit(f"bench: {error}")
+    text = report.markdown(measured, machine.described(), load_before, minutes)
+    if is_quick:
+        print(text)
+    else:
+        _RESULTS.write_text(text)
+        print(f"written: bench/{_RESULTS.name}")
+    missed = [target for one in measured for target in one.part.targets if not target.is_met]
+    for target in missed:
+        print(f"missed: {target.what}: {target.reached}, goal {target.goal}", file=sys.stderr)
+
+
+def _run(name: str, *, is_quick: bool) -> Measured:
+    print(f"measuring: {name} ...", flush=True, file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as folder:
+        output = Path(folder) / "part.json"
+        arguments = ["-m", f"bench.{name}", *(["--quick"] if is_quick else [])]
+        done = subprocess.run(
+            [sys.executable, *arguments, "--json", output], cwd=_FOLDER.parent, check=False
+        )
+        if done.returncode:
+            raise CannotMeasure(f"{name} could not be measured")
+        return Measured(f"python {' '.join(arguments)}", command.read(output))
+
+
+if __name__ == "__main__":
+    main()

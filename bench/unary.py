@@ -1,0 +1,124 @@
+"""Single checks of a running server under ghz, beside the bare handler."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench.command import Scale, main
+from bench.load import Amount
+from bench.pair import BARE, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
+from bench.results import Part, Table, Target, middle, ratios, spread
+
+_METHOD: Final = "CheckQueueAccess"
+_QUESTIONS: Final = 4_000
+_GOAL: Final = 0.9
+
+
+def measure(scale: Scale, folder: Path) -> Part:
+    """Ask both servers at several concurrencies."""
+    concurrencies = (1, 50) if scale.is_quick else (1, 8, 50, 200)
+    with pair(folder / "unary") as servers:
+        found = _measure(servers, scale, concurrencies)
+        table = _table(found)
+        table.note += (
+            f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
+        )
+    return Part([table], [_target(found, KNOWN), _target(found, NEW)])
+
+
+def _measure(
+    servers: Pair, scale: Scale, concurrencies: Sequence[int]
+) -> dict[int, Mapping[str, list[Seen]]]:
+    asked = servers.questions.mixed(_QUESTIONS)
+    servers.make_known(asked)
+    known = servers.write("known", (one.message().SerializeToString() for one in asked))
+    warmed = {
+        load: servers.measure(load, _METHOD, known, Amount(50, scale.seconds))
+        for load in (BARE, KNOWN)
+    }
+    rates = dict.fromkeys(concurrencies, warmed[KNOWN].load.per_second)
+
+    def measure_at(concurrency: int, load: str) -> Seen:
+        if load == KNOWN:
+            servers.make_known(asked)
+        if load != NEW:
+            seen = servers.measure(load, _METHOD, known, Amount(concurrency, scale.seconds))
+            rates[concurrency] = seen.load.per_second
+            return seen
+        # Only so many are made, and all are asked just once.
+        count = max(concurrency, int(rates[concurrency] * scale.seconds))
+        new = servers.questions.mixed(count)
+        data = servers.write("new", (one.message().SerializeToString() for one in new))
+        return servers.measure(load, _METHOD, data, Amount(concurrency, calls=count))
+
+    return {
+        concurrency: alternate(scale.rounds, partial(measure_at, concurrency))
+        for concurrency in concurrencies
+    }
+
+
+def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
+    table = Table(
+        "Single checks (CheckQueueAccess)",
+        f"ghz, one connection. *Asked before*: {_QUESTIONS:,} different questions in turn, all "
+        "asked right before each measurement, so that the decision memo answers all of them. "
+        "*Never asked before*: no question is asked twice, so that it answers none.",
+        (
+            "load",
+            "calls at once",
+            "calls/s",
+            "ratio to bare",
+            "p50, ms",
+            "p95, ms",
+            "p99, ms",
+            "CPU µs/call",
+            "CPU ratio",
+            "core busy",
+        ),
+    )
+    for concurrency, seen_by_load in found.items():
+        yardstick = seen_by_load[BARE]
+        for load in LOADS:
+            seen = seen_by_load[load]
+            table.add(
+                load,
+                str(concurrency),
+                spread([one.load.per_second for one in seen]),
+                spread(_rate_ratios(seen, yardstick), ".2f"),
+                middle([one.load.p50 for one in seen], ".2f"),
+                middle([one.load.p95 for one in seen], ".2f"),
+                middle([one.load.p99 for one in seen], ".2f"),
+                middle([one.cpu_microseconds for one in seen]),
+                middle(
+                    ratios(
+                        [one.cpu_microseconds for one in seen],
+                        [one.cpu_microseconds for one in yardstick],
+                    ),
+                    ".2f",
+                ),
+                middle([one.busy for one in seen], ".0%"),
+            )
+    return table
+
+
+def _rate_ratios(seen: Sequence[Seen], yardstick: Sequence[Seen]) -> list[float]:
+    return ratios([one.load.per_second for one in seen], [one.load.per_second for one in yardstick])
+
+
+def _target(found: Mapping[int, Mapping[str, list[Seen]]], load: str) -> Target:
+    lowest, at = min(
+        (statistics.median(_rate_ratios(seen[load], seen[BARE])), concurrency)
+        for concurrency, seen in found.items()
+    )
+    return Target(
+        f"unary calls/s: {load}, to the bare handler, lowest ratio of all concurrencies",
+        f"≥ {_GOAL}",
+        f"{lowest:.2f} (at {at})",
+        lowest >= _GOAL,
+    )
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

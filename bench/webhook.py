@@ -1,0 +1,141 @@
+"""How many reviews the admission webhook answers, and how fast, by hey over HTTPS."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench import processes
+from bench.command import CannotMeasure, Scale, main
+from bench.results import Part, Table, spread
+
+_FOLDER: Final = Path(__file__).parents[1] / ".tools" / "bin"
+_MODULE: Final = "github.com/rakyll/hey@latest"
+_CERTIFICATE: Final = Path(__file__).parents[1] / "deploy/admission/own-ca/make_certificate.py"
+_CONNECTIONS: Final = (1, 8, 64)
+
+
+class _Answered(NamedTuple):
+    per_second: float
+    p50: float
+    p99: float
+    """In milliseconds, as p50."""
+
+
+def measure(scale: Scale, folder: Path) -> Part:
+    """Ask for the patch of a pod, and for a refusal, over connections that are kept."""
+    hey = find()
+    table = Table(
+        "Admission webhook",
+        "One `AdmissionReview` a request over HTTPS/1.1 with kept connections; hey and the webhook "
+        "share the machine, one core each. *Patched*: a pod without the annotation. *Refused*: a "
+        "pod with a forged one, which is also logged.",
+        ("review, connections", "reviews/s", "median, ms", "p99, ms"),
+    )
+    folder.mkdir(exist_ok=True)
+    with _webhook(folder) as address:
+        for name, body in _reviews().items():
+            file = folder / f"{name}.json"
+            file.write_text(json.dumps(body))
+            for connections in _CONNECTIONS:
+                found = [
+                    _run(hey, address, file, connections, scale.seconds)
+                    for _ in range(scale.rounds)
+                ]
+                table.add(
+                    f"{name}, {connections}",
+                    spread([each.per_second for each in found]),
+                    spread([each.p50 for each in found], ".1f"),
+                    spread([each.p99 for each in found], ".1f"),
+                )
+    return Part([table])
+
+
+def find() -> Path:
+    """Return hey: the project's own, else that of the path, else a new install."""
+    own = _FOLDER / "hey"
+    if own.exists():
+        return own
+    if found := shutil.which("hey"):
+        return Path(found)
+    if shutil.which("go") is None:
+        raise CannotMeasure("hey is not installed, and neither is Go, which would install it")
+    environment = {**os.environ, "GOBIN": str(_FOLDER)}
+    if subprocess.run(["go", "install", _MODULE], env=environment, check=False).returncode:
+        raise CannotMeasure(f"go could not install {_MODULE}")
+    return own
+
+
+def _reviews() -> dict[str, dict[str, object]]:
+    container = {"name": "c", "image": "registry.example.com/team/image:1.2.3"}
+    pods: dict[str, dict[str, object]] = {
+        "patched": {"name": "p", "labels": {"app": "a"}},
+        "refused": {"name": "p", "annotations": {"yunikorn.apache.org/user.info": '{"user":"x"}'}},
+    }
+    return {
+        name: {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "5bd1ad9c-6a19-4a25-a0c5-3d4e0e1b6b0e",
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "operation": "CREATE",
+                "namespace": "dev",
+                "userInfo": {"username": "alice", "groups": ["dev", "system:authenticated"]},
+                "object": {"metadata": metadata, "spec": {"containers": [container]}},
+            },
+        }
+        for name, metadata in pods.items()
+    }
+
+
+@contextmanager
+def _webhook(folder: Path) -> Iterator[str]:
+    """Run the webhook with settings that are never met, which is the longest way."""
+    subprocess.run([sys.executable, str(_CERTIFICATE), str(folder)], check=True)
+    secret = json.loads((folder / "secret.yaml").read_text())
+    for name, content in secret["data"].items():
+        (folder / name).write_bytes(base64.b64decode(content))
+    configs = folder / "configs"
+    configs.mkdir()
+    (configs / "admissionController.accessControl.externalUsers").write_text("^portal$,^livy-")
+    (configs / "admissionController.accessControl.externalGroups").write_text("^gateways$")
+    command = [sys.executable, "-m", "queuegate_server", "admission"]
+    command += ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
+    command += ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    command += ["--configs", str(configs)]
+    with processes.running(command, folder / "server", on_own_core=True) as server:
+        yield server.address
+
+
+def _run(hey: Path, address: str, body: Path, connections: int, seconds: float) -> _Answered:
+    command = [str(hey), "-z", f"{seconds:g}s", "-c", str(connections), "-m", "POST"]
+    command += ["-T", "application/json", "-D", str(body), f"{address}/mutate"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    text = done.stdout
+    statuses = re.findall(r"^\s+\[(\d+)\]\s+(\d+) responses", text, re.MULTILINE)
+    if [status for status, _ in statuses] != ["200"] or "Error distribution" in text:
+        raise CannotMeasure(f"hey: not every review was answered: {text}{done.stderr}")
+
+    def number(pattern: str) -> float:
+        found = re.search(pattern, text)
+        if found is None:
+            raise CannotMeasure(f"hey says something else than expected: {text}")
+        return float(found[1])
+
+    return _Answered(
+        number(r"Requests/sec:\s+([0-9.]+)"),
+        number(r"50%+ in ([0-9.]+) secs") * 1000,
+        number(r"99%+ in ([0-9.]+) secs") * 1000,
+    )
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)
