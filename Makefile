@@ -43,7 +43,7 @@ proto: $(TEST) ## generate the stubs from proto/ into client/
 	$(BIN)/python proto/generate.py
 
 lock: $(UV) ## write the hash-pinned requirement files anew
-	$(call lock,tests/requirements.txt,--extra admission --extra ldap --group dev pyproject.toml)
+	$(call lock,tests/requirements.txt,--extra admission --extra ldap --extra native --extra tracing --group dev pyproject.toml)
 	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
 	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
 
