@@ -27,6 +27,9 @@ def queue(*lines: str) -> str:
     )
 
 
+SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -53,8 +56,33 @@ def queue(*lines: str) -> str:
         (queue('submitacl:  "sue"'), []),
         (queue("submitacl:", "  sue"), []),
         (queue("submitacl: &a sue", "adminacl:  *a"), []),
+        # The blanks stand behind a tag, an anchor or a tab; the key is in quotes.
+        (queue("submitacl: !!str  dev"), [SWALLOWED.format("3:24", "dev")]),
+        (queue("submitacl: &x  dev"), [SWALLOWED.format("3:24", "dev")]),
+        (queue("submitacl: !!str &x   dev"), [SWALLOWED.format("3:24", "dev")]),
+        (queue("submitacl:\t dev"), [SWALLOWED.format("3:25", "dev")]),
+        (queue("submitacl: \tdev"), [SWALLOWED.format("3:25", "dev")]),
+        (queue('"submitacl":  dev'), [SWALLOWED.format("3:27", "dev")]),
+        (queue("submitacl: !!str dev"), []),
+        (queue("submitacl: &x dev"), []),
+        (queue("submitacl:\tdev"), []),
+        (queue("submitacl: !!str  'dev'"), []),
+        (queue("submitacl:  !!str"), []),
+        (queue("submitacl: dev  # who  else"), []),
+        # On a line of its own the blank is the odd one.
+        (queue("submitacl:", "   dev"), [SWALLOWED.format("4:16", "dev")]),
+        (queue("submitacl:  # theirs", "", "   dev"), [SWALLOWED.format("5:16", "dev")]),
+        (queue("submitacl: !!str", "   dev"), [SWALLOWED.format("3:24", "dev")]),
+        (queue("submitacl: >-", "   dev,ops"), [SWALLOWED.format("3:24", "dev,ops")]),
+        (queue("submitacl: &x |-", "   dev"), [SWALLOWED.format("3:24", "dev")]),
+        (queue("submitacl: >-", "  dev,ops"), []),
+        (queue("submitacl: >-", "    dev,ops"), []),
+        (queue("submitacl: >2-", "   dev"), []),
+        (queue("submitacl: >-", "   *"), []),
+        (queue("submitacl:", "   'dev'"), []),
         # Values in one column.
         (queue("parent:     false", "submitacl:  sue", "adminacl:   bob"), []),
+        (queue("maxapplications:  1", "submitacl:        sue"), []),
     ],
 )
 def test_swallowed_blank(text: str, expected: list[str]) -> None:
@@ -113,7 +141,8 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
         ('"* dev"', ['the list "*" lets everybody in: the other list means nothing']),
         ('"sue *"', ['the list "*" lets everybody in: the other list means nothing']),
         ('"*"', []),
-        ('" *"', []),
+        ('" *"', ['" *" lets everybody in, not only the members of some group']),
+        ('"* "', []),
         ('"*\\n"', []),
         (
             '"sue,a\\tb"',
@@ -228,4 +257,4 @@ def test_every_format_has_a_linter_and_others_are_refused() -> None:
 
 
 def test_every_rule_stands_in_the_table_once() -> None:
-    assert len(RULES) == len(set(RULES)) == 11
+    assert len(RULES) == len(set(RULES)) == 12
