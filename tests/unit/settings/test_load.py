@@ -269,8 +269,8 @@ def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> N
     [
         ("listen: [a:1]\nlisten: [b:1]", "queuegate.yaml:2:1: "),
         ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
-        ("- a", "queuegate.yaml: error: must hold keys and values"),
-        ("text", "queuegate.yaml: error: must hold keys and values"),
+        ("- a", "queuegate.yaml: error: holds no keys (write keys and values"),
+        ("text", "queuegate.yaml: error: holds no keys (write keys and values"),
     ],
 )
 def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) -> None:
@@ -281,7 +281,9 @@ def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) 
 def test_missing_file_is_a_fault(file: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(file)
-    assert str(caught.value) == "queuegate.yaml: error: cannot be read: No such file or directory"
+    assert str(caught.value) == (
+        "queuegate.yaml: error: cannot be read: No such file or directory (check the path)"
+    )
 
 
 @pytest.mark.parametrize(
