@@ -103,6 +103,43 @@ def test_deep_and_large_files_are_refused() -> None:
     assert "larger than" in str(load_policy(FAIR, large, "f").problems[0])
 
 
+def test_more_errors_than_are_kept() -> None:
+    include = "<include/>"
+    cases = [
+        (FAIR, f"<allocations>{'<queue/>' * 10_001}</allocations>"),
+        (CAPACITY, f"<configuration>{include * 10_001}</configuration>"),
+    ]
+    for format_name, text in cases:
+        loaded = load_policy(format_name, text.encode(), "f")
+        assert not loaded.partitions
+        assert loaded.problems[-1].message.startswith("more than 10000 errors")
+        assert lint(format_name, text.encode(), "f") == []
+    site = f"<configuration>{include * 10_001}</configuration>".encode()
+    options = YarnOptions(site=(site, "site.xml"))
+    loaded = load_policy(FAIR, b"<allocations/>", "f", yarn_options=options)
+    assert not loaded.partitions
+    assert loaded.problems[-1].message.startswith("more than 10000 errors")
+
+
+@pytest.mark.parametrize(
+    ("text", "format_name"),
+    [
+        ("<allocations/>", FAIR),
+        ("\ufeff <?xml version='1.0'?>\n<!-- a > b -->\n<!DOCTYPE c>\n<configuration/>", CAPACITY),
+        ("<!-- <allocations> --><configuration>", CAPACITY),
+        ("<other/>", FAIR),
+        ("partitions: []", "yunikorn"),
+        ("<!-->" * 10_000, "yunikorn"),
+        ("<!--x>" * 10_000, "yunikorn"),
+        ("<?x>" * 10_000, "yunikorn"),
+        ("<!x>" * 10_000 + "<", "yunikorn"),
+    ],
+)
+def test_formats_are_detected_at_once(text: str, format_name: str) -> None:
+    """Also those of texts that are made to be tried in many ways."""
+    assert detect_format(text.encode()) == format_name
+
+
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
 def test_no_input_makes_a_loader_raise(data: bytes) -> None:
     for format_name in (FAIR, CAPACITY):
