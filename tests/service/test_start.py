@@ -264,6 +264,19 @@ def test_without_any_configuration() -> None:
         assert entry["level"] == "warning"
 
 
+def test_a_policy_without_partitions(policy: Path) -> None:
+    """It opens no queue to anybody."""
+    policy.write_text("partitions: []\n")
+    with (
+        running_server("--policy", str(policy)) as server,
+        queuegate.Client(server.address) as client,
+    ):
+        with pytest.raises(queuegate.UnknownPartition):
+            client.check("alice", "root")
+        (finding,) = client.validate("partitions: []\n").diagnostics
+        assert "NOT_FOUND" in finding.message
+
+
 def test_listens_in_several_places_at_once(tmp_path: Path, policy: Path) -> None:
     sockets = [tmp_path / "a.sock", tmp_path / "b.sock"]
     listen = ["127.0.0.1:0", "127.0.0.1:0", *(f"unix:{path}" for path in sockets)]
