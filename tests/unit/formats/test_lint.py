@@ -16,7 +16,7 @@ HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
 def findings(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
     """Lint a document that goes on below a root queue; lines count from there."""
     found = lint("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
-    assert all(problem.remedy for problem in found)
+    assert all(problem.remedy and str(problem).isprintable() for problem in found)
     return [f"{problem.line - 4}:{problem.column}: {problem.message}" for problem in found]
 
 
@@ -75,6 +75,14 @@ SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
         (queue("submitacl: !!str", "   dev"), [SWALLOWED.format("3:24", "dev")]),
         (queue("submitacl: >-", "   dev,ops"), [SWALLOWED.format("3:24", "dev,ops")]),
         (queue("submitacl: &x |-", "   dev"), [SWALLOWED.format("3:24", "dev")]),
+        (
+            queue("submitacl: |-", "   dev", "   ops"),
+            [
+                SWALLOWED.format("3:24", "dev\\nops"),
+                "3:24: a line break in an ACL separates nothing and becomes part of a name",
+                "3:24: this ACL grants nobody: none of its entries is a valid name",
+            ],
+        ),
         (queue("submitacl: >-", "  dev,ops"), []),
         (queue("submitacl: >-", "    dev,ops"), []),
         (queue("submitacl: >2-", "   dev"), []),
@@ -92,6 +100,13 @@ def test_swallowed_blank(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
+        (
+            ['submitacl: "dev,x\\ny"', 'adminacl: " dev"'],
+            [
+                '3:24: "dev" is a user here, but a group in line 8',
+                "3:24: a line break in an ACL separates nothing and becomes part of a name",
+            ],
+        ),
         (
             ["submitacl: dev,x", 'adminacl: " dev"'],
             ['3:24: "dev" is a user here, but a group in line 8'],

@@ -49,7 +49,8 @@ def swallowed_blank(subject: Subject, findings: Findings) -> None:
         if has_swallowed_blank(subject, listed):
             text = listed.scalar.text.strip()
             message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"
-            remedy = f'for groups write " {text}" in quotes, for users leave one blank'
+            groups = quoted(f" {text}")
+            remedy = f"for groups write {groups} in quotes, for users leave one blank"
             findings.warning(listed.scalar, message, remedy, listed.queue.path)
 
 

@@ -32,7 +32,7 @@ def group_as_user(subject: Subject, findings: Findings) -> None:
         if found and not has_swallowed_blank(subject, listed):
             first = groups[found[0]].line
             message = f"{quoted(found[0])} is a user here, but a group in line {first}"
-            remedy = f'for groups write " {listed.scalar.text}" in quotes'
+            remedy = f"for groups write {quoted(f' {listed.scalar.text}')} in quotes"
             findings.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
