@@ -81,10 +81,8 @@ def _gap(subject: Subject, key: Scalar) -> _Gap | None:
     """Return what stands behind a key; None if that is not told easily."""
     start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
     lines = subject.lines[key.line - 1 : key.line - 1 + _LINES_LOOKED_AT]
-    ends = [start, *[0] * _LINES_LOOKED_AT]
-    text = "\n".join(
-        line[end : end + _CHARACTERS_LOOKED_AT] for line, end in zip(lines, ends, strict=False)
-    )
+    lines[:1] = [line[start : start + _CHARACTERS_LOOKED_AT] for line in lines[:1]]
+    text = "\n".join(line[:_CHARACTERS_LOOKED_AT] for line in lines)
     found = _GAP.match(text)
     if found is None:
         return None
