@@ -6,7 +6,7 @@ Partitions that name the same resolver share its breaker and bounds; each has a
 cache of its own.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pydantic import ValidationError
@@ -20,8 +20,32 @@ from queuegate_server.settings.model import PartitionSettings, Settings
 _DEFAULTS: Final = PartitionSettings()
 
 
+class Unusable(NamedTuple):
+    """A source of groups that cannot be used, and what to do about it."""
+
+    partition: Partition
+    from_policy: bool
+    """True if the policy asks for it; False if the settings do."""
+    message: str
+    remedy: str
+
+
 class CannotServe(Exception):
-    """The policy is valid, but groups cannot be resolved as it asks; the text says why."""
+    """The policy is valid, but groups cannot be resolved as it or the settings ask."""
+
+    def __init__(self, unusable: Sequence[Unusable]) -> None:
+        """Keep what cannot be used, for all partitions."""
+        super().__init__("; ".join(one.message for one in unusable))
+        self.unusable = tuple(unusable)
+
+
+class _Refused(Exception):
+    """A source cannot be used: why, and what to do."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
 
 
 class _Source(NamedTuple):
@@ -69,20 +93,15 @@ class GroupSources:
         A partition that keeps its resolver keeps its cache. Raises CannotServe.
         """
         chosen: dict[str, UserGroups] = {}
+        unusable: list[Unusable] = []
         for name, partition in partitions.items():
             source = self._source(partition)
-            groups = self._groups.get((name, source))
-            if groups is None:
-                groups = self._build(name, source)
-                try:
-                    await groups.open()
-                except Exception as error:  # whatever a resolver raises, its set-up is at fault
-                    raise CannotServe(
-                        f"partition {name!r} uses the resolver {source.name!r}, which cannot be"
-                        f" opened: {type(error).__name__}: {error}"
-                    ) from error
-                self._groups[name, source] = groups
-            chosen[name] = groups
+            try:
+                chosen[name] = await self._opened(name, source)
+            except _Refused as error:
+                unusable.append(Unusable(partition, source.is_type, error.message, error.remedy))
+        if unusable:
+            raise CannotServe(unusable)
         return chosen
 
     async def close_unused(self, used: Collection[UserGroups]) -> None:
@@ -103,12 +122,23 @@ class GroupSources:
         name = self.of_partition(partition.name).resolver
         if name is None:
             return _Source(partition.resolver_type or registry.DEFAULT_TYPE, is_type=True)
-        if name not in self._settings.resolvers:
-            raise CannotServe(
-                f"partition {partition.name!r} is to use the resolver {name!r}, which the"
-                " settings do not define; add it to `resolvers`"
-            )
         return _Source(name, is_type=False)
+
+    async def _opened(self, partition: str, source: _Source) -> UserGroups:
+        groups = self._groups.get((partition, source))
+        if groups is None:
+            groups = self._build(partition, source)
+            try:
+                await groups.open()
+            except Exception as error:  # whatever a resolver raises, its set-up is at fault
+                other = f"set `partitions.{partition}.resolver` to use another one"
+                raise _Refused(
+                    f"partition {partition!r} uses the resolver {source.name!r}, which cannot be"
+                    f" opened: {type(error).__name__}: {error}",
+                    other if source.is_type else f"correct `resolvers.{source.name}`, or {other}",
+                ) from error
+            self._groups[partition, source] = groups
+        return groups
 
     def _build(self, partition: str, source: _Source) -> UserGroups:
         shared = self._resolvers.get(source)
@@ -127,15 +157,15 @@ class GroupSources:
                 resolver_type, options = configured.type, configured.options
             resolver = registry.build(resolver_type, options)
         except (registry.UnknownResolverType, registry.BrokenResolverType) as error:
-            raise CannotServe(
-                f"partition {partition!r} asks for the resolver type {source.name!r}: {error};"
-                f" set `partitions.{partition}.resolver` to use another one"
+            raise _Refused(
+                f"partition {partition!r} asks for the resolver type {source.name!r}: {error}",
+                f"set `partitions.{partition}.resolver` to use another one",
             ) from error
         except ValidationError as error:
             faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
-            raise CannotServe(
+            raise _Refused(
                 f"partition {partition!r} asks for the resolver type {source.name!r}, which needs"
-                f" settings: {faults}; add it to `resolvers` and name it in"
-                f" `partitions.{partition}.resolver`"
+                f" settings: {faults}",
+                f"add it to `resolvers` and name it in `partitions.{partition}.resolver`",
             ) from error
         return SharedResolver(source.name, resolver, options, clock=self._clock)

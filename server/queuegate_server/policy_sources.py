@@ -16,6 +16,7 @@ from queuegate_server.identity.registry import types
 from queuegate_server.identity.threads import DaemonThreads
 from queuegate_server.policy.tree import Partition
 from queuegate_server.policy_files import OneFile, PolicyFiles, policy_files
+from queuegate_server.regular_files import remedy
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
 from queuegate_server.watched_file import WatchedFile
 
@@ -26,6 +27,8 @@ class ReadPolicies:
 
     partitions: Mapping[str, Partition]
     """By name; empty if a finding is an error."""
+    files: Mapping[str, str]
+    """By the name of the partition: what findings call the file that it is in."""
     problems: tuple[Problem, ...]
     """All findings, by file and place."""
     empty: AbstractSet[str]
@@ -39,11 +42,12 @@ class ReadPolicies:
 class UnreadableFile(Exception):
     """A file cannot be read."""
 
-    def __init__(self, file: str, reason: str) -> None:
-        """Keep the name of the file and what the system said."""
-        super().__init__(f"{file}: {reason}")
+    def __init__(self, file: str, error: OSError) -> None:
+        """Keep the name of the file, what the system said, and what to do about it."""
         self.file = file
-        self.reason = reason
+        self.reason = error.strerror or str(error)
+        self.remedy = remedy(error)
+        super().__init__(f"{file}: {self.reason}")
 
 
 class _File(NamedTuple):
@@ -124,8 +128,8 @@ class PolicySources:
             for partition in loaded.partitions:
                 if partition in partitions:
                     message = f"the partition {partition!r} is in {came_from[partition]}, too"
-                    remedy = "give one of them another name"
-                    problems.append(Problem(name, 0, 0, Severity.ERROR, message, remedy))
+                    rename = "give one of them another name"
+                    problems.append(Problem(name, 0, 0, Severity.ERROR, message, rename))
                 came_from.setdefault(partition, name)
             partitions = {**loaded.partitions, **partitions}
             if source.spark is not None:
@@ -139,7 +143,9 @@ class PolicySources:
         checksum = checksums[0]
         if len(checksums) > 1:
             checksum = hashlib.sha256("\n".join(checksums).encode()).hexdigest().upper()
-        return ReadPolicies(partitions, tuple(in_order(problems)), empty, spark, checksum)
+        return ReadPolicies(
+            partitions, came_from, tuple(in_order(problems)), empty, spark, checksum
+        )
 
     def _load(self, source: _Source, contents: Mapping[_File, _Content]) -> Loaded:
         site = source.site
@@ -171,4 +177,4 @@ async def _read(file: _File) -> _Content:
     try:
         return await file.watched.read(_Content)
     except OSError as error:
-        raise UnreadableFile(file.name, error.strerror or str(error)) from error
+        raise UnreadableFile(file.name, error) from error

@@ -16,7 +16,7 @@ from typing import Final
 from queuegate_server.engine import Engine, Served, Snapshot
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
-from queuegate_server.group_sources import CannotServe, GroupSources
+from queuegate_server.group_sources import CannotServe, GroupSources, Unusable
 from queuegate_server.policy.tree import Policy
 from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.settings.model import Settings
@@ -106,12 +106,13 @@ class Reloader:
                     return _no_partitions(problems, lost)
                 await self._serve(read)
         except CannotServe as error:
-            return tuple(in_order((*problems, self._located(str(error)))))
+            return tuple(in_order((*problems, *(_no_groups(one, read) for one in error.unusable))))
         except UnreadableFile as error:
-            return (_error(error.file, f"cannot be read: {error.reason}"),)
+            return (_error(error.file, f"cannot be read: {error.reason}", error.remedy),)
         except Exception as error:  # a fault of ours must not end the service either
             _LOG.exception("unexpected error")
-            return (self._located(f"cannot be loaded: unexpected {type(error).__name__}"),)
+            message = f"cannot be loaded: unexpected {type(error).__name__}"
+            return (_error(self._files.name, message, "report it, with what the log says"),)
         return problems
 
     async def _serve(self, read: ReadPolicies) -> None:
@@ -161,9 +162,6 @@ class Reloader:
         ]
         return replace(read, problems=tuple(in_order((*read.problems, *unused))))
 
-    def _located(self, message: str) -> Problem:
-        return _error(self._files.name, message)
-
     def _outcome(self, problems: tuple[Problem, ...]) -> ReloadState:
         failed = has_errors(problems)
         state = ReloadState(not failed, self._wall() if failed else None, problems)
@@ -190,5 +188,15 @@ def _no_partitions(problems: tuple[Problem, ...], lost: Collection[str]) -> tupl
     return tuple(in_order([*others, *(_error(file, message, remedy) for file in lost)]))
 
 
-def _error(file: str, message: str, remedy: str = "") -> Problem:
+def _no_groups(unusable: Unusable, read: ReadPolicies) -> Problem:
+    """Locate a source of groups that cannot be used where the policy asks for it."""
+    _, from_policy, message, remedy = unusable
+    if not from_policy:
+        return _error("settings", message, remedy)
+    file = read.files[unusable.partition.name]
+    line, column = unusable.partition.resolver_place
+    return Problem(file, line, column, Severity.ERROR, message, remedy)
+
+
+def _error(file: str, message: str, remedy: str) -> Problem:
     return Problem(file, 0, 0, Severity.ERROR, message, remedy)

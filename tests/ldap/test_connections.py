@@ -38,7 +38,7 @@ async def test_row_10_killed_with_requests_in_flight(
     own_directory.kill()
     found = [outcome for outcome, _ in await asyncio.gather(*pending)]
     assert set(found) == {BOB}
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < 0.9  # a second is what a silent server costs
     assert opened.statistics.retried == 30
 
 
@@ -51,7 +51,7 @@ async def test_row_10_alone_it_fails_at_once(resolver: Build, own_directory: Sla
     own_directory.kill()
     found = await asyncio.gather(*pending)
     assert all(isinstance(outcome, CouldNotAsk) for outcome, _ in found)
-    assert max(seconds for _, seconds in found) < 0.5
+    assert max(seconds for _, seconds in found) < 0.9
     own_directory.start()
     await until_found(opened)
 
@@ -75,11 +75,11 @@ async def test_row_11_connections_are_replaced_when_they_are_old(
     resolver: Build, directory: Slapd
 ) -> None:
     opened = await resolver(directory, max_age=0.2)
-    end = time.monotonic() + 0.7
-    while time.monotonic() < end:
-        assert await opened.resolve("bob") == BOB
-        await asyncio.sleep(0.005)
-    assert opened.statistics.steps[directory.url, "bind"].succeeded >= 3
+    assert await opened.resolve("bob") == BOB
+    async with asyncio.timeout(20):
+        while opened.statistics.steps[directory.url, "bind"].succeeded < 3:
+            assert await opened.resolve("bob") == BOB
+            await asyncio.sleep(0.005)
     assert opened.statistics.retried == 0
 
 
@@ -117,7 +117,7 @@ async def test_row_12_half_open_connection_is_found_by_trying_it_out(
             await asyncio.sleep(0.02)
         outcome, seconds = await timed(opened)
         assert outcome == BOB
-        assert seconds < 0.3
+        assert seconds < 0.38  # a request on the dead one would take 0.4 s
 
 
 async def test_slow_server_within_the_limit_is_waited_for(

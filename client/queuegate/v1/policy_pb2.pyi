@@ -239,7 +239,7 @@ class ValidatePolicyRequest(_message.Message):
     `capacity-scheduler`. Empty: what the content looks like.
     """
     content: _builtins.str
-    """The text of the configuration."""
+    """The text of the configuration, at most 2 MiB."""
     def __init__(
         self,
         *,

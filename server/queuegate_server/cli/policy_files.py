@@ -11,7 +11,7 @@ from queuegate_server.formats.registry import FORMATS, Loaded, detect_format, lo
 from queuegate_server.formats.yaml_tree import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.acl import AclNames
-from queuegate_server.regular_files import open_regular, read_regular
+from queuegate_server.regular_files import open_regular, read_regular, remedy
 
 NO: Final = 1
 """Exit status: the answer is no."""
@@ -87,7 +87,7 @@ def _site(path: Path | None) -> tuple[bytes, str] | None:
     try:
         return read_regular(path), str(path)
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror or error}"
+        message = f"{path}: cannot be read: {error.strerror or error} ({remedy(error)})"
         raise click.UsageError(message) from None
 
 
@@ -103,7 +103,7 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
             data = _read(file)
         except OSError as error:
             message = f"cannot be read: {error.strerror or error}"
-            click.echo(str(Problem(name, 0, 0, Severity.ERROR, message)), err=True)
+            click.echo(str(Problem(name, 0, 0, Severity.ERROR, message, remedy(error))), err=True)
             readable = False
             continue
         problems = list(check(data, name))

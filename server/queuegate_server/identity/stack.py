@@ -27,6 +27,9 @@ from queuegate_server.identity.single_flight import FlightCancelled, SingleFligh
 _LOG = logging.getLogger("queuegate_server.identity")
 
 _CLOSE_SECONDS: Final = 2.0
+_GIVEN_UP: Final = CouldNotAsk(
+    "the look-up was given up: the server ends, or the partition has got another resolver"
+)
 
 
 class SharedResolver:
@@ -171,7 +174,7 @@ class UserGroups:
         try:
             entry = await self._flights.join(user, alone=bypass_cache)
         except FlightCancelled:
-            entry = self._cache.unstored(user, CouldNotAsk("the resolver is being closed"))
+            entry = self._cache.unstored(user, _GIVEN_UP)
         if isinstance(entry.outcome, CouldNotAsk) and not bypass_cache:
             groups = self._cache.groups_despite_failure(user)
             if groups is not None:

@@ -139,6 +139,8 @@ class Partition:
     """How many levels the deepest path has."""
     cluster: Cluster | None = None
     """None for a partition of YuniKorn."""
+    resolver_place: tuple[int, int] = (0, 0)
+    """Line and column of what the configuration names as its group resolver."""
 
     def path(self, text: str) -> str | None:
         """Return a queue's path in the spelling in which this partition compares paths,

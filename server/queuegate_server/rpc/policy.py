@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine, Served
+from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.problems import Problem, has_errors, in_order
 from queuegate_server.formats.registry import FORMATS, detect_format, load_policy
@@ -14,6 +15,9 @@ from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.access import is_at_or_below
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 
+MOST_CONTENT: Final = 2 * 1024 * 1024
+"""Bytes; twice what a ConfigMap holds. Parsers work through one long text in one step, in
+which no other thread runs: this bounds what other calls wait for."""
 _VALIDATIONS_AT_ONCE: Final = 1
 """Each one takes its share of the interpreter from all other calls."""
 _VALIDATIONS_WAITING: Final = 16
@@ -90,6 +94,11 @@ class PolicyServicer:
         """Validate a configuration text, in a thread and one at a time."""
         request = wire.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
+        if len(content) > MOST_CONTENT:
+            fault = (
+                f"is longer than {MOST_CONTENT} bytes; give the file to queuegate-server validate"
+            )
+            raise InvalidRequest([(_CONTENT, fault)])
         format_name = request.format or detect_format(content)
         if format_name not in FORMATS:
             known = ", ".join(sorted(FORMATS))
@@ -122,10 +131,12 @@ def _validation(format_name: str, content: bytes) -> bytes:
 
 
 def _findings(format_name: str, content: bytes) -> list[Problem]:
-    loaded = load_policy(format_name, content, _CONTENT)
-    if has_errors(loaded.problems):
-        return in_order(loaded.problems)
-    return in_order({*loaded.problems, *lint(format_name, content, _CONTENT)})
+    # What is read is gone before the collector would look at all of it at once.
+    with paused_collector():
+        problems = load_policy(format_name, content, _CONTENT).problems
+        if not has_errors(problems):
+            problems = (*{*problems, *lint(format_name, content, _CONTENT)},)
+        return in_order(problems)
 
 
 def _below(served: Served, prefix: str) -> Iterator[Queue]:

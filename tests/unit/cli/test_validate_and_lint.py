@@ -89,8 +89,8 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
         result = run(command, "missing.yaml", str(tmp_path), "bad.yaml")
         assert result.stdout == f"bad.yaml:{FAULT}"
         assert result.stderr == (
-            "missing.yaml: error: cannot be read: No such file or directory\n"
-            f"{tmp_path}: error: cannot be read: Is a directory\n"
+            "missing.yaml: error: cannot be read: No such file or directory (check the path)\n"
+            f"{tmp_path}: error: cannot be read: Is a directory (name a file in it)\n"
             "3 files, 1 error, 0 warnings\n"
         )
         assert result.exit_code == 2
@@ -101,7 +101,10 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for command in (validate, lint):
         result = run(command, str(pipe))
-        assert result.stderr.startswith(f"{pipe}: error: cannot be read: not a regular file\n")
+        fault = (
+            f"{pipe}: error: cannot be read: not a regular file (check the path and what is there)"
+        )
+        assert result.stderr.startswith(f"{fault}\n")
         assert result.exit_code == 2
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.problems import Problem
-from queuegate_server.formats.yarn.load import State
+from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
 from queuegate_server.policy.acl import WILDCARD
 from queuegate_server.policy.names import ROOT
@@ -18,7 +18,7 @@ _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 
 def lint(state: State, data: bytes, file: str) -> tuple[Problem, ...]:
     """Return the warnings about a text, by place; none if it cannot be read."""
-    stated = state(data, file, Findings(file))
+    stated = read_stated(state, data, file, Findings(file))
     if stated is None:
         return ()
     findings = Findings(file)

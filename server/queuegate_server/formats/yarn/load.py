@@ -1,10 +1,11 @@
 """From what a scheduler's file states to a partition."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from queuegate_server.formats.findings import Findings
+from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem, has_errors
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
@@ -30,7 +31,7 @@ def load(
 ) -> tuple[Mapping[str, Partition], tuple[Problem, ...]]:
     """Return the partition by its name, and all findings; no partition if one is an error."""
     findings = Findings(file)
-    stated = state(data, file, findings)
+    stated = read_stated(state, data, file, findings)
     site, problems = read_site(options)
     found = (*findings.in_order(), *problems)
     if stated is None or has_errors(found):
@@ -46,6 +47,13 @@ def load(
         for queue in stated.queues
     ]
     return {options.partition: build_partition(options.partition, "", queues, cluster)}, found
+
+
+def read_stated(state: State, data: bytes, file: str, findings: Findings) -> Stated | None:
+    """Return what a file states; None if it is unusable or has more errors than are kept."""
+    with suppress(TooManyErrors):
+        return state(data, file, findings)
+    return None
 
 
 class AclReader:

@@ -1,6 +1,8 @@
 """yarn-site.xml: whether ACLs are enforced, and who administers the cluster."""
 
-from queuegate_server.formats.findings import Findings
+from contextlib import suppress
+
+from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yarn.hadoop_xml import read_properties, truth
 from queuegate_server.formats.yarn.model import Site, YarnOptions
@@ -18,7 +20,9 @@ def read_site(options: YarnOptions) -> tuple[Site, tuple[Problem, ...]]:
         return _ENFORCED, ()
     data, file = options.site
     findings = Findings(file)
-    properties = read_properties(data, file, findings)
+    properties = None
+    with suppress(TooManyErrors):
+        properties = read_properties(data, file, findings)
     if properties is None:
         return _ENFORCED, findings.in_order()
     switch, admins = properties.get("yarn.acl.enable"), properties.get("yarn.admin.acl")
