@@ -119,3 +119,12 @@ def _sort_out(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tup
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)
+
+
+def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
+    """Return those users and groups of an ACL, of any grammar, that YuniKorn's accepts."""
+    user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
+    return (
+        frozenset(name for name in acl.users if user.fullmatch(name)),
+        frozenset(name for name in acl.groups if group.fullmatch(name)),
+    )

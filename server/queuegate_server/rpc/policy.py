@@ -6,9 +6,8 @@ from typing import Final, Protocol
 
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine, Served
-from queuegate_server.formats.lint import lint
-from queuegate_server.formats.problems import Problem, has_errors, in_order
-from queuegate_server.formats.registry import FORMATS, detect_format, load_policy
+from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
+from queuegate_server.formats.problems import Problem, has_errors
 from queuegate_server.policy.tree import Queue
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.access import is_at_or_below
@@ -90,9 +89,9 @@ class PolicyServicer:
         """Validate a configuration text, in a thread and one at a time."""
         request = wire.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
-        format_name = request.format or detect_format(content)
-        if format_name not in FORMATS:
-            known = ", ".join(sorted(FORMATS))
+        format_name = request.format or detect_file_format(content)
+        if format_name not in FILE_FORMATS:
+            known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
         if self._waiting >= _VALIDATIONS_WAITING:
             raise TooMuchWork("too many validations at once")
@@ -115,17 +114,10 @@ class PolicyServicer:
 
 
 def _validation(format_name: str, content: bytes) -> bytes:
-    problems = _findings(format_name, content)
+    problems = check_file(format_name, content, _CONTENT, with_lint=True)
     return policy_pb2.ValidatePolicyResponse(
         valid=not has_errors(problems), diagnostics=convert.diagnostics(problems)
     ).SerializeToString()
-
-
-def _findings(format_name: str, content: bytes) -> list[Problem]:
-    loaded = load_policy(format_name, content, _CONTENT)
-    if has_errors(loaded.problems):
-        return in_order(loaded.problems)
-    return in_order({*loaded.problems, *lint(format_name, content, _CONTENT)})
 
 
 def _below(served: Served, prefix: str) -> Iterator[Queue]:
