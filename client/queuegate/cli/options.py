@@ -210,6 +210,12 @@ def _add_groups(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         help="a group of the user, repeatable; without any the server resolves them",
     )
+    parser.add_argument(
+        "--real-user",
+        default="",
+        metavar="NAME",
+        help="the service that acts for the user, for ACLs of YARN that list ~NAME",
+    )
 
 
 def _seconds(text: str) -> float:

@@ -113,6 +113,7 @@ def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snaps
     user, groups = convert.who(request.user, faults)
     convert.check_partition(request.partition, faults)
     kind = request.WhichOneof("subject")
+    convert.check_real_user(request.real_user, faults)
     action = _action(request, faults)
     if kind == "spark":
         return _spark_question(request, snapshot, action, (user, groups), faults)
@@ -136,7 +137,13 @@ def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snaps
         groups,
         request.partition,
         lambda found, known: decide_application(
-            found, application, action, user, known, target=target
+            found,
+            application,
+            action,
+            user,
+            known,
+            target=target,
+            real_user=request.real_user,
         ),
     )
 

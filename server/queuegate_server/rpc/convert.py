@@ -69,6 +69,8 @@ class _Identified(Protocol):
     def partition(self) -> str: ...
     @property
     def access(self) -> access_pb2.AccessType.ValueType: ...
+    @property
+    def real_user(self) -> str: ...
 
 
 class _Asking(_Identified, Protocol):
@@ -83,9 +85,10 @@ def question(request: _Asking, snapshot: Snapshot) -> Question:
     check_partition(request.partition, faults)
     path = queue_field("queue", request.queue, snapshot.policy.partition(request.partition), faults)
     access = _access(request.access, faults)
+    check_real_user(request.real_user, faults)
     if faults or access is None:
         raise InvalidRequest(faults)
-    return Question(user, groups, request.partition, path, access)
+    return Question(user, groups, request.partition, path, access, request.real_user)
 
 
 def listing_question(
@@ -107,9 +110,11 @@ def listing_question(
     if request.page_size < 0:
         faults.append(("page_size", "is negative"))
     after = path_of("page_token", request.page_token)
+    check_real_user(request.real_user, faults)
     if faults or access is None:
         raise InvalidRequest(faults)
-    return Question(user, groups, request.partition, path, access), after
+    asked = Question(user, groups, request.partition, path, access, request.real_user)
+    return asked, after
 
 
 def prefix_path(prefix: str, partition: Partition) -> str:
@@ -134,6 +139,12 @@ def check_user(field: str, user: str, faults: Violations) -> None:
         faults.append((field, "is required"))
     else:
         _name(field, user, faults)
+
+
+def check_real_user(real_user: str, faults: Violations) -> None:
+    """Check the name of the service that acts for a user; empty means none."""
+    if real_user:
+        _name("real_user", real_user, faults)
 
 
 def raise_if(faults: Violations) -> None:
@@ -230,6 +241,7 @@ def diagnostics(problems: Iterable[Problem]) -> list[policy_pb2.Diagnostic]:
             queue=problem.queue,
             message=problem.message,
             remedy=problem.remedy,
+            file=problem.file,
         )
         for problem in problems
     ]

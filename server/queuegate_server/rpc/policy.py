@@ -17,7 +17,8 @@ _VALIDATIONS_AT_ONCE: Final = 1
 """Each one takes its share of the interpreter from all other calls."""
 _VALIDATIONS_WAITING: Final = 16
 _SHOWN_AT_ONCE: Final = 2_000
-_CONTENT: Final = "content"
+_CONTENT: Final = ""
+"""The name of a text that was sent."""
 
 
 class ReloadState(Protocol):
