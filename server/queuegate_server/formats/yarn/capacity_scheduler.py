@@ -24,10 +24,10 @@ _NO_ACLS_OF_QUEUES: Final = frozenset(
 
 def state(data: bytes, file: str, findings: Findings) -> Stated | None:
     """Return the queues of a file, the root first; None if it is no such file."""
-    properties = read_properties(data, file, findings)
+    properties = read_properties(data, file, findings, is_read=_is_read)
     if properties is None:
         return None
-    stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False)
+    stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False, has_short_names=True)
     paths = _paths(properties, findings)
     for path, place in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
@@ -38,6 +38,11 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
         message = f"{PREFIX}root.queues names no queue: there is only the root"
         findings.warning(At(1, 1), message, "name the queues below root")
     return stated
+
+
+def _is_read(name: str) -> bool:
+    last = name.rpartition(SEPARATOR)[2]
+    return name.startswith(PREFIX) and (last == "queues" or last.lower().startswith("acl_"))
 
 
 def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:

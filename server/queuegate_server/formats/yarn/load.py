@@ -56,7 +56,13 @@ def read(
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
         admins = replace(admins, users=admins.users | {options.daemon_user})
-    cluster = Cluster(semantics, admins, site.acls_enabled, stated.checks_submission_always)
+    cluster = Cluster(
+        semantics,
+        admins,
+        site.acls_enabled,
+        stated.checks_submission_always,
+        stated.has_short_names,
+    )
     reader = AclReader(semantics, findings)
     queues = [
         QueueAcls(
