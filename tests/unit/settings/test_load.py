@@ -198,9 +198,9 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             " 'capacity-scheduler'",
         ),
         (
-            "policy: {yarn_site: b, daemon_user: yarn}",
+            "policy: {yarn_site: b}",
             (
-                "1:1: error: policy: yarn_site, daemon_user is for the file of a scheduler of YARN, "
+                "1:1: error: policy: yarn_site is for the file of a scheduler of YARN, "
                 "and path does not name one; correct or remove it"
             ),
         ),
