@@ -54,24 +54,20 @@ def may(
         )
 
     owner = app.owner != "" and user == app.owner
-    cluster_admin = listed(cluster.admins)
-    queue_admin = of_queue(app.queue, "admin")
+    admin = listed(cluster.admins)
+    kill = owner or listed(app.modify) or of_queue(app.queue, "admin") or admin
+    exists = target in cluster.queues
     if cluster.semantics == "documented":
-        kill = owner or listed(app.modify) or queue_admin or cluster_admin
-        if action == "modify":
-            return kill
-        if action in {"view", "view logs"}:
-            return kill or listed(app.view)
-        source = of_queue(app.queue, "submit") or cluster_admin
-        return target in cluster.queues and source and (of_queue(target, "submit") or cluster_admin)
-    kill = cluster_admin or owner or listed(app.modify) or queue_admin
-    if action == "modify":
-        return kill
-    if action == "view":
-        return cluster_admin or owner or listed(app.view) or queue_admin
-    if action == "view logs":
-        return cluster_admin or owner or listed(app.view)
-    return kill and target in cluster.queues and of_queue(target, "submit")
+        both = all(admin or of_queue(path, "submit") for path in (app.queue, target))
+        view = kill or listed(app.view)
+        return {"modify": kill, "view": view, "view logs": view, "move": exists and both}[action]
+    logs = owner or listed(app.view) or admin
+    return {
+        "modify": kill,
+        "view": logs or of_queue(app.queue, "admin"),
+        "view logs": logs,
+        "move": kill and exists and of_queue(target, "submit"),
+    }[action]
 
 
 def spark_may(
