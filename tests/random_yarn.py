@@ -125,7 +125,7 @@ class YarnModel:
         except DecodeError:
             return INVALID
         found = self._partition(request.partition)
-        valid = self._is_known(request) and request.access in {1, 2}
+        valid = _is_asked_well(request, found) and request.access in {1, 2}
         if not valid or not _is_path(request.queue, found):
             return INVALID
         if found is None:
@@ -157,7 +157,7 @@ class YarnModel:
         if (
             action is None
             or subject is None
-            or not self._is_known(request)
+            or not _is_asked_well(request, found)
             or (action == "move") != (request.target_queue != "")
         ):
             return INVALID
@@ -224,21 +224,23 @@ class YarnModel:
             text = text[text.index("]") + 1 :]
         return self.clusters.get(text or "default")
 
-    @staticmethod
-    def _is_known(
-        request: access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest,
-    ) -> bool:
-        user, groups = request.user.user, request.user.groups
-        return (
-            is_name(user)
-            and all(map(is_name, groups))
-            and (not groups or is_plain_user(user))
-            and all(name == "" or is_name(name) for name in (request.partition, request.real_user))
-        )
-
 
 def _groups(user: UserGroupInformation) -> list[str]:
     return [*user.groups] or [user.user]
+
+
+def _is_asked_well(
+    request: access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest,
+    found: RandomCluster | None,
+) -> bool:
+    user, groups = request.user.user, request.user.groups
+    return (
+        is_name(user)
+        and all(map(is_name, groups))
+        # YARN has no rule about the names of users.
+        and (found is not None or not groups or is_plain_user(user))
+        and all(name == "" or is_name(name) for name in (request.partition, request.real_user))
+    )
 
 
 def _is_path(text: str, found: RandomCluster | None) -> bool:

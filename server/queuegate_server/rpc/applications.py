@@ -110,7 +110,8 @@ class Applications:
 
 def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot) -> AppQuestion:
     faults: convert.Violations = []
-    user, groups = convert.who(request.user, faults)
+    partition = snapshot.policy.partition(request.partition)
+    user, groups = convert.who(request.user, partition, faults)
     convert.check_partition(request.partition, faults)
     kind = request.WhichOneof("subject")
     convert.check_real_user(request.real_user, faults)
@@ -119,7 +120,6 @@ def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snaps
         return _spark_question(request, snapshot, action, (user, groups), faults)
     if kind is None:
         faults.append(("application", "is required"))
-    partition = snapshot.policy.partition(request.partition)
     stated = request.application
     queue = convert.queue_field("application.queue", stated.queue, partition, faults)
     convert.check_user("application.owner", stated.owner, faults)

@@ -81,9 +81,10 @@ class _Asking(_Identified, Protocol):
 def question(request: _Asking, snapshot: Snapshot) -> Question:
     """Return the question of a check or explain request; raise InvalidRequest."""
     faults: Violations = []
-    user, groups = who(request.user, faults)
+    partition = snapshot.policy.partition(request.partition)
+    user, groups = who(request.user, partition, faults)
     check_partition(request.partition, faults)
-    path = queue_field("queue", request.queue, snapshot.policy.partition(request.partition), faults)
+    path = queue_field("queue", request.queue, partition, faults)
     access = _access(request.access, faults)
     check_real_user(request.real_user, faults)
     if faults or access is None:
@@ -98,9 +99,9 @@ def listing_question(
     path after which the page begins (empty: at the first queue); raise InvalidRequest.
     """
     faults: Violations = []
-    user, groups = who(request.user, faults)
-    check_partition(request.partition, faults)
     partition = snapshot.policy.partition(request.partition)
+    user, groups = who(request.user, partition, faults)
+    check_partition(request.partition, faults)
 
     def path_of(field: str, text: str) -> str:
         return queue_field(field, text, partition, faults) if text else ""
@@ -154,15 +155,20 @@ def raise_if(faults: Violations) -> None:
 
 
 def who(
-    user: user_group_information_pb2.UserGroupInformation, faults: Violations
+    user: user_group_information_pb2.UserGroupInformation,
+    partition: Partition | None,
+    faults: Violations,
 ) -> tuple[str, Sequence[str]]:
-    """Check who asks; return the name and the given groups."""
+    """Check who asks in a partition (None: an unknown one); return the name and the given
+    groups.
+    """
     name = user.user
     groups: Sequence[str] = tuple(user.groups)
     check_user("user.user", name, faults)
     if not groups:
         return name, groups
-    if name and not is_user_name(name):
+    of_yarn = partition is not None and partition.cluster is not None
+    if name and not of_yarn and not is_user_name(name):
         # As YuniKorn's ConvertUGI: a name is checked where its groups are not looked up.
         faults.append(
             (
