@@ -182,6 +182,9 @@ def _add_app_check(asking: argparse.ArgumentParser) -> None:
         help="a property of the application of Spark, repeatable",
     )
     asking.add_argument("--spark-user", default="", metavar="USER", help="whom it runs for")
+    asking.add_argument(
+        "--process-user", default="", metavar="USER", help="whom its process belongs to"
+    )
     asking.add_argument("--explain", action="store_true", help="show each list that was looked at")
     _add_partition(asking)
     _add_groups(asking)

@@ -70,7 +70,7 @@ def app_check(client: "Client", options: argparse.Namespace, colours: Colours) -
     asked = ApplicationCheck(
         options.user,
         Action(options.action.replace("-", "_")),
-        SparkApplication(properties, options.spark_user)
+        SparkApplication(properties, options.spark_user, options.process_user)
         if options.spark
         else Application(options.queue, options.owner, options.view_acl, options.modify_acl),
         options.partition,
