@@ -337,8 +337,8 @@ class CheckQueueAccessResponse(_message.Message):
     reason: Global___Reason.ValueType
     """Why."""
     matched_queue: _builtins.str
-    """The path (lower case) of the queue that decided: the one whose ACL matched,
-    or the recovery queue. Empty where nothing matched.
+    """The path of the queue that decided: the one whose ACL matched, or the recovery
+    queue. In lower case in YuniKorn. Empty where nothing matched.
     """
     matched_subject: _builtins.str
     """The user or group name that matched; `*` for a wildcard, `~name` for the service
@@ -646,8 +646,8 @@ class ExplainQueueAccessResponse(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     evaluated_queue: _builtins.str
-    """The queue (lower case) that was evaluated: the queue asked for, or its
-    nearest existing ancestor.
+    """The queue that was evaluated: the queue asked for, or its nearest existing
+    ancestor. In lower case in YuniKorn.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
@@ -742,7 +742,7 @@ class ListQueuesResponse(_message.Message):
     """The revision of the policy that decided."""
     @_builtins.property
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Full paths (lower case), sorted."""
+        """Full paths, sorted. In lower case in YuniKorn."""
 
     def __init__(
         self,

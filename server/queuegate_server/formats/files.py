@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.problems import Problem, has_errors, in_order
 from queuegate_server.formats.registry import FORMATS, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.yarn.lint import lint_site
+from queuegate_server.formats.yarn.load import STATES
 from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES
@@ -54,7 +57,8 @@ def check_file(
     if format_name == SPARK:
         return list(read_spark_defaults(data, file)[1])
     if format_name == SITE:
-        return list(read_site(YarnOptions(site=(data, file)))[1])
+        site = replace(yarn_options, site=(data, file))
+        return in_order((*read_site(site)[1], *(lint_site(site) if with_lint else ())))
     problems = load_policy(
         format_name,
         data,
@@ -68,4 +72,5 @@ def check_file(
     semantics = yarn_options.semantics(yarn_options.partition)
     doubtful = lint(format_name, data, file, acl_names=acl_names, semantics=semantics)
     # Where both say the same of a place, once is enough.
-    return in_order(dict.fromkeys((*problems, *doubtful)))
+    of_site = lint_site(yarn_options) if format_name in STATES else ()
+    return in_order(dict.fromkeys((*problems, *doubtful, *of_site)))

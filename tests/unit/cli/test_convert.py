@@ -53,6 +53,16 @@ def test_options_about_the_cluster(tmp_path: Path) -> None:
     assert run("-", "--acl-names", "extended", stdin=text).exit_code == 0
 
 
+@pytest.mark.parametrize("name", ["fair-scheduler.xml", "capacity-scheduler.xml"])
+def test_the_examples_are_converted_whole(name: str, tmp_path: Path) -> None:
+    output = tmp_path / "queues.yaml"
+    site = ("--yarn-site", "examples/yarn-site.xml")
+    result = run(f"examples/{name}", "--to", "yunikorn", *site, "--output", str(output))
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert result.stderr in Path("README.md").read_text()
+    assert not load_policy("yunikorn", output.read_bytes(), "f").problems
+
+
 def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:
     output = tmp_path / "queues.yaml"
     assert run("-", "--output", str(output), stdin=EXACT).stdout == ""

@@ -181,6 +181,18 @@ def test_files_of_the_other_family(text: str, options: list[str], status: int, w
         assert run(lint, *options, "-", stdin=text).exit_code == 1
 
 
+def test_lint_looks_at_the_administrators_of_the_cluster(tmp_path: Path) -> None:
+    text = SITE.format("true", ADMINS.replace("bob", "bob *"))
+    result = run(lint, "-", stdin=text)
+    assert '"bob *" is ambiguous: as documented it lets in user' in result.stdout
+    assert result.exit_code == 1
+    site = tmp_path / "yarn-site.xml"
+    site.write_text(text)
+    result = run(lint, "--yarn-site", str(site), "-", stdin=CLOSED.replace("bob g h", "bob"))
+    assert result.stdout.startswith(f"{site}:1:")
+    assert result.stdout.count("ambiguous") == 1
+
+
 def test_lint_says_which_meaning_counts() -> None:
     assert "; it is read as documented (" in run(lint, "-", stdin=CLOSED).stdout
     assert (

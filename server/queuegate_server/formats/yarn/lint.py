@@ -7,7 +7,8 @@ from typing import Final
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yarn.load import State
-from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
+from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
+from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.policy.acl import WILDCARD
 from queuegate_server.policy.names import ROOT
 from queuegate_server.policy.yarn_acl import Semantics, difference, parse_yarn
@@ -24,6 +25,19 @@ def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Pr
     findings = Findings(file)
     for rule in RULES:
         rule(stated, findings, semantics)
+    return findings.in_order()
+
+
+def lint_site(options: YarnOptions) -> tuple[Problem, ...]:
+    """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
+    site, _ = read_site(options)
+    if options.site is None or site.place is None:
+        return ()
+    findings = Findings(options.site[1])
+    of_acl = Stated("", "", checks_submission_always=False)
+    of_acl.queues.append(StatedQueue("", site.place, admin=site.place))
+    for rule in RULES_OF_ACLS:
+        rule(of_acl, findings, options.semantics(options.partition))
     return findings.in_order()
 
 
@@ -88,10 +102,12 @@ def wildcard_in_list(stated: Stated, findings: Findings, _: Semantics) -> None:
             findings.warning(text, message, "write * alone, or remove it", queue.path)
 
 
-RULES: Final[tuple[Callable[[Stated, Findings, Semantics], None], ...]] = (
-    open_root,
+Rule = Callable[[Stated, Findings, Semantics], None]
+
+RULES_OF_ACLS: Final[tuple[Rule, ...]] = (
     pretty_printed,
     two_meanings,
     blank_at_comma,
     wildcard_in_list,
 )
+RULES: Final[tuple[Rule, ...]] = (open_root, *RULES_OF_ACLS)
