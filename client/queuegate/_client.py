@@ -180,7 +180,7 @@ class Client:
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
-        """List the configured queues (full paths, lower case, sorted) that a user may use.
+        """List the configured queues (full paths, sorted) that a user may use.
 
         With a prefix only that queue and those below it.
         """

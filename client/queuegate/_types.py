@@ -79,7 +79,7 @@ class Decision:
     allowed: bool
     reason: Reason
     matched_queue: str
-    """The queue (lower case) whose ACL decided; empty where none matched."""
+    """The queue whose ACL decided; empty where none matched."""
     matched_subject: str
     """The user or group name that matched, `*` for a wildcard, `~name` for the
     service that acts for the user; empty where none did."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.formats.problems import Severity
+from queuegate_server.formats.problems import Severity, has_errors
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.formats.yarn.site import read_site
@@ -55,6 +55,7 @@ def test_traps_of_yarn_site(properties: str, told: list[str]) -> None:
 def test_variables(value: str, others: dict[str, str], expected: str) -> None:
     key = "yarn.scheduler.capacity.root.acl_submit_applications"
     unused = prop("yarn.nodemanager.local-dirs", "${nosuch}/nm")
+    unused += prop("yarn.scheduler.capacity.root.acl_application_max_priority", "${nosuch}")
     text = "".join(prop(name, other) for name, other in others.items())
     data = f"<configuration>{prop(key, value)}{text}{unused}</configuration>".encode()
     loaded = load_policy(CAPACITY, data, "f")
@@ -65,6 +66,15 @@ def test_variables(value: str, others: dict[str, str], expected: str) -> None:
         assert not loaded.partitions
     else:
         assert loaded.partitions["default"].queues["root"].submit_acl.text == expected
+
+
+def test_a_switch_that_depends_on_what_is_elsewhere_is_refused() -> None:
+    text = prop("yarn.acl.enable", "${acls}")
+    for more, is_enabled in (("", None), (prop("acls", "true"), True), (prop("acls", "no"), False)):
+        data = f"<configuration>{text}{more}{prop('yarn.admin.acl', ' ')}</configuration>".encode()
+        found, problems = read_site(YarnOptions(site=(data, "s")))
+        assert has_errors(problems) is (is_enabled is None)
+        assert is_enabled is None or found.acls_enabled is is_enabled
 
 
 def test_short_names_of_the_capacity_scheduler() -> None:

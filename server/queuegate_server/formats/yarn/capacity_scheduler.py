@@ -10,6 +10,7 @@ from queuegate_server.policy.names import ROOT, SEPARATOR
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"
 ADMIN: Final = "acl_administer_queue"
+QUEUES: Final = "queues"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _NO_ACLS_OF_QUEUES: Final = frozenset(
@@ -41,8 +42,7 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
 
 
 def _is_read(name: str) -> bool:
-    last = name.rpartition(SEPARATOR)[2]
-    return name.startswith(PREFIX) and (last == "queues" or last.lower().startswith("acl_"))
+    return name.startswith(PREFIX) and name.rpartition(SEPARATOR)[2] in {QUEUES, SUBMIT, ADMIN}
 
 
 def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
@@ -51,7 +51,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
     waiting = [ROOT]
     while waiting:
         above = waiting.pop()
-        names = properties.get(f"{PREFIX}{above}.queues")
+        names = properties.get(f"{PREFIX}{above}.{QUEUES}")
         if names is None:
             continue
         place = At(names.line, names.column)
