@@ -61,7 +61,7 @@ class Acl:
     @property
     def is_empty(self) -> bool:
         """True if the ACL grants nothing to anybody."""
-        return not (self.allows_all or self.users or self.groups)
+        return not (self.allows_all or self.users or self.groups or self.proxies)
 
     def lets_in(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
         """Say whether the ACL names the user, one of the groups, or the service that

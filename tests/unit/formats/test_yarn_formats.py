@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.formats.files import check_file
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.problems import Severity
 from queuegate_server.formats.registry import detect_format, load_policy
@@ -101,6 +102,22 @@ def test_deep_and_large_files_are_refused() -> None:
     assert f"more than {MAX_DEPTH} levels" in str(load_policy(FAIR, deep.encode(), "f").problems[0])
     large = b"<allocations>" + b" " * MAX_BYTES
     assert "larger than" in str(load_policy(FAIR, large, "f").problems[0])
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text"),
+    [
+        (FAIR, f"<allocations>{'<queue/>' * 10_001}</allocations>"),
+        (CAPACITY, f"<configuration>{'<include/>' * 10_001}</configuration>"),
+        ("yarn-site", f"<configuration>{'<include/>' * 10_001}</configuration>"),
+        ("spark-defaults", "spark.acls.enable maybe\n" * 10_001),
+    ],
+)
+def test_errors_without_number_are_no_crash(format_name: str, text: str) -> None:
+    found = check_file(format_name, text.encode(), "f", with_lint=True)
+    assert any("more than 10000 errors" in problem.message for problem in found)
+    if format_name in {FAIR, CAPACITY}:
+        assert lint(format_name, text.encode(), "f") == []
 
 
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yarn.load import State
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
@@ -19,7 +20,9 @@ _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 
 def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Problem, ...]:
     """Return the warnings about a text, by place; none if it cannot be read."""
-    stated = state(data, file, Findings(file))
+    stated = None
+    with suppress(TooManyErrors):
+        stated = state(data, file, Findings(file))
     if stated is None:
         return ()
     findings = Findings(file)

@@ -1,10 +1,11 @@
 """From what a scheduler's file states to a partition."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
@@ -48,7 +49,9 @@ def read(
     findings.
     """
     findings = Findings(file)
-    stated = state(data, file, findings)
+    stated = None
+    with suppress(TooManyErrors):
+        stated = state(data, file, findings)
     site, problems = read_site(options)
     if stated is None or findings.error_count or has_errors(problems):
         return None, (*findings.in_order(), *problems)

@@ -1,8 +1,9 @@
 """yarn-site.xml: whether ACLs are enforced, and who administers the cluster."""
 
+from contextlib import suppress
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yarn.hadoop_xml import is_truth, read_properties, truth
 from queuegate_server.formats.yarn.model import Site, YarnOptions
@@ -22,9 +23,11 @@ def read_site(options: YarnOptions) -> tuple[Site, tuple[Problem, ...]]:
         return _ENFORCED, ()
     data, file = options.site
     findings = Findings(file)
-    properties = read_properties(
-        data, file, findings, is_read=lambda name: name in {ENABLE, ADMINS}
-    )
+    properties = None
+    with suppress(TooManyErrors):
+        properties = read_properties(
+            data, file, findings, is_read=lambda name: name in {ENABLE, ADMINS}
+        )
     if properties is None:
         return _ENFORCED, findings.in_order()
     switch, admins = properties.get(ENABLE), properties.get(ADMINS)
