@@ -79,14 +79,16 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Decision:
         """Ask whether a user may use a queue, given by its full path.
 
         Groups, if any are given, are used as they are. Without any the server resolves
-        them, if the answer depends on them.
+        them, if the answer depends on them. `real_user` is the service that acts for the
+        user, if one does: YARN's ACLs may let in whoever it acts for.
         """
-        request = _requests.check(Check(user, queue, partition, access, groups))
+        request = _requests.check(Check(user, queue, partition, access, groups, real_user))
         response = self._calls.ask(
             self._calls.access.CheckQueueAccess, request, self._calls.deadline(timeout)
         )
@@ -124,12 +126,13 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
         """Ask as `check` does, and for each ACL that was evaluated and where the groups
         came from.
         """
-        request = _requests.explain(Check(user, queue, partition, access, groups))
+        request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
         response = self._calls.ask(
             self._calls.access.ExplainQueueAccess, request, self._calls.deadline(timeout)
         )
@@ -174,13 +177,14 @@ class Client:
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
-        """List the configured queues (full paths, lower case, sorted) that a user may use.
+        """List the configured queues (full paths, sorted) that a user may use.
 
         With a prefix only that queue and those below it.
         """
-        request = _requests.listing(user, partition, access, prefix, groups)
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         deadline = self._calls.deadline(timeout)
         queues: list[str] = []
         while True:

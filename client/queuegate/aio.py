@@ -72,10 +72,11 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Decision:
         """Ask whether a user may use a queue, see `queuegate.Client.check`."""
-        request = _requests.check(Check(user, queue, partition, access, groups))
+        request = _requests.check(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.access.CheckQueueAccess, request, deadline)
         return _responses.decision(response)
@@ -100,10 +101,11 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
         """Ask for a decision and how it came about, see `queuegate.Client.explain`."""
-        request = _requests.explain(Check(user, queue, partition, access, groups))
+        request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.access.ExplainQueueAccess, request, deadline)
         return _responses.explanation(response)
@@ -151,10 +153,11 @@ class Client:
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
         """List the queues that a user may use, see `queuegate.Client.queues`."""
-        request = _requests.listing(user, partition, access, prefix, groups)
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         deadline = self._calls.deadline(timeout)
         queues: list[str] = []
         while True:

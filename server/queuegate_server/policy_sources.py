@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
-from queuegate_server.formats.registry import Loaded, detect_format, load_policy
+from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
@@ -150,8 +150,15 @@ class PolicySources:
     def _load(self, source: _Source, contents: Mapping[_File, _Content]) -> Loaded:
         site = source.site
         data = contents[source.policy].data
+        format_name = source.stated.format or detect_format(data)
+        if format_name == YUNIKORN and source.stated.for_yarn:
+            keys = ", ".join(source.stated.for_yarn)
+            message = f"this is a queues.yaml of YuniKorn, and the settings say: {keys}"
+            remedy = "remove that from the settings, or name the file of a scheduler of YARN"
+            problem = Problem(source.policy.name, 0, 0, Severity.ERROR, message, remedy)
+            return Loaded({}, (problem,))
         return load_policy(
-            source.stated.format or detect_format(data),
+            format_name,
             data,
             source.policy.name,
             acl_names=lambda name: self._of_partition(name).acl_names,

@@ -182,6 +182,9 @@ def _add_app_check(asking: argparse.ArgumentParser) -> None:
         help="a property of the application of Spark, repeatable",
     )
     asking.add_argument("--spark-user", default="", metavar="USER", help="whom it runs for")
+    asking.add_argument(
+        "--process-user", default="", metavar="USER", help="whom its process belongs to"
+    )
     asking.add_argument("--explain", action="store_true", help="show each list that was looked at")
     _add_partition(asking)
     _add_groups(asking)
@@ -209,6 +212,12 @@ def _add_groups(parser: argparse.ArgumentParser) -> None:
         dest="groups",
         metavar="GROUP",
         help="a group of the user, repeatable; without any the server resolves them",
+    )
+    parser.add_argument(
+        "--real-user",
+        default="",
+        metavar="NAME",
+        help="the service that acts for the user, for ACLs of YARN that list ~NAME",
     )
 
 

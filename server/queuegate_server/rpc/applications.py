@@ -110,15 +110,16 @@ class Applications:
 
 def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot) -> AppQuestion:
     faults: convert.Violations = []
-    user, groups = convert.who(request.user, faults)
+    partition = snapshot.policy.partition(request.partition)
+    user, groups = convert.who(request.user, partition, faults)
     convert.check_partition(request.partition, faults)
     kind = request.WhichOneof("subject")
+    convert.check_real_user(request.real_user, faults)
     action = _action(request, faults)
     if kind == "spark":
         return _spark_question(request, snapshot, action, (user, groups), faults)
     if kind is None:
         faults.append(("application", "is required"))
-    partition = snapshot.policy.partition(request.partition)
     stated = request.application
     queue = convert.queue_field("application.queue", stated.queue, partition, faults)
     convert.check_user("application.owner", stated.owner, faults)
@@ -136,7 +137,13 @@ def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snaps
         groups,
         request.partition,
         lambda found, known: decide_application(
-            found, application, action, user, known, target=target
+            found,
+            application,
+            action,
+            user,
+            known,
+            target=target,
+            real_user=request.real_user,
         ),
     )
 

@@ -152,7 +152,27 @@ class PolicySource(Section):
             raise PydanticCustomError(
                 "source", "path cannot be together with configs or defaults; keep one of them"
             )
+        for_yarn = self.for_yarn
+        if self.format not in {None, "yunikorn"}:
+            for_yarn = ("format", *for_yarn)
+        if for_yarn and (self.path is None or self.format == "yunikorn"):
+            why = "format says yunikorn" if self.path else "path does not name one"
+            raise PydanticCustomError(
+                "source",
+                "{keys} is for the file of a scheduler of YARN, and {why}; correct or remove it",
+                {"keys": ", ".join(for_yarn), "why": why},
+            )
         return self
+
+    @property
+    def for_yarn(self) -> tuple[str, ...]:
+        """The keys that are set and mean nothing to a policy of YuniKorn."""
+        stated = {
+            "yarn_site": self.yarn_site is not None,
+            "daemon_user": bool(self.daemon_user),
+            "partition": self.partition != DEFAULT_PARTITION,
+        }
+        return tuple(key for key, is_set in stated.items() if is_set)
 
     @property
     def is_set(self) -> bool:

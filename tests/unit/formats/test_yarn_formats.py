@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.formats.files import check_file
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.problems import Severity
 from queuegate_server.formats.registry import detect_format, load_policy
@@ -83,24 +84,6 @@ def test_deep_and_large_files_are_refused() -> None:
     assert "larger than" in str(load_policy(FAIR, large, "f").problems[0])
 
 
-def test_more_errors_than_are_kept() -> None:
-    include = "<include/>"
-    cases = [
-        (FAIR, f"<allocations>{'<queue/>' * 10_001}</allocations>"),
-        (CAPACITY, f"<configuration>{include * 10_001}</configuration>"),
-    ]
-    for format_name, text in cases:
-        loaded = load_policy(format_name, text.encode(), "f")
-        assert not loaded.partitions
-        assert loaded.problems[-1].message.startswith("more than 10000 errors")
-        assert lint(format_name, text.encode(), "f") == []
-    site = f"<configuration>{include * 10_001}</configuration>".encode()
-    options = YarnOptions(site=(site, "site.xml"))
-    loaded = load_policy(FAIR, b"<allocations/>", "f", yarn_options=options)
-    assert not loaded.partitions
-    assert loaded.problems[-1].message.startswith("more than 10000 errors")
-
-
 @pytest.mark.parametrize(
     ("text", "format_name"),
     [
@@ -118,6 +101,22 @@ def test_more_errors_than_are_kept() -> None:
 def test_formats_are_detected_at_once(text: str, format_name: str) -> None:
     """Also those of texts that are made to be tried in many ways."""
     assert detect_format(text.encode()) == format_name
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text"),
+    [
+        (FAIR, f"<allocations>{'<queue/>' * 10_001}</allocations>"),
+        (CAPACITY, f"<configuration>{'<include/>' * 10_001}</configuration>"),
+        ("yarn-site", f"<configuration>{'<include/>' * 10_001}</configuration>"),
+        ("spark-defaults", "spark.acls.enable maybe\n" * 10_001),
+    ],
+)
+def test_errors_without_number_are_no_crash(format_name: str, text: str) -> None:
+    found = check_file(format_name, text.encode(), "f", with_lint=True)
+    assert any("more than 10000 errors" in problem.message for problem in found)
+    if format_name in {FAIR, CAPACITY}:
+        assert lint(format_name, text.encode(), "f") == []
 
 
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))

@@ -1,8 +1,5 @@
 """Random trees of queues in both formats of YARN, and what its site adds to them."""
 
-from typing import Any
-from xml.sax.saxutils import quoteattr
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,46 +11,18 @@ from queuegate_server.policy.explain import StepOutcome, explain
 from queuegate_server.policy.tree import Access, Reason
 from queuegate_server.policy.yarn_acl import Semantics
 from tests import naive_yarn
-from tests.yarn_files import CAPACITY, CLOSED, FAIR, prop, site
-
-NAMES = st.sampled_from(["a", "A", "b", "q-1", "é"])
-ACLS = st.sampled_from(
-    [" ", "*", "bob", " g", "bob g", "bob g x", "u,bob", " *", "~bob", "g  g", "\n bob", "bob\n"]
+from tests.yarn_files import (
+    ACLS,
+    CAPACITY,
+    CLOSED,
+    FAIR,
+    QUEUES,
+    by_path,
+    capacity_xml,
+    fair_xml,
+    prop,
+    site,
 )
-QUEUES: st.SearchStrategy[Any] = st.recursive(
-    st.tuples(NAMES, ACLS, ACLS, st.just([])),
-    lambda below: st.tuples(NAMES, ACLS, ACLS, st.lists(below, max_size=3)),
-    max_leaves=8,
-)
-
-
-def fair_xml(queues: list[tuple], tag: str) -> str:  # type: ignore[type-arg]
-    return "".join(
-        f"<{tag} name={quoteattr(name)}><aclSubmitApps>{submit}</aclSubmitApps>"
-        f"<aclAdministerApps>{admin}</aclAdministerApps>{fair_xml(below, tag)}</{tag}>"
-        for name, submit, admin, below in queues
-    )
-
-
-def by_path(queues: list[tuple], above: str) -> dict[str, tuple[str, str]]:  # type: ignore[type-arg]
-    found = {}
-    for name, submit, admin, below in queues:
-        path = f"{above}.{name}"
-        found[path] = (submit, admin)
-        found |= by_path(below, path)
-    return found
-
-
-def capacity_xml(queues: dict[str, tuple[str, str]]) -> str:
-    text = ""
-    for path, (submit, admin) in queues.items():
-        key = f"yarn.scheduler.capacity.{path}"
-        children = [other[len(path) + 1 :] for other in queues if other.rpartition(".")[0] == path]
-        if children:
-            text += prop(f"{key}.queues", " , ".join(children))
-        text += prop(f"{key}.acl_submit_applications", submit)
-        text += prop(f"{key}.acl_administer_queue", admin)
-    return f"<configuration>{text}</configuration>"
 
 
 @given(
@@ -120,7 +89,7 @@ def test_disabled_acls(
     options = YarnOptions(semantics=lambda _: semantics, site=site(enabled="False"))
     loaded = load_policy(format_name, text, "f", yarn_options=options)
     partition = loaded.partitions["default"]
-    assert "yarn.acl.enable is not true" in str(loaded.problems)
+    assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.problems)
     decision = decide(partition, "root", access, "eve", ())
     assert decision is not None
     assert decision.reason is reason

@@ -205,7 +205,28 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             " 'capacity-scheduler'",
         ),
         (
-            "policies: [{path: a}, {yarn_site: b}]",
+            "policy: {yarn_site: b}",
+            (
+                "1:1: error: policy: yarn_site is for the file of a scheduler of YARN, "
+                "and path does not name one; correct or remove it"
+            ),
+        ),
+        (
+            "policy: {format: fair-scheduler, configs: a}",
+            (
+                "1:1: error: policy: format is for the file of a scheduler of YARN, "
+                "and path does not name one; correct or remove it"
+            ),
+        ),
+        (
+            "policy: {format: yunikorn, path: a, partition: b}",
+            (
+                "1:1: error: policy: partition is for the file of a scheduler of YARN, "
+                "and format says yunikorn; correct or remove it"
+            ),
+        ),
+        (
+            "policies: [{path: a}, {spark_defaults: b}]",
             "1:1: error: policies: each of them needs a path, configs or defaults",
         ),
         (
