@@ -15,7 +15,7 @@ from queuegate_server.ops.status import Status
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-_CONNECTION_SECONDS: Final = 10.0
+_CONNECTION_SECONDS: Final = 5.0
 _MOST_CONNECTIONS: Final = 100
 _REFUSED_AFTER_SECONDS: Final = 0.05
 _LONGEST_LINE: Final = 2_048
