@@ -4,6 +4,7 @@ import logging
 import platform
 import time
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -12,8 +13,6 @@ from queuegate_server.group_sources import GroupSources
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.calls import Calls
 from queuegate_server.observe.lookups import Lookups
-from queuegate_server.observe.metrics.registry import Sources, metrics
-from queuegate_server.ops.app import OpsServer
 from queuegate_server.ops.status import Phase, Status
 from queuegate_server.reload import Reloader
 from queuegate_server.rpc.decisions import Decisions
@@ -21,6 +20,9 @@ from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.ops import host_port
 from queuegate_server.transports.tcp import address_of, open_tcp
+
+if TYPE_CHECKING:
+    from queuegate_server.ops.app import OpsServer
 
 _LOG = logging.getLogger("queuegate_server.operations")
 
@@ -49,6 +51,10 @@ class Operations:
         status = self._status = Status(engine, reloader)
         if self._socket is None:
             return
+        # Slow, and only for those who have the port.
+        from queuegate_server.observe.metrics.registry import Sources, metrics  # noqa: PLC0415
+        from queuegate_server.ops.app import OpsServer  # noqa: PLC0415
+
         running = {
             "version": version("queuegate"),
             "python": platform.python_version(),

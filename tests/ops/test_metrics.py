@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2
 from prometheus_client.parser import text_string_to_metric_families
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, errors_pb2
+from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
 from queuegate_server.rpc import errors
 from tests.ops_port import LISTEN, get, ops_address, value
 from tests.running import RunningServer, running_server
@@ -126,7 +128,7 @@ def test_known_traffic(setup: Setup) -> None:
     assert of("grpc_server_handled_total", *CALL, "OK") == 4
     assert of("grpc_server_handled_total", *CALL, "UNAVAILABLE") == 3
     assert of("grpc_server_handled_total", *CALL, "INVALID_ARGUMENT") == 1
-    eventually(lambda: of("grpc_server_handled_total", *CALL), 9)
+    eventually(lambda: of("grpc_server_handled_total", *CALL), 9.0)
     gone = ("DEADLINE_EXCEEDED", "CANCELLED")
     assert sum(of("grpc_server_handled_total", *CALL, code) for code in gone) == 1
     assert of("grpc_server_handling_seconds_count", *CALL) == 9
@@ -167,7 +169,7 @@ def test_streams_are_calls_too(shared: Setup) -> None:
         stub = access_pb2_grpc.AccessServiceStub(channel)
         assert len(list(stub.StreamQueueAccess(iter([request] * 3)))) == 3
     labels = ("bidi_stream", "StreamQueueAccess", "OK")
-    eventually(lambda: value(shared.ops, "grpc_server_handled_total", *labels), 1)
+    eventually(lambda: value(shared.ops, "grpc_server_handled_total", *labels), 1.0)
     assert value(shared.ops, "queuegate_decisions_total") - before == 15
 
 
@@ -180,11 +182,11 @@ def test_reloads(shared: Setup) -> None:
     revision = value(shared.ops, "queuegate_policy_revision")
     loaded = value(shared.ops, "queuegate_policy_loaded_timestamp_seconds")
     shared.policy.write_text("nonsense")
-    eventually(lambda: value(shared.ops, last), 0)
+    eventually(lambda: value(shared.ops, last), 0.0)
     assert reloads("failure") >= 1
     assert value(shared.ops, "queuegate_policy_revision") == revision
     shared.policy.write_text(POLICY.replace("secret-group", "secret-people"))
-    eventually(lambda: value(shared.ops, last), 1)
+    eventually(lambda: value(shared.ops, last), 1.0)
     assert value(shared.ops, "queuegate_policy_revision") == revision + 1
     assert value(shared.ops, "queuegate_policy_loaded_timestamp_seconds") > loaded
 
@@ -215,9 +217,9 @@ def test_the_table_of_metrics(shared: Setup) -> None:
     "error",
     [
         errors.InvalidRequest([("user", "is required")]),
-        errors.UnknownPartition("x", ["y"]),
-        errors.GroupsUnavailable("corp", "down", 1.0),
-        errors.NotReady(),
+        UnknownPartition("x", ["y"]),
+        GroupsUnavailable("corp", "down", 1.0),
+        NotReady(),
         errors.TooMuchWork("much"),
         errors.Draining("ends"),
         errors.AuditUnavailable(),
@@ -226,7 +228,7 @@ def test_the_table_of_metrics(shared: Setup) -> None:
 )
 def test_reasons_are_those_of_the_status(error: Exception) -> None:
     status = errors.to_status(error)
-    info = errors.error_details_pb2.ErrorInfo()
+    info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
     assert errors.reason_name(error) == info.reason.lower()
     assert errors_pb2.ErrorReason.Value(f"ERROR_REASON_{info.reason}")

@@ -70,6 +70,7 @@ class AuditLog:
         self._entries: list[_Entry] = []
         self._changed = threading.Condition()
         self._closing = False
+        self._writing_since: float | None = None
         self._logged_at = float("-inf")
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
@@ -90,7 +91,8 @@ class AuditLog:
         size += _OVERHEAD
         written = self._loop.create_future() if self._blocks else None
         with self._changed:
-            taken = self.counts.waiting_bytes < self._settings.buffer and not self._closing
+            full = self.counts.waiting_bytes >= self._settings.buffer
+            taken = not full and not self._closing and not (self._blocks and self._hangs())
             if taken:
                 self._entries.append(_Entry(records, number, size, written))
                 self.counts.waiting_bytes += size
@@ -112,6 +114,11 @@ class AuditLog:
         await asyncio.to_thread(self._thread.join, _CLOSE_SECONDS)
         if self._entries or self._thread.is_alive():
             _LOG.error("records of the audit log are lost: it could not be written at the end")
+
+    def _hangs(self) -> bool:
+        """Say whether a write takes so long that nobody needs to wait for the next one."""
+        began = self._writing_since
+        return began is not None and time.monotonic() - began > _WAIT_SECONDS
 
     async def _is_written(self, written: "asyncio.Future[bool]") -> bool:
         try:
@@ -167,10 +174,15 @@ class AuditLog:
                 self._loop.call_soon_threadsafe(_tell, outcomes)
 
     def _write(self, data: bytes) -> None:
-        if data:
+        if not data:
+            return
+        self._writing_since = time.monotonic()
+        try:
             self._target.write(data)
             if self._settings.fsync == "always":
                 self._target.sync()
+        finally:
+            self._writing_since = None
 
     def _try(self, work: Callable[[], None]) -> bool:
         """Say whether a piece of work succeeded. A fault is counted, and logged at times."""
@@ -208,7 +220,8 @@ def open_audit_log(settings: Audit) -> AuditLog | None:
     if path == STDOUT:
         return AuditLog(settings, StandardOutput())
     try:
-        return AuditLog(settings, AuditFile(path, settings.max_size, settings.keep))
+        syncs = settings.fsync != "never"
+        return AuditLog(settings, AuditFile(path, settings.max_size, settings.keep, syncs=syncs))
     except BlockingIOError:
         raise CannotAudit(
             f"{path}: another process writes this audit log; give each its own `audit.path`"

@@ -61,15 +61,17 @@ class AuditFile:
     so that other programs may rotate it, too.
     """
 
-    def __init__(self, path: Path, max_size: int, keep: int) -> None:
+    def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, or make it, with mode 0640. `max_size` is in bytes; `keep` is how
-        many rotated files (`path.1` is the newest) are kept.
+        many rotated files (`path.1` is the newest) are kept; with `syncs` a file is forced to
+        the disk before the next one is begun.
 
         Raises OSError, BlockingIOError if another process writes it.
         """
         self._path = path
         self._max_size = max_size
         self._keep = keep
+        self._syncs = syncs
         self._torn = False
         self.failed_rotations = 0
         self._descriptor = self._open()
@@ -122,8 +124,16 @@ class AuditFile:
             else:
                 if os.path.samestat(there, os.fstat(self._descriptor)):
                     return
-            self.close()
+            self._finish()
         self._descriptor = self._open()
+
+    def _finish(self) -> None:
+        """Close a file that will not be written any more."""
+        try:
+            if self._syncs:
+                self.sync()
+        finally:
+            self.close()
 
     def _rotate(self, size: int) -> int:
         """Begin a new file and return its size. If that fails, the old one grows on."""
@@ -140,7 +150,7 @@ class AuditFile:
                 _LOG.error("the audit log cannot be rotated", extra={"reason": str(error)})
             self.failed_rotations += 1
             return size
-        self.close()
+        self._finish()
         self._descriptor = self._open()
         return 0
 
