@@ -54,8 +54,6 @@ class AuditCounts:
     """Not waited for any longer under the policy `block`: their calls failed."""
     failed_writes: int = 0
     waiting_bytes: int = 0
-    is_writable: bool = True
-    """Whether the last write succeeded."""
 
 
 class AuditLog:
@@ -71,10 +69,17 @@ class AuditLog:
         self._changed = threading.Condition()
         self._closing = False
         self._writing_since: float | None = None
+        self._last_succeeded = True
         self._logged_at = float("-inf")
+        self._fault_is_logged = False
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
         self._thread.start()
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the last write succeeded, and none hangs."""
+        return self._last_succeeded and not self._hangs()
 
     @property
     def failed_rotations(self) -> int:
@@ -109,10 +114,11 @@ class AuditLog:
     async def close(self) -> None:
         """Write what waits, within five seconds, and end the thread."""
         with self._changed:
+            dropped = self.counts.dropped
             self._closing = True
             self._changed.notify()
         await asyncio.to_thread(self._thread.join, _CLOSE_SECONDS)
-        if self._entries or self._thread.is_alive():
+        if self._thread.is_alive() or self.counts.dropped > dropped:
             _LOG.error("records of the audit log are lost: it could not be written at the end")
 
     def _hangs(self) -> bool:
@@ -144,7 +150,7 @@ class AuditLog:
             due = unsynced_since is not None and (
                 closing or time.monotonic() >= unsynced_since + _SYNC_SECONDS
             )
-            if due:
+            if due and self._last_succeeded:
                 unsynced_since = None
                 self._try(self._target.sync)
             if closing and not group:
@@ -190,11 +196,12 @@ class AuditLog:
             work()
         except OSError as error:
             self.counts.failed_writes += 1
-            self.counts.is_writable = False
+            self._last_succeeded = False
             self._complain(error.strerror or str(error))
             return False
-        if not self.counts.is_writable:
-            self.counts.is_writable = True
+        self._last_succeeded = True
+        if self._fault_is_logged:
+            self._fault_is_logged = False
             _LOG.warning("the audit log can be written again")
         return True
 
@@ -202,6 +209,7 @@ class AuditLog:
         now = time.monotonic()
         if now >= self._logged_at + _LOG_SECONDS:
             self._logged_at = now
+            self._fault_is_logged = True
             consequence = "calls fail" if self._blocks else "records are dropped"
             _LOG.error(
                 "the audit log cannot be written",

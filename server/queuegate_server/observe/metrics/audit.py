@@ -29,7 +29,8 @@ class AuditMetrics(Collector):
             "queuegate_audit_rotation_failures", "Full files that could not be put aside."
         )
         writable = GaugeMetricFamily(
-            "queuegate_audit_writable", "1 if the last write of the audit log succeeded."
+            "queuegate_audit_writable",
+            "1 if the last write of the audit log succeeded, and none hangs.",
         )
         waiting = GaugeMetricFamily(
             "queuegate_audit_waiting_bytes", "Records that wait to be written, in bytes."
@@ -41,6 +42,6 @@ class AuditMetrics(Collector):
             records.add_metric(("refused",), counts.refused)
             failures.add_metric((), counts.failed_writes)
             rotations.add_metric((), self._audit.failed_rotations)
-            writable.add_metric((), int(counts.is_writable))
+            writable.add_metric((), int(self._audit.is_writable))
             waiting.add_metric((), counts.waiting_bytes)
         yield from (records, failures, rotations, writable, waiting)
