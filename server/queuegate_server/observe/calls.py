@@ -8,6 +8,10 @@ SECONDS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 )  # fmt: skip
 """Bounds of the buckets: a check takes a tenth of a millisecond, a look-up up to seconds."""
+_WATCHED: Final = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNKNOWN")
+"""Statuses that are there before their first call: Prometheus sees no increase in a value that
+appears.
+"""
 
 
 class MethodCalls:
@@ -21,7 +25,7 @@ class MethodCalls:
         self.service = service
         self.method = method
         self.started = 0
-        self.codes: dict[str, int] = {"OK": 0}
+        self.codes = dict.fromkeys(_WATCHED, 0)
         """How many ended with each status, by its name."""
         self.timings = Timings(SECONDS)
 
