@@ -338,7 +338,7 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
         workers = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
         for worker in workers:
             worker.start()
-        eventually(lambda: len(answered) > 500, expected=True)
+        eventually(lambda: len(answered) > 300, expected=True, seconds=40)
         server.process.send_signal(signal.SIGKILL)
         for worker in workers:
             worker.join()

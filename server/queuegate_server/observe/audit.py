@@ -28,6 +28,8 @@ _CLOSE_SECONDS: Final = 5.0
 _LOG_SECONDS: Final = 10.0
 """How often at most a lasting fault is logged."""
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 Records = Callable[[], Iterable[Mapping[str, Any]]]
 
 

@@ -24,6 +24,9 @@ _ACTIONS: Final = {
     for name, number in access_pb2.ApplicationAction.items()
     if number
 }
+_REASONS: Final[dict[int, str]] = {
+    number: name.removeprefix("REASON_").lower() for name, number in access_pb2.Reason.items()
+}
 _BATCHES: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
     "StreamQueueAccess": access_pb2.CheckResult,
@@ -114,8 +117,7 @@ class Failed:
 
 def reason_text(number: int) -> str:
     """Return the reason of a decision as logs and metrics call it, such as `no_match`."""
-    name = access_pb2.Reason.Name(number)  # type: ignore[arg-type]
-    return name.removeprefix("REASON_").lower()
+    return _REASONS[number]
 
 
 def _record(method: str, time: float, caller: str, request: bytes) -> Record:
