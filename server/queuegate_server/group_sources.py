@@ -13,11 +13,15 @@ from pydantic import ValidationError
 
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.lookup import Outcome
 from queuegate_server.identity.stack import SharedResolver, UserGroups
 from queuegate_server.policy.tree import Partition
 from queuegate_server.settings.model import PartitionSettings, Settings
 
 _DEFAULTS: Final = PartitionSettings()
+
+LookupObserver = Callable[[Outcome, float], None]
+"""Is told the outcome and the seconds of each look-up."""
 
 
 class Unusable(NamedTuple):
@@ -56,19 +60,35 @@ class _Source(NamedTuple):
     """True if the name is the type that the policy asks for; False if it is one of the
     settings' resolvers."""
 
+    @property
+    def defined_in(self) -> str:
+        return "policy" if self.is_type else "settings"
+
 
 class GroupSources:
     """Builds, shares and closes the sources of groups. Used from one event loop."""
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        settings: Settings,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        observe: Callable[[str, str], LookupObserver] | None = None,
     ) -> None:
-        """Take the settings, and a monotonic and a wall clock in seconds."""
+        """Take the settings, a monotonic and a wall clock in seconds, and what returns the
+        observer of a resolver's look-ups by its name and where it is defined: in the
+        `settings` or by its type in the `policy`.
+        """
+        self._observe = observe
         self._settings = settings
         self._clock = clock
         self._wall = wall
         self._resolvers: dict[_Source, SharedResolver] = {}
         self._groups: dict[tuple[str, _Source], UserGroups] = {}
+
+    def resolvers(self) -> list[tuple[str, SharedResolver]]:
+        """Return the resolvers in use, each with where it is defined: `settings`, `policy`."""
+        return [(source.defined_in, shared) for source, shared in self._resolvers.items()]
 
     def of_partition(self, name: str) -> PartitionSettings:
         """Return what is set for a partition."""
@@ -168,4 +188,5 @@ class GroupSources:
                 f" settings: {faults}",
                 f"add it to `resolvers` and name it in `partitions.{partition}.resolver`",
             ) from error
-        return SharedResolver(source.name, resolver, options, clock=self._clock)
+        observe = self._observe and self._observe(source.name, source.defined_in)
+        return SharedResolver(source.name, resolver, options, clock=self._clock, observe=observe)

@@ -59,6 +59,10 @@ class Reloader:
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self._state = ReloadState(succeeded=True, failed_at=None, problems=())
+        self.succeeded = 0
+        """How many reloads have succeeded, the first one included."""
+        self.failed = 0
+        """How many have not."""
 
     @property
     def state(self) -> ReloadState:
@@ -93,6 +97,10 @@ class Reloader:
             self._next = None
             problems = await self._reload()
             self._state = self._outcome(problems)
+            if self._state.succeeded:
+                self.succeeded += 1
+            else:
+                self.failed += 1
             return self._state
 
     async def _reload(self) -> tuple[Problem, ...]:

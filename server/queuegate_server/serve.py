@@ -16,12 +16,13 @@ from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.formats.problems import Problem
 from queuegate_server.group_sources import GroupSources
+from queuegate_server.operations import Operations
+from queuegate_server.ops.status import Phase
 from queuegate_server.policy.tree import Policy
 from queuegate_server.reload import Reloader
 from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access import AccessServicer
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import register
 from queuegate_server.rpc.user_groups import UserGroupServicer
@@ -66,15 +67,18 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
     CannotListen if an address is unusable and CannotStart if the policy is.
     """
     addresses = [parse_address(text) for text in settings.listen]
-    parts = _compose(settings)
+    operations = Operations(settings)
+    parts = _compose(settings, operations)
     bound = [bind(parts.server, address, settings.unix_socket_mode) for address in addresses]
     stop = asyncio.Event()
     tasks: set[asyncio.Task[object]] = set()
     _on_signals(stop, parts.reloader, tasks)
     try:
+        await operations.start(parts.engine, parts.reloader, parts.sources)
         await parts.server.start()
         if await _load_first(parts.reloader, stop):
             parts.health.set_serving(serving=True)
+            operations.set_phase(Phase.SERVING)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
             _announce(addresses, bound, settings)
@@ -82,6 +86,7 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
             await stop.wait()
             _LOG.info("draining", extra={"grace_seconds": settings.drain.grace})
             parts.health.set_serving(serving=False)
+            operations.set_phase(Phase.DRAINING)
             await asyncio.sleep(settings.drain.delay)
     finally:
         parts.health.end_watches()
@@ -90,12 +95,14 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
             task.cancel()
         await parts.server.stop(settings.drain.grace if stop.is_set() else None)
         await parts.sources.close()
+        await operations.close()
     _LOG.info("stopped")
 
 
-def _compose(settings: Settings) -> _Parts:
+def _compose(settings: Settings, operations: Operations) -> _Parts:
     engine = Engine(time.monotonic, time.time)
-    sources = GroupSources(settings, time.monotonic, time.time)
+    observe = operations.lookups.of_resolver
+    sources = GroupSources(settings, time.monotonic, time.time, observe)
     reloader = Reloader(settings, sources, engine, time.time)
     draining = asyncio.Event()
     limits = settings.limits
@@ -108,15 +115,15 @@ def _compose(settings: Settings) -> _Parts:
             ("grpc.so_reuseport", 0),
         ),
     )
-    checks = Checks(engine, time.monotonic)
+    decisions = operations.decisions
+    checks = Checks(engine, time.monotonic, decisions)
     servicers = (
-        AccessServicer(engine, checks, limits.stream_batches_in_flight, draining),
+        AccessServicer(engine, checks, decisions, limits.stream_batches_in_flight, draining),
         UserGroupServicer(engine),
         PolicyServicer(engine, reloader),
     )
-    limit = CallLimit(limits.max_concurrent_calls)
     for service, servicer in zip(_SERVICES, servicers, strict=True):
-        register(server, service, servicer, limit)
+        register(server, service, servicer, operations.limit, operations.calls)
     names = [service.full_name for service in _SERVICES]
     health_servicer = health.Health(names)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)

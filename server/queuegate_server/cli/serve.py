@@ -49,6 +49,7 @@ def serve(
     # gRPC's own lines on stderr repeat what is reported properly; set before its import.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
+    from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415
     from queuegate_server.transports.listen import CannotListen  # noqa: PLC0415
 
     all_overrides = list(overrides)
@@ -65,6 +66,8 @@ def serve(
         _run(server.serve(settings, _announce))
     except CannotListen as error:
         raise _Failure(f"cannot listen on {error}") from None
+    except CannotAudit as error:
+        raise _Failure(f"cannot write the audit log {error}") from None
     except server.CannotStart as error:
         findings = "\n".join(str(problem) for problem in error.problems)
         raise _Failure(f"the policy cannot be served\n{findings}") from None

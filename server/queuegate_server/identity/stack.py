@@ -67,6 +67,11 @@ class SharedResolver:
         self._users = 0
 
     @property
+    def resolver(self) -> Resolver:
+        """What is behind the limits."""
+        return self._resolver
+
+    @property
     def breaker_state(self) -> BreakerState:
         """Whether look-ups reach the resolver."""
         return self._breaker.state

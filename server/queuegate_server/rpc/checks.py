@@ -11,8 +11,9 @@ from typing import Final
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Question, Snapshot, Verdict
 from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
-from queuegate_server.rpc.memo import DecisionMemo
+from queuegate_server.rpc.memo import TIMELESS, DecisionMemo, Kept
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
@@ -23,46 +24,66 @@ _LOOKED_UP_AT_ONCE: Final = 16
 class Checks:
     """Answers single questions and batches. Used from one event loop."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
-        """Take the engine and a monotonic clock in seconds."""
+    def __init__(self, engine: Engine, clock: Callable[[], float], decisions: Decisions) -> None:
+        """Take the engine, a monotonic clock in seconds, and what counts and records."""
         self._engine = engine
         self._clock = clock
+        self._decisions = decisions
         self._memo = DecisionMemo()
 
     async def answer(self, request: bytes) -> bytes:
         """Return the answer to one question.
 
-        Raises InvalidRequest, UnknownPartition, GroupsUnavailable, NotReady.
+        Raises InvalidRequest, UnknownPartition, GroupsUnavailable, NotReady,
+        AuditUnavailable.
         """
-        snapshot = self._engine.snapshot
-        kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
-        if kept is not None and kept.source.fresh_until > self._clock():
-            return kept.response
-        verdict = await self._engine.check(snapshot, _question(request, snapshot))
-        return self._keep(snapshot, request, verdict)[0]
+        try:
+            snapshot = self._engine.snapshot
+            kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
+            if kept is None or kept.source.fresh_until <= self._clock():
+                verdict = await self._engine.check(snapshot, _question(request, snapshot))
+                kept = self._keep(snapshot, request, verdict)
+        except Exception as error:
+            await self._decisions.failed("CheckQueueAccess", request, error)
+            raise
+        self._decisions.counts[kept.reason] += 1
+        if self._decisions.is_due[kept.reason]:
+            await self._decisions.record("CheckQueueAccess", request, kept.response)
+        return kept.response
 
-    async def answer_batch(self, request: bytes) -> bytes:
+    async def answer_batch(self, request: bytes, method: str = "BatchCheckQueueAccess") -> bytes:
         """Return the results of a batch, all decided on one snapshot; an item that fails
         fails alone. Lets other work run between parts of a long batch.
 
-        Raises InvalidRequest if the batch as a whole is wrong, NotReady.
+        Raises InvalidRequest if the batch as a whole is wrong, NotReady, AuditUnavailable.
         """
-        snapshot, results, missing = self._begin(request)
-        if missing:
-            await self._fill(snapshot, results, missing)
-        return b"".join(results)
+        try:
+            snapshot, results, missing, counts = self._begin(request)
+            if missing:
+                await self._fill(snapshot, results, missing, counts)
+        except Exception as error:
+            await self._decisions.failed(method, b"", error)
+            raise
+        response = b"".join(results)
+        if due := self._decisions.add(counts):
+            await self._decisions.record(method, request, response, due)
+        return response
 
     def answer_batch_now(self, request: bytes) -> bytes | None:
-        """Return the results of a batch if all of them are kept, else None.
+        """Return the results of a batch if all of them are kept and none has to be recorded,
+        else None.
 
         Raises what `answer_batch` raises.
         """
-        _, results, missing = self._begin(request)
-        return None if missing else b"".join(results)
+        _, results, missing, counts = self._begin(request)
+        if missing or self._decisions.are_due(counts):
+            return None
+        self._decisions.add(counts)
+        return b"".join(results)
 
-    def _begin(self, request: bytes) -> tuple[Snapshot, list[bytes], list[int]]:
+    def _begin(self, request: bytes) -> tuple[Snapshot, list[bytes], list[int], list[int]]:
         """Return the snapshot to decide on, the kept results with the questions of the
-        others in their places, and these places.
+        others in their places, these places, and the kept decisions by reason.
         """
         items = wire.first_field_items(request)
         if not items:
@@ -74,41 +95,52 @@ class Checks:
         now = self._clock()
         results = []
         missing = []
+        counts = self._decisions.none_yet()
         for item in items:
             kept = answers.get(item)
             if kept is not None and kept.source.fresh_until > now:
                 results.append(kept.batch_result)
+                counts[kept.reason] += 1
             else:
                 missing.append(len(results))
                 results.append(item)
-        return snapshot, results, missing
+        return snapshot, results, missing, counts
 
-    async def _fill(self, snapshot: Snapshot, results: list[bytes], missing: list[int]) -> None:
-        """Replace the questions at the given places by their results."""
+    async def _fill(
+        self, snapshot: Snapshot, results: list[bytes], missing: list[int], counts: list[int]
+    ) -> None:
+        """Replace the questions at the given places by their results, and count these."""
         waiting: list[tuple[int, Question]] = []
         for count, place in enumerate(missing, start=1):
             item = results[place]
             kept = self._memo.older(snapshot, item)
             if kept is not None and kept.source.fresh_until > self._clock():
                 results[place] = kept.batch_result
+                counts[kept.reason] += 1
                 continue
             try:
                 asked = _question(item, snapshot)
                 verdict = self._engine.check_now(snapshot, asked)
             except Exception as error:
-                results[place] = _failed(error)
+                results[place] = self._failed(error, counts)
             else:
                 if verdict is None:
                     waiting.append((place, asked))
                 else:
-                    results[place] = self._keep(snapshot, item, verdict)[1]
+                    kept = self._keep(snapshot, item, verdict)
+                    results[place] = kept.batch_result
+                    counts[kept.reason] += 1
             if count % _DECIDED_AT_ONCE == 0:
                 await asyncio.sleep(0)
         if waiting:
-            await self._look_up(snapshot, results, waiting)
+            await self._look_up(snapshot, results, waiting, counts)
 
     async def _look_up(
-        self, snapshot: Snapshot, results: list[bytes], waiting: Sequence[tuple[int, Question]]
+        self,
+        snapshot: Snapshot,
+        results: list[bytes],
+        waiting: Sequence[tuple[int, Question]],
+        counts: list[int],
     ) -> None:
         """Answer questions that wait for a resolver, a few at a time."""
         queue = iter(waiting)
@@ -118,26 +150,30 @@ class Checks:
                 try:
                     verdict = await self._engine.check(snapshot, asked)
                 except Exception as error:
-                    results[place] = _failed(error)
+                    results[place] = self._failed(error, counts)
                 else:
-                    results[place] = self._keep(snapshot, results[place], verdict)[1]
+                    kept = self._keep(snapshot, results[place], verdict)
+                    results[place] = kept.batch_result
+                    counts[kept.reason] += 1
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_LOOKED_UP_AT_ONCE, len(waiting))):
                 group.create_task(work())
 
-    def _keep(self, snapshot: Snapshot, request: bytes, verdict: Verdict) -> tuple[bytes, bytes]:
+    def _keep(self, snapshot: Snapshot, request: bytes, verdict: Verdict) -> Kept:
         message = convert.decision_message(verdict.decision, snapshot.policy.revision)
         response = message.SerializeToString()
         framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
-        self._memo.keep(snapshot, request, response, framed, verdict.entry)
-        return response, framed
+        kept = Kept(response, framed, verdict.entry or TIMELESS, message.reason)
+        self._memo.keep(snapshot, request, kept)
+        return kept
+
+    def _failed(self, error: Exception, counts: list[int]) -> bytes:
+        counts[ERROR] += 1
+        self._decisions.count_error(error)
+        result = access_pb2.CheckResult(error=to_status(error))
+        return access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()
 
 
 def _question(request: bytes, snapshot: Snapshot) -> Question:
     return convert.question(wire.parse(access_pb2.CheckQueueAccessRequest, request), snapshot)
-
-
-def _failed(error: Exception) -> bytes:
-    result = access_pb2.CheckResult(error=to_status(error))
-    return access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()

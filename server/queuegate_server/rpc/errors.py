@@ -26,6 +26,7 @@ _PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
+_AUDIT_RETRY_SECONDS: Final = 1.0
 _NAMED_PARTITIONS: Final = 10
 _TOLD_VIOLATIONS: Final = 10
 _LOG = logging.getLogger("queuegate_server.rpc")
@@ -57,9 +58,25 @@ class Draining(Exception):
     """The server ends a stream that the caller has not ended; the message says so."""
 
 
+class AuditUnavailable(Exception):
+    """The answer may not be given, because its record cannot be written."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("the decision cannot be recorded, and is not told without its record")
+
+
 _WITH_OWN_TEXT: Final = {
     TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
+    AuditUnavailable: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_AUDIT_UNAVAILABLE),
+}
+_REASONS: Final = {
+    InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
+    UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
+    GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+    NotReady: errors_pb2.ERROR_REASON_NOT_READY,
+    **{kind: reason for kind, (_, reason) in _WITH_OWN_TEXT.items()},
 }
 
 
@@ -102,9 +119,10 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_NOT_READY,
                 _retry(_NOT_READY_RETRY_SECONDS),
             )
-        case TooMuchWork() | Draining():
+        case TooMuchWork() | Draining() | AuditUnavailable():
             code, reason = _WITH_OWN_TEXT[type(error)]
-            return _status(code, str(error), reason)
+            retry = (_retry(_AUDIT_RETRY_SECONDS),) if isinstance(error, AuditUnavailable) else ()
+            return _status(code, str(error), reason, *retry)
     fault = secrets.token_hex(8)
     _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
     return _status(
@@ -112,6 +130,12 @@ def to_status(error: Exception) -> status_pb2.Status:
         f"internal error {fault}; the server's log has the cause",
         errors_pb2.ERROR_REASON_INTERNAL,
     )
+
+
+def reason_name(error: Exception) -> str:
+    """Return the reason in the ErrorInfo of an error's status, in lower case."""
+    reason = _REASONS.get(type(error), errors_pb2.ERROR_REASON_INTERNAL)
+    return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
 
 async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> NoReturn:

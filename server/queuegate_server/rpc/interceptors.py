@@ -83,6 +83,16 @@ class CallLimit:
         self._most = most
         self._running = 0
 
+    @property
+    def most(self) -> int:
+        """The bound."""
+        return self._most
+
+    @property
+    def running(self) -> int:
+        """How many calls are in work."""
+        return self._running
+
     def unary(self, _method: str, handler: Unary) -> Unary:
         """Bound a single call."""
 

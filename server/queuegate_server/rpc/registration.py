@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
+from queuegate_server.rpc.call_counts import CallCounts, count_calls, count_streams
 from queuegate_server.rpc.interceptors import (
     CallLimit,
     Context,
@@ -21,14 +22,18 @@ class _Registers(Protocol):
 
 
 def register(
-    server: _Registers, service: ServiceDescriptor, servicer: object, limit: CallLimit
+    server: _Registers,
+    service: ServiceDescriptor,
+    servicer: object,
+    limit: CallLimit,
+    calls: CallCounts,
 ) -> None:
     """Serve every method of a service with the servicer's method of the same name.
 
     Messages are handed over as bytes. Raises AttributeError if one is missing.
     """
     handlers = {
-        method.name: _handler(method, getattr(servicer, method.name), limit)
+        method.name: _handler(method, getattr(servicer, method.name), limit, calls)
         for method in service.methods
     }
     server.add_generic_rpc_handlers(
@@ -37,12 +42,16 @@ def register(
 
 
 def _handler(
-    method: MethodDescriptor, serve: Callable[..., Any], limit: CallLimit
+    method: MethodDescriptor, serve: Callable[..., Any], limit: CallLimit, calls: CallCounts
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     name = method.full_name
+    service = method.containing_service.full_name
     if method.client_streaming:
-        return grpc.stream_stream_rpc_method_handler(_stream(name, serve, limit))
-    return grpc.unary_unary_rpc_method_handler(_unary(name, serve, limit))
+        counts = calls.of_method("bidi_stream", service, method.name)
+        stream = count_streams(counts, _stream(name, serve, limit))
+        return grpc.stream_stream_rpc_method_handler(stream)
+    counts = calls.of_method("unary", service, method.name)
+    return grpc.unary_unary_rpc_method_handler(count_calls(counts, _unary(name, serve, limit)))
 
 
 def _unary(name: str, serve: Callable[[bytes], Awaitable[bytes]], limit: CallLimit) -> Unary:

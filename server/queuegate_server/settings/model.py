@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.identity.options import CacheOptions
@@ -17,7 +17,10 @@ from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.settings.addresses import MalformedAddress, parse_address
+from queuegate_server.settings.audit import Audit
+from queuegate_server.settings.ops import Ops
 from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
+from queuegate_server.settings.section import Section
 from queuegate_server.units import Duration, Size
 
 _KIB: Final = 1024
@@ -85,12 +88,6 @@ def _partition_names(
             raise PydanticCustomError("partition", "the partition default is there twice")
         spelled[known_as] = settings
     return spelled
-
-
-class Section(BaseModel):
-    """What all parts of the settings have in common."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _partition_name(name: str) -> str:
@@ -274,6 +271,8 @@ class Settings(Section):
     limits: Limits = Limits()
     drain: Drain = Drain()
     log: Log = Log()
+    ops: Ops = Ops()
+    audit: Audit = Audit()
 
     @model_validator(mode="after")
     def _one_way_to_name_policies(self) -> "Settings":

@@ -63,7 +63,7 @@ def test_example_loads_and_says_the_defaults() -> None:
     accounts = settings.resolvers["accounts"]
     assert (accounts.type, accounts.options) == ("os", options_model("os")())
     assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
-    for section in ("listen", "unix_socket_mode", "limits", "drain", "log"):
+    for section in ("listen", "unix_socket_mode", "limits", "drain", "log", "ops", "audit"):
         assert getattr(settings, section) == getattr(Settings(), section), section
 
 
@@ -261,6 +261,19 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             ),
         ),
         ("drain: {grace: 2h}", "1:16: error: drain.grace: must be at most 3600"),
+        (
+            "ops: {listen: 9464x}",
+            "1:15: error: ops.listen: not an address: write host:port or [ipv6]:port",
+        ),
+        (
+            "audit: {records: some}",
+            "1:18: error: audit.records: must be 'denials', 'all' or 'none'",
+        ),
+        (
+            "audit: {fsync: now}",
+            "1:16: error: audit.fsync: must be 'never', 'interval' or 'always'",
+        ),
+        ("audit: {max_size: 1KiB}", "1:19: error: audit.max_size: must be at least 4096"),
         (
             "drain: {grace: -1s}",
             (
