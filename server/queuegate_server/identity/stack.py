@@ -60,6 +60,8 @@ class SharedResolver:
                 TimeLimit(name, options.lookup_timeout, CatchFaults(name, resolver)),
             ),
         )
+        # The other half of the turns is for those who wait.
+        self._most_refreshes = max(1, options.max_concurrent // 2)
         self._opening = asyncio.Lock()
         self._users = 0
 
@@ -67,6 +69,16 @@ class SharedResolver:
     def breaker_state(self) -> BreakerState:
         """Whether look-ups reach the resolver."""
         return self._breaker.state
+
+    @property
+    def is_left_alone(self) -> bool:
+        """True if a look-up would be refused: the resolver has failed again and again."""
+        return self._breaker.refuses
+
+    @property
+    def takes_refreshes(self) -> bool:
+        """True if a look-up that nobody waits for would be in nobody's way."""
+        return not self.is_left_alone and self.running < self._most_refreshes
 
     @property
     def running(self) -> int:
@@ -160,18 +172,24 @@ class UserGroups:
     async def lookup(self, user: str, *, bypass_cache: bool = False) -> Answer:
         """Return what is known of a user, asking the resolver if need be.
 
-        If it cannot be asked, groups that have expired not too long ago are the answer;
-        with `bypass_cache` the answer is then the failure, and what is known stays. Raises
+        If it cannot be asked, or takes long, groups that have expired not too long ago are
+        the answer; with `bypass_cache` it is what the resolver says, however long it takes,
+        and a failure leaves what is known. Raises
         ValueError if the user name is empty.
         """
         if not user:
             raise ValueError("the user name is empty")
         if not bypass_cache and (answer := self._known(user)) is not None:
             return answer
+        can_wait = bypass_cache or not self._cache.has_groups(user)
+        wait = None if can_wait else self._cache.stale_wait
         try:
-            entry = await self._flights.join(user, alone=bypass_cache)
-        except FlightCancelled:
-            entry = self._cache.unstored(user, CouldNotAsk("the resolver is being closed"))
+            entry = await self._entry(user, wait, alone=bypass_cache)
+        except TimeoutError:
+            groups = self._cache.groups_despite_failure(user)
+            if groups is not None:
+                return Answer(groups[0], cached=True, stale=groups[1])
+            entry = await self._entry(user, None)
         if isinstance(entry.outcome, CouldNotAsk) and not bypass_cache:
             groups = self._cache.groups_despite_failure(user)
             if groups is not None:
@@ -205,21 +223,31 @@ class UserGroups:
         if self._opened:
             await self._shared.close()
 
+    async def _entry(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:
+        """Return what comes of a look-up. Raises TimeoutError; the look-up goes on."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._flights.join(user, alone=alone)
+        except FlightCancelled:
+            return self._cache.unstored(user, CouldNotAsk("the resolver is being closed"))
+
     def _known(self, user: str) -> Answer | None:
         entry = self.cached(user, self._clock())
         if entry is not None:
             return Answer(entry, cached=True, stale=False)
         failure = self._cache.remembered_failure(user)
-        if failure is None:
-            self._cache.count_miss()
-            return None
-        groups = self._cache.groups_despite_failure(user)
-        if groups is not None:
-            return Answer(groups[0], cached=True, stale=groups[1])
-        return Answer(failure, cached=True, stale=False)
+        # In an outage the answer to a look-up is known beforehand: spare all known users one.
+        if failure is not None or self._shared.is_left_alone:
+            groups = self._cache.groups_despite_failure(user)
+            if groups is not None:
+                return Answer(groups[0], cached=True, stale=groups[1])
+        if failure is not None:
+            return Answer(failure, cached=True, stale=False)
+        self._cache.count_miss()
+        return None
 
     def _refresh(self, user: str) -> None:
-        if user not in self._flights and not self._closed:
+        if self._shared.takes_refreshes and user not in self._flights and not self._closed:
             self._cache.count_refresh()
             self._flights.start(user)
 
