@@ -71,14 +71,9 @@ class SharedResolver:
         return self._breaker.state
 
     @property
-    def is_left_alone(self) -> bool:
-        """True if a look-up would be refused: the resolver has failed again and again."""
-        return self._breaker.refuses
-
-    @property
     def takes_refreshes(self) -> bool:
-        """True if a look-up that nobody waits for would be in nobody's way."""
-        return not self.is_left_alone and self.running < self._most_refreshes
+        """True if a look-up that nobody needs would be let through, and in nobody's way."""
+        return self.running < self._most_refreshes and not self._breaker.refuses
 
     @property
     def running(self) -> int:
@@ -172,7 +167,7 @@ class UserGroups:
     async def lookup(self, user: str, *, bypass_cache: bool = False) -> Answer:
         """Return what is known of a user, asking the resolver if need be.
 
-        If it cannot be asked, or takes long, groups that have expired not too long ago are
+        If it cannot be asked, is busy or takes long, groups that have expired not too long ago are
         the answer; with `bypass_cache` it is what the resolver says, however long it takes,
         and a failure leaves what is known. Raises
         ValueError if the user name is empty.
@@ -236,8 +231,9 @@ class UserGroups:
         if entry is not None:
             return Answer(entry, cached=True, stale=False)
         failure = self._cache.remembered_failure(user)
-        # In an outage the answer to a look-up is known beforehand: spare all known users one.
-        if failure is not None or self._shared.is_left_alone:
+        # In an outage the answer to a look-up is known beforehand; when the source is back,
+        # or slow, all known users at once would keep each other waiting.
+        if failure is not None or not self._shared.takes_refreshes:
             groups = self._cache.groups_despite_failure(user)
             if groups is not None:
                 return Answer(groups[0], cached=True, stale=groups[1])

@@ -182,6 +182,9 @@ async def test_refreshes_leave_half_of_the_turns_to_those_who_wait(clock: Manual
         stack.cached(user)
         await passing()
     assert stack.shared.running == 2
+    stack.clock.advance(51)
+    assert await stack.lookup("u5") == ("stale g", True), "no turn for those who can do without"
+    assert stack.shared.running == 2
     waiting = asyncio.create_task(stack.lookup("sue"))
     await passing()
     assert stack.shared.running == 3
