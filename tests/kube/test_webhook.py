@@ -206,7 +206,7 @@ def test_a_subresource_is_no_way_around(
 @pytest.mark.parametrize("path", [f"{PODS}/bound/binding", PODS.replace("pods", "bindings")])
 def test_a_binding_is_no_way_around(cluster: ApiServer, webhook: Webhook, path: str) -> None:
     created(cluster.ask("bob", "POST", PODS, pod("bound")))
-    binding = {
+    binding: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": "bound", "annotations": {KEY: '{"user":"eve"}'}},
