@@ -88,6 +88,7 @@ def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) 
         (gzip.compress(b"x" * 5_000_000), "queues.yaml.gz holds more than 4194304 bytes"),
         (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in the format of gzip"),
     ],
+    ids=["plain", "cut", "bomb", "followed"],
 )
 def test_what_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
     configs.write({"queues.yaml.gz": value})

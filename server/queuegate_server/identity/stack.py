@@ -27,6 +27,8 @@ from queuegate_server.identity.single_flight import FlightCancelled, SingleFligh
 _LOG = logging.getLogger("queuegate_server.identity")
 
 _CLOSE_SECONDS: Final = 2.0
+_REFRESHES: Final = 8
+"""One of so many turns is for users of whom groups are known."""
 
 
 class SharedResolver:
@@ -60,8 +62,9 @@ class SharedResolver:
                 TimeLimit(name, options.lookup_timeout, CatchFaults(name, resolver)),
             ),
         )
-        # The other half of the turns is for those who wait.
-        self._most_refreshes = max(1, options.max_concurrent // 2)
+        # The other turns are for those who wait, and the loop is for more than look-ups: when
+        # all known users have expired at once, they are asked for bit by bit.
+        self._most_refreshes = max(1, options.max_concurrent // _REFRESHES)
         self._opening = asyncio.Lock()
         self._users = 0
 

@@ -169,8 +169,8 @@ async def test_expired_groups_are_the_answer_while_the_source_takes_long(stack: 
     assert stack.asked("bob") == 1
 
 
-async def test_refreshes_leave_half_of_the_turns_to_those_who_wait(clock: ManualClock) -> None:
-    stack = Stack(clock, max_concurrent=4)
+async def test_refreshes_leave_most_turns_to_those_who_wait(clock: ManualClock) -> None:
+    stack = Stack(clock, max_concurrent=16)
     users = [f"u{number}" for number in range(6)]
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
     await stack.groups.open()
