@@ -27,19 +27,21 @@ async def bind_by_kerberos(descriptor: int, host: str, options: LdapOptions) -> 
 
     The caller bounds the time.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        _PROGRAM,
-        str(descriptor),
-        host,
-        str(math.ceil(options.connect_timeout) + 1),
-        pass_fds=(descriptor,),
-        env={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    seconds = math.ceil(options.connect_timeout) + 1
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", _PROGRAM, str(descriptor), host, str(seconds)),
+            pass_fds=(descriptor,),
+            env={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise ServerFault(
+            f"the process for the Kerberos bind cannot be started: {error.strerror}",
+            "check the limits on processes and memory",
+        ) from None
     try:
         output, _ = await process.communicate()
     finally:
