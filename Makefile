@@ -126,12 +126,15 @@ if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
 fi
 endef
 
-# The tests run a slapd of their own, and the LDAP driver is compiled.
+# The tests run a slapd and a KDC of their own, and the LDAP driver is compiled.
 define ensure_ldap
 missing=; \
 PATH="$$PATH:/usr/sbin"; \
 command -v slapd >/dev/null || missing="$$missing slapd"; \
 command -v ldapadd >/dev/null || missing="$$missing ldap-utils"; \
+command -v krb5kdc >/dev/null || missing="$$missing krb5-kdc"; \
+command -v kadmin.local >/dev/null || missing="$$missing krb5-admin-server"; \
+ls /usr/lib/*/sasl2/libgssapiv2.so >/dev/null 2>&1 || missing="$$missing libsasl2-modules-gssapi-mit"; \
 command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 test -e /usr/include/ldap.h || missing="$$missing libldap2-dev"; \
 test -e /usr/include/sasl/sasl.h || missing="$$missing libsasl2-dev"; \

@@ -28,14 +28,19 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """Return the processor time of all its threads so far, in steps of 10 ms."""
-        text = Path(f"/proc/{self.pid}/stat").read_text()
-        # The second field is a name in brackets that may hold blanks; 14 and 15 are times.
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICK
+        return cpu_seconds(self.pid)
 
     def resident_mib(self) -> float:
         """Return its resident memory now."""
         return resident_mib(self.pid)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of all threads of a process so far, in steps of 10 ms."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    # The second field is a name in brackets that may hold blanks; 14 and 15 are times.
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def resident_mib(pid: int | None = None) -> float:
