@@ -25,8 +25,9 @@ from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import register
 from queuegate_server.rpc.user_groups import UserGroupServicer
+from queuegate_server.settings.addresses import Address, parse_address
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.listen import Address, bind, parse_address
+from queuegate_server.transports.listen import bind
 
 _LOG = logging.getLogger("queuegate_server.serve")
 _SERVICES: Final = (

@@ -16,6 +16,7 @@ from queuegate_server.identity.options import CacheOptions
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.yarn_acl import Semantics
+from queuegate_server.settings.addresses import MalformedAddress, parse_address
 from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
 from queuegate_server.units import Duration, Size
 
@@ -32,10 +33,16 @@ def _addresses(value: object) -> object:
     return value
 
 
+def _address(text: str) -> str:
+    try:
+        parse_address(text)
+    except MalformedAddress as error:
+        raise PydanticCustomError("address", "{message}", {"message": str(error)}) from None
+    return text
+
+
 def _all_different(addresses: tuple[str, ...]) -> tuple[str, ...]:
     for position, address in enumerate(addresses):
-        if not address:
-            raise PydanticCustomError("address", "an address must not be empty")
         if address in addresses[:position] and not address.endswith(":0"):
             raise PydanticCustomError(
                 "address", "the address {address} is listed twice", {"address": address}
@@ -226,7 +233,7 @@ class Settings(Section):
     """All settings. The file that holds them is usually called queuegate.yaml."""
 
     listen: Annotated[
-        tuple[str, ...],
+        tuple[Annotated[str, AfterValidator(_address)], ...],
         BeforeValidator(_addresses),
         AfterValidator(_all_different),
         Field(min_length=1),

@@ -181,7 +181,14 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             ),
         ),
         ("listen: []", "1:1: error: listen: must not be empty"),
-        ("listen: ['']", "1:1: error: listen: an address must not be empty"),
+        (
+            "listen: ['']",
+            "1:10: error: listen[0]: '': use host:port, [ipv6]:port or unix:/path",
+        ),
+        (
+            "listen:\n  - a:1\n  - a:70000",
+            "3:5: error: listen[1]: 'a:70000': the port must be a number from 0 to 65535",
+        ),
         (
             "listen: ['a:1', 'a:1']",
             "1:1: error: listen: the address a:1 is listed twice",
@@ -319,7 +326,7 @@ def test_a_fault_in_the_file_is_not_blamed_on_what_is_laid_over_it(file: Path) -
 
 def test_every_fault_is_told_at_once(file: Path) -> None:
     text = """\
-listen: []
+listen: [localhost]
 polcy: {path: x}
 resolvers:
   a: {type: nis}
@@ -340,7 +347,7 @@ drain: {grace: 1s, grace: 2s}
         "--set nonsense",
         "QUEUEGATE_LIMITS__MAX_MESSAGE",
         "QUEUEGATE_LOG_LEVEL",
-        "queuegate.yaml:1:1",
+        "queuegate.yaml:1:10",
         "queuegate.yaml:2:1",
         "queuegate.yaml:4:13",
         "queuegate.yaml:5:33",
