@@ -57,9 +57,32 @@ class Draining(Exception):
     """The server ends a stream that the caller has not ended; the message says so."""
 
 
+class CallerUnknown(Exception):
+    """The caller showed no credential, or one that is not valid; the message says so."""
+
+
+class CallerNotPermitted(Exception):
+    """The caller is known and may not do this; the message says what it needs."""
+
+
+class TooManyCalls(Exception):
+    """The caller is over its rate."""
+
+    def __init__(self, retry_after: float) -> None:
+        """Take the seconds until it may call again."""
+        super().__init__("the caller makes more calls a second than it may")
+        self.retry_after = retry_after
+
+
 _WITH_OWN_TEXT: Final = {
     TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    TooManyCalls: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
+    CallerUnknown: (grpc.StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CALLER_UNKNOWN),
+    CallerNotPermitted: (
+        grpc.StatusCode.PERMISSION_DENIED,
+        errors_pb2.ERROR_REASON_CALLER_NOT_PERMITTED,
+    ),
 }
 
 
@@ -102,9 +125,10 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_NOT_READY,
                 _retry(_NOT_READY_RETRY_SECONDS),
             )
-        case TooMuchWork() | Draining():
+        case TooMuchWork() | TooManyCalls() | Draining() | CallerUnknown() | CallerNotPermitted():
             code, reason = _WITH_OWN_TEXT[type(error)]
-            return _status(code, str(error), reason)
+            wait = (_retry(error.retry_after),) if isinstance(error, TooManyCalls) else ()
+            return _status(code, str(error), reason, *wait)
     fault = secrets.token_hex(8)
     _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
     return _status(

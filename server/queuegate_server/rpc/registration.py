@@ -1,11 +1,12 @@
 """Puts servicers behind their methods, as the contract's descriptors name them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
+from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.interceptors import (
     CallLimit,
     Context,
@@ -21,14 +22,22 @@ class _Registers(Protocol):
 
 
 def register(
-    server: _Registers, service: ServiceDescriptor, servicer: object, limit: CallLimit
+    server: _Registers,
+    service: ServiceDescriptor,
+    servicers: Sequence[object],
+    limit: CallLimit,
+    gate: Gate,
 ) -> None:
-    """Serve every method of a service with the servicer's method of the same name.
+    """Serve every method of a service with the servicers' method of the same name: of the
+    first for callers whose groups are believed, of the second for the others.
 
-    Messages are handed over as bytes. Raises AttributeError if one is missing.
+    Messages are handed over as bytes. Raises AttributeError if one is missing, and KeyError
+    if it has no role.
     """
     handlers = {
-        method.name: _handler(method, getattr(servicer, method.name), limit)
+        method.name: _handler(
+            method, [getattr(servicer, method.name) for servicer in servicers], limit, gate
+        )
         for method in service.methods
     }
     server.add_generic_rpc_handlers(
@@ -37,34 +46,30 @@ def register(
 
 
 def _handler(
-    method: MethodDescriptor, serve: Callable[..., Any], limit: CallLimit
+    method: MethodDescriptor, serve: list[Callable[..., Any]], limit: CallLimit, gate: Gate
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     name = method.full_name
     if method.client_streaming:
-        return grpc.stream_stream_rpc_method_handler(_stream(name, serve, limit))
-    return grpc.unary_unary_rpc_method_handler(_unary(name, serve, limit))
+        stream = gate.stream(name, *map(_stream, serve))
+        for around in reversed(around_stream(limit)):
+            stream = around(name, stream)
+        return grpc.stream_stream_rpc_method_handler(stream)
+    unary = gate.unary(name, *map(_unary, serve))
+    for intercept in reversed(around_call(limit)):
+        unary = intercept(name, unary)
+    return grpc.unary_unary_rpc_method_handler(unary)
 
 
-def _unary(name: str, serve: Callable[[bytes], Awaitable[bytes]], limit: CallLimit) -> Unary:
+def _unary(serve: Callable[[bytes], Awaitable[bytes]]) -> Unary:
     async def handler(data: bytes, _context: Context) -> bytes:
         return await serve(data)
 
-    wrapped: Unary = handler
-    for intercept in reversed(around_call(limit)):
-        wrapped = intercept(name, wrapped)
-    return wrapped
+    return handler
 
 
-def _stream(
-    name: str,
-    serve: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]],
-    limit: CallLimit,
-) -> Stream:
+def _stream(serve: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> Stream:
     async def handler(requests: AsyncIterator[bytes], _context: Context) -> AsyncIterator[bytes]:
         async for response in serve(requests):
             yield response
 
-    wrapped: Stream = handler
-    for intercept in reversed(around_stream(limit)):
-        wrapped = intercept(name, wrapped)
-    return wrapped
+    return handler

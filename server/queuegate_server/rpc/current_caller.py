@@ -1,0 +1,5 @@
+"""Who made the call that is being answered."""
+
+from contextvars import ContextVar
+
+CALLER: ContextVar[str] = ContextVar("caller", default="")
