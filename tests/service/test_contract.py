@@ -18,7 +18,7 @@ from queuegate.v1 import (
     user_groups_pb2,
     user_groups_pb2_grpc,
 )
-from tests.running import RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server
 
 QUEUES = """
 partitions:
@@ -47,7 +47,7 @@ DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["do
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     path = tmp_path_factory.mktemp("policy") / "queues.yaml"
     path.write_text(QUEUES)
-    with running_server("--policy", str(path)) as started:
+    with running_server("--policy", str(path), *ADMIN) as started:
         yield started
 
 
@@ -454,7 +454,7 @@ def test_queue_vectors(document: dict[str, Any], tmp_path: Path) -> None:
     path.write_text(document["yaml"])
     access = {"submit": SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
     with (
-        running_server("--policy", str(path)) as started,
+        running_server("--policy", str(path), *ADMIN) as started,
         grpc.insecure_channel(started.address) as opened,
     ):
         for asked in document["questions"]:

@@ -11,7 +11,7 @@ import pytest
 import queuegate
 from queuegate import Access, Reason, StepOutcome
 from queuegate.cli import main
-from tests.running import running_server, server_command
+from tests.running import ADMIN, running_server, server_command
 from tests.waiting import eventually
 
 EXAMPLES = ("queues.yaml", "fair-scheduler.xml", "capacity-scheduler.xml", "yarn-site.xml")
@@ -45,7 +45,10 @@ def client(folder: Path) -> Iterator[queuegate.Client]:
         },
     ]
     options = ("--set", f"policies={json.dumps(policies)}")
-    with running_server(*options) as server, queuegate.Client(server.address, timeout=10) as asking:
+    with (
+        running_server(*options, *ADMIN) as server,
+        queuegate.Client(server.address, timeout=10) as asking,
+    ):
         yield asking
 
 
