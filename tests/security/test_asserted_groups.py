@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import queuegate
-from queuegate import Application, ApplicationCheck, Check
+from queuegate import Access, Application, ApplicationCheck, Check
 from tests.security.authorities import client, configured
 
 QUEUE = "root.secret-project"
@@ -90,7 +90,7 @@ def test_no_answer_is_shared(callers: Pair, asked: list[tuple[int, int, bool]]) 
     for who, number, batched in asked:
         user, groups = QUESTIONS[number]
         asking = callers[who]
-        access = "admin" if user == "secret-boss" else "submit"
+        access = Access.ADMIN if user == "secret-boss" else Access.SUBMIT
         if batched:
             answer = asking.check_many([Check(user, QUEUE, "default", access, groups)])[0]
         else:

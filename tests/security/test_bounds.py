@@ -60,9 +60,9 @@ def test_metadata_over_the_limit(tmp_path: Path) -> None:
         channel(server.address) as asking,
     ):
         stub = AccessServiceStub(asking)
-        assert stub.CheckQueueAccess(question(), timeout=10, metadata=[("x", "y" * 3000)])
+        assert stub.CheckQueueAccess(question(), timeout=10, metadata=(("x", "y" * 3000),)).allowed
         with pytest.raises(grpc.RpcError) as caught:
-            stub.CheckQueueAccess(question(), timeout=10, metadata=[("x", "y" * 5000)])
+            stub.CheckQueueAccess(question(), timeout=10, metadata=(("x", "y" * 5000),))
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert stub.CheckQueueAccess(question(), timeout=10).allowed
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -42,9 +43,11 @@ def outcome(asking: grpc.Channel, method: MethodDescriptor) -> grpc.RpcError | N
     path = f"/{method.containing_service.full_name}/{method.name}"
     try:
         if method.client_streaming:
-            list(asking.stream_stream(path)(iter([b""]), timeout=20))
+            stream: Any = asking.stream_stream(path)
+            list(stream(iter([b""]), timeout=20))
         else:
-            asking.unary_unary(path)(b"", timeout=20)
+            unary: Any = asking.unary_unary(path)
+            unary(b"", timeout=20)
     except grpc.RpcError as error:
         return error
     return None
@@ -92,9 +95,10 @@ def test_reflection_needs_the_role_read(
 
 def reflection(asking: grpc.Channel) -> grpc.StatusCode | None:
     method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    call: Any = asking.stream_stream(method)
     try:
         # ServerReflectionRequest.list_services
-        list(asking.stream_stream(method)(iter([b"\x3a\x00"]), timeout=20))
+        list(call(iter([b"\x3a\x00"]), timeout=20))
     except grpc.RpcError as error:
         code: grpc.StatusCode = error.code()
         return code
@@ -110,8 +114,7 @@ def test_without_settings_local_callers_check_and_read(tmp_path: Path, place: st
     assert {method for method, error in answers.items() if refusal(error)} == {
         method for method, role in ROLES.items() if role is Role.ADMIN
     }
-    error = answers["queuegate.v1.PolicyService.ReloadPolicy"]
-    assert error is not None
+    error: Any = answers["queuegate.v1.PolicyService.ReloadPolicy"]
     (details,) = [
         value for key, value in error.trailing_metadata() if key == "grpc-status-details-bin"
     ]

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -112,7 +113,7 @@ def test_malformed_credentials(
     server: RunningServer, authority: Authority, sent: list[tuple[str, str]]
 ) -> None:
     with channel(server.address, authority.tls()) as asking:
-        call = asking.unary_unary("/queuegate.v1.PolicyService/GetPolicy")
+        call: Any = asking.unary_unary("/queuegate.v1.PolicyService/GetPolicy")
         call(b"", timeout=10)
         with pytest.raises(grpc.RpcError) as caught:
             call(b"", timeout=10, metadata=sent)
