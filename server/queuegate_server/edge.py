@@ -87,6 +87,21 @@ class Edge:
             self._tokens.close()
 
 
+def unusable_files(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the certificates and tokens that the settings name."""
+    if settings.callers.token_file is not None:
+        try:
+            TokenFile(settings.callers.token_file).close()
+        except BadFile as error:
+            yield f"callers.token_file: {error}"
+    for listener in settings.listen:
+        if listener.tls is not None:
+            try:
+                FollowedCertificate(listener.tls).close()
+            except BadFile as error:
+                yield f"{listener.address!r}: {error}"
+
+
 @contextmanager
 def _told(where: str) -> Iterator[None]:
     try:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
+from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 
 import queuegate
+from queuegate_server.cli.group import group
 from queuegate_server.followed_files import BadFile
 from queuegate_server.settings.listeners import Tls
 from queuegate_server.transports.certificates import FollowedCertificate
@@ -251,6 +253,23 @@ def test_a_token_file_with_a_fault(tmp_path: Path) -> None:
     callers = {"token_file": str(tmp_path / "tokens")}
     config.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "callers": callers}))
     assert f"callers.token_file: {tmp_path}/tokens:1: not of the form" in failing_start(config)
+
+
+def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Authority) -> None:
+    for name, content in issued(ours).items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "tokens").write_text("")
+    config = tmp_path / "queuegate.yaml"
+    callers = {"token_file": str(tmp_path / "tokens")}
+    config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)], "callers": callers}))
+    command = ["validate", "--settings", str(config)]
+    assert CliRunner().invoke(group, command).exit_code == 0
+    (tmp_path / "tls.key").unlink()
+    (tmp_path / "tokens").write_text("nonsense")
+    result = CliRunner().invoke(group, command)
+    assert result.exit_code == 1
+    assert "tls.key: No such file or directory" in result.output
+    assert "tokens:1: not of the form" in result.output
 
 
 def failing_start(config: Path) -> str:
