@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import queuegate
 from queuegate.v1 import access_pb2
@@ -92,6 +93,23 @@ def until_told_to_go(address: str) -> None:
         with frames:
             while (head := frames.read(9))[3] != 7:
                 frames.read(int.from_bytes(head[:3], "big"))
+
+
+def test_who_watches_the_health_leaves_room_for_calls(tmp_path: Path) -> None:
+    """Whoever can connect may watch, without any role."""
+    with configured(tmp_path) as server, channel(server.address) as asking:
+        stub = health_pb2_grpc.HealthStub(asking)
+        watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=30) for _ in range(60)]
+        codes = []
+        for watch in watches:
+            try:
+                assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+            except grpc.RpcError as error:
+                codes.append(error.code())
+        assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 10
+        assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=20).allowed
+        for watch in watches:
+            watch.cancel()
 
 
 def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:

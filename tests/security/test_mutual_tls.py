@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import queuegate
+from queuegate._channel import plan
 from queuegate.cli import main
 from tests.running import RunningServer
 from tests.security.authorities import (
+    ONCE,
     SPIFFE,
     Authority,
     client,
@@ -174,6 +176,17 @@ def test_the_environment_says_how_to_connect(
     monkeypatch.setenv("QUEUEGATE_KEY_FILE", str(shown.key_file))
     with queuegate.Client(timeout=10) as asking:
         assert asking.check("alice", "root.open")
+
+
+def test_what_the_environment_says_of_tls_is_for_tcp(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUEGATE_CA_FILE", str(authority.file))
+    assert plan("localhost:1", 1, None, ONCE).credentials is not None
+    assert plan("unix:/run/q.sock", 1, None, ONCE).credentials is None
+    monkeypatch.setenv("QUEUEGATE_KEY_FILE", "k")
+    with pytest.raises(ValueError, match="QUEUEGATE_CERTIFICATE_FILE and QUEUEGATE_KEY_FILE"):
+        plan("localhost:1", 1, None, ONCE)
 
 
 @pytest.mark.parametrize(("version", "accepted"), [("TLSv1_1", False), ("TLSv1_2", True)])

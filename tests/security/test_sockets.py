@@ -94,6 +94,7 @@ def test_a_socket_that_may_not_be_given_away(
     path = tmp_path / "q.sock"
     with pytest.raises(CannotListen, match="cannot be given to 0:: Operation not permitted"):
         bind(BindsSocket(path), parse_address(f"unix:{path}"), 0o660, owner="0")
+    assert not path.exists()
 
 
 def test_plaintext_beyond_this_machine_is_refused_at_the_start() -> None:
@@ -113,7 +114,10 @@ def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     settings = load_settings(None, {}, ['listen=[{"address": "0.0.0.0:1", "insecure": true}]'])
     with caplog.at_level(logging.WARNING):
         Edge(settings, lambda: 0.0).warn()
+        nobody_is_asked = ['callers.certificates={"cn:a": {"roles": "check"}}']
+        Edge(load_settings(None, {}, nobody_is_asked), lambda: 0.0).warn()
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "listening in plaintext beyond this machine",
         "nobody beyond this machine may call anything but the health",
+        "callers names certificates, and no listener has a client_ca_file",
     ]

@@ -33,12 +33,12 @@ class Gate:
     def unary(self, method: str, believing: Unary, doubting: Unary) -> Unary:
         """Guard a single call. Raises KeyError for a method without a role."""
         role = ROLES[method]
-        anybody = self._anybody(role)
+        anybody = None if self._each else self._callers.the_same_for_all(role)
         if anybody is not None and role in anybody.rights.roles:
             return believing if anybody.rights.assert_groups else doubting
 
         async def guarded(data: bytes, context: Context) -> bytes:
-            caller = self._admitted(anybody or self._callers.identify(context), role)
+            caller = self._admitted(role, context)
             if self._rates is not None:
                 self._rates.count(caller.name)
             handler = believing if caller.rights.assert_groups else doubting
@@ -49,12 +49,12 @@ class Gate:
     def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
         """Guard a stream. One over its rate is not ended, but read from more slowly."""
         role = ROLES[method]
-        anybody = self._anybody(role)
+        anybody = None if self._each else self._callers.the_same_for_all(role)
         if anybody is not None and role in anybody.rights.roles:
             return believing if anybody.rights.assert_groups else doubting
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            caller = self._admitted(anybody or self._callers.identify(context), role)
+            caller = self._admitted(role, context)
             handler = believing if caller.rights.assert_groups else doubting
             if self._rates is not None:
                 requests = _paced(requests, caller.name, self._rates)
@@ -66,15 +66,16 @@ class Gate:
     async def admit_or_abort(self, role: Role, context: Context) -> None:
         """Guard a handler whose errors nobody else turns into a status."""
         try:
-            self._admitted(self._anybody(role) or self._callers.identify(context), role)
+            self._admitted(role, context)
         except Exception as error:  # the boundary: every fault becomes a status
             await abort(context, error)
 
-    def _anybody(self, role: Role) -> Caller | None:
-        return None if self._each else self._callers.the_same_for_all(role)
+    def _admitted(self, role: Role, context: Context) -> Caller:
+        """Return who calls and has the role, and name it in CALLER.
 
-    def _admitted(self, caller: Caller, role: Role) -> Caller:
-        """Return a caller who has the role, named in CALLER; raise CallerNotPermitted."""
+        Raises CallerUnknown and CallerNotPermitted.
+        """
+        caller = self._callers.identify(context)
         caller.require(role)
         CALLER.set(caller.name)
         return caller

@@ -62,6 +62,8 @@ def bind(
             os.chown(address.path, *accounts)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
+            # With the mode that it has, nobody could look whether a server is behind it.
+            Path(address.path).unlink(missing_ok=True)
             given = f"{owner or ''}:{group or ''}"
             raise CannotListen(
                 f"{address.text!r}: the socket cannot be given to {given}: {error.strerror};"
