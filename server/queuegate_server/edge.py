@@ -1,7 +1,7 @@
 """Where callers come in: the listeners, their certificates, and who may call what."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import grpc.aio
@@ -11,6 +11,7 @@ from queuegate_server.rpc.callers import KnownCallers
 from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.tokens import TokenFile
+from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
 from queuegate_server.transports.listen import CannotListen, bind, bind_with_tls
@@ -41,14 +42,13 @@ class Edge:
         )
         self.gate = Gate(self._known, rates, always=always)
 
-    def bind(self, server: grpc.aio.Server) -> list[str]:
-        """Bind every listener; return the addresses as text, with the ports in use.
+    def bind(self, server: grpc.aio.Server, addresses: Sequence[Address]) -> list[str]:
+        """Bind every listener to its address; return these as text, with the ports in use.
 
         Raises CannotListen.
         """
         bound = []
-        for listener in self._settings.listen:
-            address = listener.parsed
+        for listener, address in zip(self._settings.listen, addresses, strict=True):
             if listener.tls is None:
                 mode = self._settings.unix_socket_mode if listener.mode is None else listener.mode
                 bound.append(

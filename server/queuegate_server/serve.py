@@ -67,8 +67,9 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
     Calls `started` with the addresses and the policy once the first one is served. Raises
     CannotListen if an address is unusable and CannotStart if the policy is.
     """
+    addresses = [listener.parsed for listener in settings.listen]
     parts = _compose(settings)
-    bound = parts.edge.bind(parts.server)
+    bound = parts.edge.bind(parts.server, addresses)
     stop = asyncio.Event()
     tasks: set[asyncio.Task[object]] = set()
     _on_signals(stop, parts.reloader, tasks)
