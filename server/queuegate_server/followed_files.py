@@ -37,8 +37,6 @@ class FollowedFiles(Generic[T]):
         paths: Sequence[Path],
         parse: Callable[[Sequence[bytes]], T],
         changed: Callable[[T], None],
-        *,
-        every: float = _LOOK_SECONDS,
     ) -> None:
         """Read for the first time and begin to follow.
 
@@ -48,7 +46,6 @@ class FollowedFiles(Generic[T]):
         self._paths = tuple(paths)
         self._parse = parse
         self._changed = changed
-        self._every = every
         self._contents: tuple[bytes, ...] = ()
         self._fault: BadFile | None = None
         self._first = threading.Event()
@@ -69,7 +66,7 @@ class FollowedFiles(Generic[T]):
         self._fault = self._look()
         self._first.set()
         told = ""
-        while not self._ended.wait(self._every):
+        while not self._ended.wait(_LOOK_SECONDS):
             before = self._contents
             fault = self._look()
             if fault is not None and str(fault) != told:
