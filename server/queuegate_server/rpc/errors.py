@@ -16,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.rpc.call_identity import REQUEST_ID
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
@@ -114,14 +115,35 @@ def to_status(error: Exception) -> status_pb2.Status:
     )
 
 
-async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> NoReturn:
-    """End the call with the status of the error."""
-    status = to_status(error)
-    trailers: tuple[tuple[str, str | bytes], ...] = ((DETAILS_TRAILER, status.SerializeToString()),)
+async def abort(
+    context: "grpc.aio.ServicerContext[Any, Any]",
+    error: Exception,
+    status: status_pb2.Status,
+    request_id: str,
+) -> NoReturn:
+    """End the call with the status of the error, and tell the caller its request id."""
+    trailers: tuple[tuple[str, str | bytes], ...] = (
+        (DETAILS_TRAILER, status.SerializeToString()),
+        (REQUEST_ID, request_id),
+    )
     if isinstance(error, GroupsUnavailable):
         # The failure is remembered for longer than a client retries by itself.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
-    await context.abort(_CODES[status.code], status.message, trailing_metadata=trailers)
+    await context.abort(code_of(status), status.message, trailing_metadata=trailers)
+
+
+def code_of(status: status_pb2.Status) -> grpc.StatusCode:
+    """Return the code of a status."""
+    return _CODES[status.code]
+
+
+def reason_of(status: status_pb2.Status) -> str:
+    """Return the reason that the status gives in its ErrorInfo."""
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        if detail.Unpack(info):
+            return str(info.reason)
+    return ""
 
 
 def _status(
