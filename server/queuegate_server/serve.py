@@ -5,7 +5,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import grpc.aio
@@ -16,6 +16,8 @@ from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.formats.problems import Problem
 from queuegate_server.group_sources import GroupSources
+from queuegate_server.hangup import Hangup, OnHangup
+from queuegate_server.observe import logs
 from queuegate_server.policy.tree import Policy
 from queuegate_server.reload import Reloader
 from queuegate_server.rpc import health, reflection
@@ -26,7 +28,10 @@ from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import register
 from queuegate_server.rpc.user_groups import UserGroupServicer
 from queuegate_server.settings.model import Settings
+from queuegate_server.systemd_notify import Notifier
 from queuegate_server.transports.listen import Address, bind, parse_address
+from queuegate_server.workers.everywhere import policy_everywhere, user_groups_everywhere
+from queuegate_server.workers.member import Member
 
 _LOG = logging.getLogger("queuegate_server.serve")
 _SERVICES: Final = (
@@ -55,47 +60,104 @@ class _Parts:
     reloader: Reloader
     sources: GroupSources
     draining: asyncio.Event
+    limit: CallLimit
 
 
-async def serve(settings: Settings, started: Callable[[list[str], Policy], None]) -> None:
+async def serve(
+    settings: Settings,
+    started: Callable[[list[str], Policy], list[str]],
+    *,
+    reread: Callable[[], Settings] | None = None,
+    member: Member | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, also while the first policy is being read; a second
     signal ends the process at once.
 
-    Calls `started` with the addresses and the policy once the first one is served. Raises
-    CannotListen if an address is unusable and CannotStart if the policy is.
+    `started` returns the lines to print, from the addresses and the policy, once the first
+    one is served. `reread` reads the settings again on SIGHUP. As one worker of several
+    (`member`) it listens only when it can answer, and its supervisor does the printing.
+    Raises CannotListen if an address is unusable and CannotStart if the policy is.
     """
-    addresses = [parse_address(text) for text in settings.listen]
-    parts = _compose(settings)
-    bound = [bind(parts.server, address, settings.unix_socket_mode) for address in addresses]
-    stop = asyncio.Event()
+    addresses = _addresses(settings, member)
+    parts = _compose(settings, member)
+    stop = asyncio.Event() if member is None else member.gone
+    notifier = Notifier()
+    hangup = Hangup(settings, reread, notifier)
+    hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = set()
-    _on_signals(stop, parts.reloader, tasks)
+    _on_signals(stop, hangup, tasks)
+    bound: list[str] = []
     try:
-        await parts.server.start()
+        if member is None:
+            bound = await _listen(parts, addresses, settings)
+        else:
+            member.hangup = hangup.run
+            await member.open()
         if await _load_first(parts.reloader, stop):
+            if member is not None:
+                bound = await _listen(parts, addresses, settings)
             parts.health.set_serving(serving=True)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
             _announce(addresses, bound, settings)
-            started(bound, parts.engine.snapshot.policy)
+            lines = started(bound, parts.engine.snapshot.policy)
+            if member is not None:
+                await member.ready(lines)
+            notifier.ready()
+            tasks.add(asyncio.create_task(notifier.keep_alive()))
             await stop.wait()
-            _LOG.info("draining", extra={"grace_seconds": settings.drain.grace})
+            notifier.stopping()
+            drain = hangup.settings.drain
+            _LOG.info("draining", extra={"grace_seconds": drain.grace})
             parts.health.set_serving(serving=False)
-            await asyncio.sleep(settings.drain.delay)
+            await asyncio.sleep(drain.delay)
     finally:
         parts.health.end_watches()
         parts.draining.set()
         for task in tasks:
             task.cancel()
-        await parts.server.stop(settings.drain.grace if stop.is_set() else None)
+        await parts.server.stop(hangup.settings.drain.grace if stop.is_set() else None)
         await parts.sources.close()
+        if member is not None:
+            await member.close()
     _LOG.info("stopped")
 
 
-def _compose(settings: Settings) -> _Parts:
+def _addresses(settings: Settings, member: Member | None) -> list[Address]:
+    """Return where to listen; a worker at the ports that its supervisor has chosen."""
+    addresses = [parse_address(text) for text in settings.listen]
+    if member is None:
+        return addresses
+    ports = member.place.ports
+    return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
+
+
+async def _listen(parts: _Parts, addresses: list[Address], settings: Settings) -> list[str]:
+    bound = [bind(parts.server, address, settings.unix_socket_mode) for address in addresses]
+    await parts.server.start()
+    return bound
+
+
+def _changes(parts: _Parts, member: Member | None) -> list[OnHangup]:
+    """Return what SIGHUP does besides reading the settings."""
+    worker = None if member is None else member.place.index
+
+    async def reload_policy(_settings: Settings) -> None:
+        await parts.reloader.reload()
+
+    return [
+        lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
+        lambda settings: parts.limit.use(settings.limits.max_concurrent_calls),
+        parts.sources.use,
+        reload_policy,
+    ]
+
+
+def _compose(settings: Settings, member: Member | None) -> _Parts:
     engine = Engine(time.monotonic, time.time)
     sources = GroupSources(settings, time.monotonic, time.time)
-    reloader = Reloader(settings, sources, engine, time.time)
+    number = None if member is None else member.revision
+    reloader = Reloader(settings, sources, engine, time.time, number)
     draining = asyncio.Event()
     limits = settings.limits
     server = grpc.aio.server(
@@ -103,15 +165,16 @@ def _compose(settings: Settings) -> _Parts:
         options=(
             ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
-            # Two servers on one port would answer from two policies.
-            ("grpc.so_reuseport", 0),
+            # Two servers on one port would answer from two policies; workers have one.
+            ("grpc.so_reuseport", 0 if member is None else 1),
         ),
     )
     checks = Checks(engine, time.monotonic)
+    user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
     servicers = (
         AccessServicer(engine, checks, limits.stream_batches_in_flight, draining),
-        UserGroupServicer(engine),
-        PolicyServicer(engine, reloader),
+        user_groups if member is None else user_groups_everywhere(user_groups, member),
+        policy if member is None else policy_everywhere(policy, member),
     )
     limit = CallLimit(limits.max_concurrent_calls)
     for service, servicer in zip(_SERVICES, servicers, strict=True):
@@ -122,7 +185,7 @@ def _compose(settings: Settings) -> _Parts:
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
         reflection.Reflection([*names, health.SERVICE, reflection.SERVICE], draining), server
     )
-    return _Parts(engine, server, health_servicer, reloader, sources, draining)
+    return _Parts(engine, server, health_servicer, reloader, sources, draining, limit)
 
 
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
@@ -140,7 +203,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task[object]]) -> None:
+def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[object]]) -> None:
     loop = asyncio.get_running_loop()
 
     def ask_to_stop() -> None:
@@ -150,7 +213,7 @@ def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task
             signal.signal(number, signal.SIG_DFL)
 
     def ask_to_reload() -> None:
-        task = asyncio.create_task(reloader.reload())
+        task = asyncio.create_task(hangup.run())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -58,6 +58,10 @@ class Draining(Exception):
     """The server ends a stream that the caller has not ended; the message says so."""
 
 
+class NotConfirmed(Exception):
+    """A worker process did not confirm what all of them must do; the text says which."""
+
+
 _WITH_OWN_TEXT: Final = {
     TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
@@ -96,10 +100,10 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
                 _retry(error.retry_after),
             )
-        case NotReady():
+        case NotReady() | NotConfirmed():
             return _status(
                 grpc.StatusCode.UNAVAILABLE,
-                "no policy has been loaded yet",
+                str(error) or "no policy has been loaded yet",
                 errors_pb2.ERROR_REASON_NOT_READY,
                 _retry(_NOT_READY_RETRY_SECONDS),
             )

@@ -80,6 +80,10 @@ class CallLimit:
         self._most = most
         self._running = 0
 
+    def use(self, most: int) -> None:
+        """Have another bound from now on; calls in work stay."""
+        self._most = most
+
     def unary(self, _method: str, handler: Unary) -> Unary:
         """Bound a single call."""
 

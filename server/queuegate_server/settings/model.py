@@ -246,12 +246,27 @@ class Settings(Section):
     )
     limits: Limits = Limits()
     drain: Drain = Drain()
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="How many processes serve on the same TCP ports; beyond 1, another one looks "
+        "after them.",
+    )
     log: Log = Log()
 
     @model_validator(mode="after")
     def _one_way_to_name_policies(self) -> "Settings":
         if self.policies and self.policy.is_set:
             raise PydanticCustomError("policies", "give either policy or policies, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _ports_only_for_several_workers(self) -> "Settings":
+        if self.workers > 1 and any(address.startswith("unix:") for address in self.listen):
+            raise PydanticCustomError(
+                "workers", "several workers cannot listen on a Unix socket; use workers: 1"
+            )
         return self
 
     @property
