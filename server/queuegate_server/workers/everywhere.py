@@ -8,7 +8,7 @@ from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.user_groups import UserGroupServicer
 from queuegate_server.workers.member import Local, Member
 
-_INVALIDATE_SECONDS: Final = 10.0
+_INVALIDATE_SECONDS: Final = 5.0
 _RELOAD_SECONDS: Final = 60.0
 """How long the other workers may take to confirm."""
 
