@@ -43,9 +43,7 @@ def pids(server: RunningServer) -> dict[int, int]:
     """Return the latest process that served as each worker, by its index."""
     server.wait_for_log("a worker serves", count=WORKERS)
     return {
-        entry["index"]: entry["pid"]
-        for entry in server.logs
-        if entry["event"] == "a worker serves"
+        entry["index"]: entry["pid"] for entry in server.logs if entry["event"] == "a worker serves"
     }
 
 

@@ -248,9 +248,10 @@ async def test_statuses_become_exceptions(
 
 
 @pytest.mark.parametrize(
-    "code", sorted({fault.code for fault, _, _ in ENDS} - {Code.UNAVAILABLE}, key=str)
+    "code",
+    sorted({fault.code for fault, _, _ in ENDS} - {Code.UNAVAILABLE, Code.CANCELLED}, key=str),
 )
-async def test_only_unavailable_is_tried_again(
+async def test_other_ends_are_not_tried_again(
     ask: Ask, script: Script, code: grpc.StatusCode
 ) -> None:
     script.fail("CheckQueueAccess", *[Fault(code)] * 5)
@@ -483,4 +484,7 @@ def test_keepalive_is_one_that_servers_accept() -> None:
     # Servers of default settings count pings within 5 minutes as abuse.
     assert options["grpc.keepalive_time_ms"] >= 300_000
     config = json.loads(options["grpc.service_config"])
-    assert config["methodConfig"][0]["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]
+    assert config["methodConfig"][0]["retryPolicy"]["retryableStatusCodes"] == [
+        "UNAVAILABLE",
+        "CANCELLED",
+    ]

@@ -64,7 +64,7 @@ class Channel:
                 if length > _MOST_BYTES:
                     break
                 self._receive(json.loads(await self._reader.readexactly(length)))
-        except (OSError, EOFError, ValueError):
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
             pass
         finally:
             self.close()

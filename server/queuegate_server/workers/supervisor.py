@@ -18,6 +18,7 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
 from queuegate_server.transports.listen import parse_address
 from queuegate_server.workers.channel import ChannelError
+from queuegate_server.workers.metrics import MergedMetrics
 from queuegate_server.workers.ports import reserve
 from queuegate_server.workers.process import WorkerProcess
 from queuegate_server.workers.revisions import Revisions
@@ -28,6 +29,7 @@ _STEADY_SECONDS: Final = 10.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 _HANGUP_SECONDS: Final = 60.0
+_METRICS_SECONDS: Final = 2.0
 _SPARE_SECONDS: Final = 10.0
 """How much longer than its drain a worker may take to end."""
 
@@ -57,6 +59,7 @@ class Supervisor:
         self._reread = reread
         self._notifier = notifier
         self._revisions = Revisions()
+        self._metrics = MergedMetrics()
         self._live: dict[int, WorkerProcess] = {}
         self._ports: tuple[int, ...] = ()
         self._all_served = False
@@ -109,6 +112,21 @@ class Supervisor:
         )
         indices = (worker.index for worker in workers)
         return dict(zip(indices, map(_answer, answers), strict=True))
+
+    async def metrics(self) -> str:
+        """Return the metrics of all workers in Prometheus' text format.
+
+        One that does not answer in time keeps the values that it told last.
+        """
+        pids = {worker.index: worker.pid for worker in self.live}
+        for index, text in (await self.ask_all("metrics", seconds=_METRICS_SECONDS)).items():
+            if not isinstance(text, ChannelError) and index in pids:
+                self._metrics.update(index, pids[index], text)
+        return self._metrics.text()
+
+    async def readiness(self) -> dict[int, Any | ChannelError]:
+        """Return what each worker that serves says of its readiness, as JSON."""
+        return await self.ask_all("readiness", seconds=_METRICS_SECONDS)
 
     async def _keep(self, index: int) -> None:
         """Run one worker, and the next one when it ends, until the supervisor stops."""
