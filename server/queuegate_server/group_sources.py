@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.lookup import Resolver
 from queuegate_server.identity.stack import SharedResolver, UserGroups
 from queuegate_server.policy.tree import Partition
 from queuegate_server.settings.model import PartitionSettings, Settings
@@ -37,9 +38,16 @@ class GroupSources:
     """Builds, shares and closes the sources of groups. Used from one event loop."""
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
+        self,
+        settings: Settings,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        around: Callable[[str, Resolver], Resolver] = lambda _name, resolver: resolver,
     ) -> None:
-        """Take the settings, and a monotonic and a wall clock in seconds."""
+        """Take the settings, a monotonic and a wall clock in seconds, and what is put around
+        each resolver, given its name.
+        """
+        self._around = around
         self._settings = settings
         self._clock = clock
         self._wall = wall
@@ -131,7 +139,7 @@ class GroupSources:
             else:
                 configured = self._settings.resolvers[source.name]
                 resolver_type, options = configured.type, configured.options
-            resolver = registry.build(resolver_type, options)
+            resolver = self._around(source.name, registry.build(resolver_type, options))
         except (registry.UnknownResolverType, registry.BrokenResolverType) as error:
             raise CannotServe(
                 f"partition {partition!r} asks for the resolver type {source.name!r}: {error};"

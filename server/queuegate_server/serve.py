@@ -18,6 +18,7 @@ from queuegate_server.formats.problems import Problem
 from queuegate_server.group_sources import GroupSources
 from queuegate_server.hangup import Hangup, OnHangup
 from queuegate_server.observe import logs
+from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policy.tree import Policy
 from queuegate_server.reload import Reloader
 from queuegate_server.rpc import health, reflection
@@ -76,10 +77,12 @@ async def serve(
     `started` returns the lines to print, from the addresses and the policy, once the first
     one is served. `reread` reads the settings again on SIGHUP. As one worker of several
     (`member`) it listens only when it can answer, and its supervisor does the printing.
-    Raises CannotListen if an address is unusable and CannotStart if the policy is.
+    Raises CannotListen if an address is unusable, CannotStart if the policy is, and
+    TracingNotInstalled.
     """
     addresses = _addresses(settings, member)
-    parts = _compose(settings, member)
+    tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
+    parts = _compose(settings, member, tracer)
     stop = asyncio.Event() if member is None else member.gone
     notifier = Notifier()
     hangup = Hangup(settings, reread, notifier)
@@ -118,6 +121,8 @@ async def serve(
             task.cancel()
         await parts.server.stop(hangup.settings.drain.grace if stop.is_set() else None)
         await parts.sources.close()
+        if tracer is not None:
+            await tracer.close()
         if member is not None:
             await member.close()
     _LOG.info("stopped")
@@ -153,9 +158,10 @@ def _changes(parts: _Parts, member: Member | None) -> list[OnHangup]:
     ]
 
 
-def _compose(settings: Settings, member: Member | None) -> _Parts:
+def _compose(settings: Settings, member: Member | None, tracer: Tracer | None) -> _Parts:
     engine = Engine(time.monotonic, time.time)
-    sources = GroupSources(settings, time.monotonic, time.time)
+    around = {} if tracer is None else {"around": tracer.resolver}
+    sources = GroupSources(settings, time.monotonic, time.time, **around)
     number = None if member is None else member.revision
     reloader = Reloader(settings, sources, engine, time.time, number)
     draining = asyncio.Event()
@@ -178,7 +184,7 @@ def _compose(settings: Settings, member: Member | None) -> _Parts:
     )
     limit = CallLimit(limits.max_concurrent_calls)
     for service, servicer in zip(_SERVICES, servicers, strict=True):
-        register(server, service, servicer, limit)
+        register(server, service, servicer, limit, tracer)
     names = [service.full_name for service in _SERVICES]
     health_servicer = health.Health(names)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)

@@ -97,6 +97,7 @@ def _serve(settings: Settings, read: Callable[[], Settings], place: Place | None
     # gRPC's own lines on stderr repeat what is reported properly; set before its import.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
+    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
     from queuegate_server.transports.listen import CannotListen  # noqa: PLC0415
     from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
 
@@ -114,6 +115,8 @@ def _serve(settings: Settings, read: Callable[[], Settings], place: Place | None
         _run(main())
     except CannotListen as error:
         raise _Failure(f"cannot listen on {error}") from None
+    except TracingNotInstalled as error:
+        raise _Failure(str(error)) from None
     except server.CannotStart as error:
         findings = "\n".join(str(problem) for problem in error.problems)
         raise _Failure(f"the policy cannot be served\n{findings}") from None

@@ -22,6 +22,7 @@ _LIMITED: Final = (
     "queuegate_server.rpc",
     "asyncio",
     "grpc",
+    "opentelemetry",
 )
 """Loggers that callers can make write. What others say is bounded by what they do."""
 _TELLS_APART: Final = ("method", "code", "reason")

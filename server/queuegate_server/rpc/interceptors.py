@@ -8,6 +8,7 @@ decision does.
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
 
 import grpc.aio
 
@@ -115,13 +116,29 @@ class CallLimit:
         self._running += 1
 
 
-def around_call(limit: CallLimit) -> tuple[Callable[[str, Unary], Unary], ...]:
+class Tracer(Protocol):
+    """Puts spans around calls."""
+
+    def unary(self, method: str, handler: Unary) -> Unary:
+        """Trace a single call."""
+
+    def stream(self, method: str, handler: Stream) -> Stream:
+        """Trace a stream."""
+
+
+def around_call(
+    limit: CallLimit, tracer: Tracer | None
+) -> tuple[Callable[[str, Unary], Unary], ...]:
     """Return what stands around a single call, outermost first: refusals end as other
-    errors do.
+    errors do, and a span sees how.
     """
-    return (end_with_status, limit.unary)
+    traced = () if tracer is None else (tracer.unary,)
+    return (*traced, end_with_status, limit.unary)
 
 
-def around_stream(limit: CallLimit) -> tuple[Callable[[str, Stream], Stream], ...]:
+def around_stream(
+    limit: CallLimit, tracer: Tracer | None
+) -> tuple[Callable[[str, Stream], Stream], ...]:
     """Return what stands around a stream, outermost first."""
-    return (end_stream_with_status, limit.stream)
+    traced = () if tracer is None else (tracer.stream,)
+    return (*traced, end_stream_with_status, limit.stream)

@@ -10,6 +10,7 @@ from queuegate_server.rpc.interceptors import (
     CallLimit,
     Context,
     Stream,
+    Tracer,
     Unary,
     around_call,
     around_stream,
@@ -21,14 +22,18 @@ class _Registers(Protocol):
 
 
 def register(
-    server: _Registers, service: ServiceDescriptor, servicer: object, limit: CallLimit
+    server: _Registers,
+    service: ServiceDescriptor,
+    servicer: object,
+    limit: CallLimit,
+    tracer: Tracer | None = None,
 ) -> None:
     """Serve every method of a service with the servicer's method of the same name.
 
     Messages are handed over as bytes. Raises AttributeError if one is missing.
     """
     handlers = {
-        method.name: _handler(method, getattr(servicer, method.name), limit)
+        method.name: _handler(method, getattr(servicer, method.name), limit, tracer)
         for method in service.methods
     }
     server.add_generic_rpc_handlers(
@@ -37,20 +42,25 @@ def register(
 
 
 def _handler(
-    method: MethodDescriptor, serve: Callable[..., Any], limit: CallLimit
+    method: MethodDescriptor, serve: Callable[..., Any], limit: CallLimit, tracer: Tracer | None
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     name = method.full_name
     if method.client_streaming:
-        return grpc.stream_stream_rpc_method_handler(_stream(name, serve, limit))
-    return grpc.unary_unary_rpc_method_handler(_unary(name, serve, limit))
+        return grpc.stream_stream_rpc_method_handler(_stream(name, serve, limit, tracer))
+    return grpc.unary_unary_rpc_method_handler(_unary(name, serve, limit, tracer))
 
 
-def _unary(name: str, serve: Callable[[bytes], Awaitable[bytes]], limit: CallLimit) -> Unary:
+def _unary(
+    name: str,
+    serve: Callable[[bytes], Awaitable[bytes]],
+    limit: CallLimit,
+    tracer: Tracer | None,
+) -> Unary:
     async def handler(data: bytes, _context: Context) -> bytes:
         return await serve(data)
 
     wrapped: Unary = handler
-    for intercept in reversed(around_call(limit)):
+    for intercept in reversed(around_call(limit, tracer)):
         wrapped = intercept(name, wrapped)
     return wrapped
 
@@ -59,12 +69,13 @@ def _stream(
     name: str,
     serve: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]],
     limit: CallLimit,
+    tracer: Tracer | None,
 ) -> Stream:
     async def handler(requests: AsyncIterator[bytes], _context: Context) -> AsyncIterator[bytes]:
         async for response in serve(requests):
             yield response
 
     wrapped: Stream = handler
-    for intercept in reversed(around_stream(limit)):
+    for intercept in reversed(around_stream(limit, tracer)):
         wrapped = intercept(name, wrapped)
     return wrapped

@@ -17,6 +17,7 @@ from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
+from queuegate_server.settings.tracing import Tracing
 from queuegate_server.units import Duration, Size
 
 _KIB: Final = 1024
@@ -254,6 +255,7 @@ class Settings(Section):
         "after them.",
     )
     log: Log = Log()
+    tracing: Tracing = Tracing()
 
     @model_validator(mode="after")
     def _one_way_to_name_policies(self) -> "Settings":
