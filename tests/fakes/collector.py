@@ -16,7 +16,8 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         self.spans: list[trace_pb2.Span] = []
         self.resource: dict[str, str] = {}
         self._server = grpc.server(futures.ThreadPoolExecutor(2))
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, self._server)
+        add_to: Any = trace_service_pb2_grpc.add_TraceServiceServicer_to_server
+        add_to(self, self._server)
         port = self._server.add_insecure_port("127.0.0.1:0")
         self.endpoint = f"http://127.0.0.1:{port}"
 

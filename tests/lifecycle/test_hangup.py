@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 import queuegate
-from tests.lifecycle.workers import check, write_policy
+from tests.lifecycle.workers import check, pids, send, wait_for_replacement, write_policy
 from tests.running import RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
 from tests.waiting import eventually
@@ -96,6 +96,24 @@ def test_bounds_and_lifetimes_change(configured: Configured) -> None:
         assert server.stop() == 0
         draining = server.wait_for_log("draining")
         assert draining["grace_seconds"] == 3
+
+
+def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Configured) -> None:
+    """Not those that wait for a restart, and those that have changed since the start."""
+    if configured.workers == 1:
+        return  # there are no others
+    with configured.running() as server:
+        configured.hang_up(
+            server, limits={"max_message": "64KiB"}, workers=3, log={"level": "debug"}
+        )
+        server.wait_for_log("settings are replaced", count=2)
+        before = pids(server)[1]
+        send(before, signal.SIGKILL)
+        wait_for_replacement(server, 1, before)
+        event = "settings need a restart to change"
+        told = server.wait_for_log(event, count=3)
+        assert told["worker"] == 1
+        assert told["keys"] == ["limits.max_message", "workers"]
 
 
 def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:

@@ -5,8 +5,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -18,6 +19,10 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
 from queuegate_server.workers.place import Place
 from queuegate_server.workers.process import OPTION
+
+
+class _Read(Protocol):
+    def __call__(self, content: bytes | None = None) -> Settings: ...
 
 
 class _Failure(click.ClickException):
@@ -61,31 +66,40 @@ def serve(
     if listen:
         all_overrides.append(f"listen={json.dumps(listen)}")
 
-    def read() -> Settings:
-        return load_settings(config, os.environ, all_overrides)
+    def read(content: bytes | None = None) -> Settings:
+        return load_settings(config, os.environ, all_overrides, content)
 
     if worker is not None:
         _serve_as_worker(Place.parse(worker), read)
         return
-    settings = _settings(read)
+    content = _content(config)
+    settings = _settings(read, content)
     logs.configure(settings.log.level, settings.log.format)
     if settings.workers > 1:
-        _supervise(settings, read)
+        _supervise(settings, content, read)
     else:
         _serve(settings, read, None)
 
 
-def _settings(read: Callable[[], Settings]) -> Settings:
+def _content(config: Path | None) -> bytes | None:
+    """Return what is in the file; None if there is none, or whoever reads it then says why."""
     try:
-        return read()
+        return None if config is None else config.read_bytes()
+    except OSError:
+        return None
+
+
+def _settings(read: _Read, content: bytes | None) -> Settings:
+    try:
+        return read(content)
     except SettingsError as error:
         raise _Failure("\n".join(str(problem) for problem in error.problems)) from None
 
 
-def _serve_as_worker(place: Place, read: Callable[[], Settings]) -> None:
+def _serve_as_worker(place: Place, read: _Read) -> None:
     """Serve as one of several; the supervisor prints why this one cannot start."""
     try:
-        settings = _settings(read)
+        settings = _settings(read, place.content())
         logs.configure(settings.log.level, settings.log.format, worker=place.index)
         _serve(settings, read, place)
     except _Failure as error:
@@ -93,7 +107,7 @@ def _serve_as_worker(place: Place, read: Callable[[], Settings]) -> None:
         sys.exit(error.exit_code)
 
 
-def _serve(settings: Settings, read: Callable[[], Settings], place: Place | None) -> None:
+def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
     # gRPC's own lines on stderr repeat what is reported properly; set before its import.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
@@ -122,7 +136,7 @@ def _serve(settings: Settings, read: Callable[[], Settings], place: Place | None
         raise _Failure(f"the policy cannot be served\n{findings}") from None
 
 
-def _supervise(settings: Settings, read: Callable[[], Settings]) -> None:
+def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
     from queuegate_server.transports.listen import CannotListen  # noqa: PLC0415 - as there
     from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
@@ -134,7 +148,10 @@ def _supervise(settings: Settings, read: Callable[[], Settings]) -> None:
 
     async def main() -> None:
         notifier = Notifier()
-        await Supervisor(settings, started=_print, reread=reread, notifier=notifier).run()
+        supervisor = Supervisor(
+            settings, content=content, started=_print, reread=reread, notifier=notifier
+        )
+        await supervisor.run()
 
     try:
         asyncio.run(main())

@@ -53,7 +53,10 @@ class Member:
 
     async def ready(self, lines: list[str]) -> None:
         """Tell that this worker serves, and what to print once all do."""
-        await self._channel.ask("ready", lines, seconds=_SECONDS)
+        try:
+            await self._channel.ask("ready", lines, seconds=_SECONDS)
+        except ChannelError:
+            self.gone.set()
 
     async def revision(self, checksum: str, current: int) -> int:
         """Return the number that a policy has in all workers."""

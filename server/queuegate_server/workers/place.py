@@ -15,18 +15,30 @@ class Place:
     index: int
     descriptor: int
     """Its end of the channel, as a file descriptor."""
+    settings: int
+    """A file with the content of the settings' file when the supervisor started, as a file
+    descriptor: workers that start later are not to have other settings. 0: there is none.
+    """
     ports: tuple[int, ...]
     """The port of each address of the settings; 0 for what has none."""
 
     def __str__(self) -> str:
         """Return the value of the option `--worker`."""
-        return ":".join(str(part) for part in (self.index, self.descriptor, *self.ports))
+        return ":".join(
+            str(part) for part in (self.index, self.descriptor, self.settings, *self.ports)
+        )
 
     @classmethod
     def parse(cls, text: str) -> "Place":
         """Read what `str` gives. Raises ValueError."""
-        index, descriptor, *ports = (int(part) for part in text.split(":"))
-        return cls(index, descriptor, tuple(ports))
+        index, descriptor, settings, *ports = (int(part) for part in text.split(":"))
+        return cls(index, descriptor, settings, tuple(ports))
+
+    def content(self) -> bytes | None:
+        """Return what was in the settings' file. Raises OSError."""
+        if not self.settings:
+            return None
+        return os.pread(self.settings, os.fstat(self.settings).st_size, 0)
 
     def channel_end(self) -> socket.socket:
         """Return the end of the channel, for whoever closes it. Raises OSError."""

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -47,14 +48,19 @@ class Supervisor:
         self,
         settings: Settings,
         *,
+        content: bytes | None,
         started: Callable[[Sequence[str]], None],
         reread: Callable[[], Settings],
         notifier: Notifier,
     ) -> None:
-        """Take the settings, what is called with the lines to print once all workers serve,
-        and what reads the settings again for the supervisor itself on SIGHUP.
+        """Take the settings, the content of their file, what is called with the lines to
+        print once all workers serve, and what reads the settings again on SIGHUP, for the
+        supervisor itself.
         """
         self._settings = settings
+        self._content = content
+        self._content_file = 0
+        self._hung_up = False
         self._started = started
         self._reread = reread
         self._notifier = notifier
@@ -81,6 +87,11 @@ class Supervisor:
         with contextlib.ExitStack() as stack:
             addresses = [parse_address(text) for text in self._settings.listen]
             self._ports = reserve(addresses, stack)
+            if self._content is not None:
+                file = stack.enter_context(tempfile.TemporaryFile())
+                file.write(self._content)
+                file.flush()
+                self._content_file = file.fileno()
             self._on_signals()
             stopping = asyncio.create_task(self._stop.wait())
             keeping = [
@@ -157,7 +168,7 @@ class Supervisor:
             return await self._everywhere(worker, value)
 
         worker = WorkerProcess(index, {"revision": self._revision, "everywhere": everywhere})
-        await worker.start(self._ports)
+        await worker.start(self._ports, self._content_file)
         self._live[index] = worker
         serving = asyncio.create_task(self._note_ready(worker))
         try:
@@ -170,6 +181,10 @@ class Supervisor:
     async def _note_ready(self, worker: WorkerProcess) -> None:
         await worker.ready.wait()
         _LOG.info("a worker serves", extra={"index": worker.index, "pid": worker.pid})
+        if self._hung_up:
+            # It has started with the settings of the start, as the others have.
+            with contextlib.suppress(ChannelError):
+                await worker.ask("hangup", seconds=_HANGUP_SECONDS)
         if self._all_served or len(self._live) < self._settings.workers:
             return
         if all(other.ready.is_set() for other in self.live):
@@ -199,14 +214,17 @@ class Supervisor:
         return confirmed
 
     async def _hang_up(self) -> None:
-        self._notifier.reloading()
+        self._hung_up = True
+        if self._all_served:
+            self._notifier.reloading()
         with contextlib.suppress(Exception):  # the workers tell what is wrong
             self._settings = self._reread()
         for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():
             if isinstance(answer, ChannelError):
                 fields = {"index": index, "error": str(answer)}
                 _LOG.warning("a worker did not confirm the reload", extra=fields)
-        self._notifier.ready()
+        if self._all_served:
+            self._notifier.ready()
 
     def _on_signals(self) -> None:
         loop = asyncio.get_running_loop()
