@@ -89,6 +89,7 @@ async def serve(
     hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = set()
     _on_signals(stop, hangup, tasks)
+    alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
         if member is None:
@@ -107,7 +108,6 @@ async def serve(
             if member is not None:
                 await member.ready(lines)
             notifier.ready()
-            tasks.add(asyncio.create_task(notifier.keep_alive()))
             await stop.wait()
             notifier.stopping()
             drain = hangup.settings.drain
@@ -125,6 +125,7 @@ async def serve(
             await tracer.close()
         if member is not None:
             await member.close()
+        alive.cancel()
     _LOG.info("stopped")
 
 

@@ -14,7 +14,9 @@ from tests.running import RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.parametrize("workers", [1, 2])
+ALONE = pytest.mark.parametrize("workers", [1])
+SEVERAL = pytest.mark.parametrize("workers", [2])
+BOTH = pytest.mark.parametrize("workers", [1, 2])
 
 
 class Configured:
@@ -50,6 +52,7 @@ def count(server: RunningServer, event: str) -> int:
     return len([entry for entry in server.logs if entry["event"] == event])
 
 
+@BOTH
 def test_the_log_level_changes(configured: Configured) -> None:
     with configured.running() as server, grpc.insecure_channel(server.address) as channel:
         assert check(channel, "alice").allowed
@@ -65,6 +68,7 @@ def test_the_log_level_changes(configured: Configured) -> None:
         assert not [entry for entry in server.logs if "restart" in entry["event"]]
 
 
+@ALONE
 def test_bounds_and_lifetimes_change(configured: Configured) -> None:
     cache = {"positive_ttl": "1ms", "max_stale": "0s"}
     configured.settings["limits"] = {"max_concurrent_calls": 100}
@@ -98,10 +102,9 @@ def test_bounds_and_lifetimes_change(configured: Configured) -> None:
         assert draining["grace_seconds"] == 3
 
 
+@SEVERAL
 def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Configured) -> None:
     """Not those that wait for a restart, and those that have changed since the start."""
-    if configured.workers == 1:
-        return  # there are no others
     with configured.running() as server:
         configured.hang_up(
             server, limits={"max_message": "64KiB"}, workers=3, log={"level": "debug"}
@@ -116,6 +119,7 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
         assert told["keys"] == ["limits.max_message", "workers"]
 
 
+@ALONE
 def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:
     with configured.running() as server:
         secret = {"corp": configured.directory.resolver(lookup_timeout="7s")}
@@ -136,6 +140,7 @@ def test_what_needs_a_restart_is_named_without_its_value(configured: Configured)
         assert "7" not in json.dumps(told["keys"])
 
 
+@BOTH
 def test_a_bad_file_changes_nothing_but_the_policy_is_read(configured: Configured) -> None:
     with (
         configured.running() as server,

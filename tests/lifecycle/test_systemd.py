@@ -18,8 +18,7 @@ from tests.running import running_server
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "queuegate.service"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("kind", ["path", "abstract"])
+@pytest.mark.parametrize(("kind", "workers"), [("path", 1), ("abstract", 2)])
 def test_start_reload_and_end_are_told(tmp_path: Path, kind: str, workers: int) -> None:
     path = write_policy(tmp_path)
     address = f"@queuegate-{os.getpid()}-{tmp_path.name}" if kind == "abstract" else f"{tmp_path}/n"

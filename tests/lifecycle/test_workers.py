@@ -111,7 +111,7 @@ def test_invalidation_reaches_all_workers(tmp_path: Path) -> None:
         assert [check(channel, "sue").allowed for channel in opened] == [False] * len(opened)
         assert directory.asked("sue") == WORKERS
         directory.answer({"sue": {"groups": ["staff"]}})
-        assert client.invalidate("sue") == WORKERS
+        assert client.invalidate(["sue"]) == WORKERS
         assert [check(channel, "sue").allowed for channel in opened] == [True] * len(opened)
 
 

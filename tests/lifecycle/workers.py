@@ -41,7 +41,7 @@ def several_workers(*arguments: str, **options: Any) -> Iterator[RunningServer]:
 
 def pids(server: RunningServer) -> dict[int, int]:
     """Return the latest process that served as each worker, by its index."""
-    server.wait_for_log("a worker serves", count=WORKERS)
+    server.wait_for_log("a worker serves", count=WORKERS, seconds=30)
     return {
         entry["index"]: entry["pid"] for entry in server.logs if entry["event"] == "a worker serves"
     }
