@@ -10,10 +10,11 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
@@ -88,7 +89,7 @@ class Supervisor:
             addresses = [parse_address(text) for text in self._settings.listen]
             self._ports = reserve(addresses, stack)
             if self._content is not None:
-                file = stack.enter_context(tempfile.TemporaryFile())
+                file = stack.enter_context(_nameless_file())
                 file.write(self._content)
                 file.flush()
                 self._content_file = file.fileno()
@@ -252,6 +253,13 @@ class Supervisor:
         drain = self._settings.drain
         seconds = drain.delay + drain.grace + _SPARE_SECONDS
         await asyncio.gather(*(worker.stop(seconds) for worker in self.live))
+
+
+def _nameless_file() -> IO[bytes]:
+    """Return a file in memory where the system has that: the disk may be read-only."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("queuegate-settings"), "wb")
+    return tempfile.TemporaryFile()
 
 
 def _answer(answer: Any) -> Any:
