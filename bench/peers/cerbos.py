@@ -64,9 +64,7 @@ class Cerbos:
         command = [str(self._program()), "server", f"--config={folder / 'config.json'}"]
         command.append("--log-level=error")
         with (
-            processes.running(
-                command, folder / "run", on_own_core=True, listen=address
-            ) as running,
+            processes.running(command, folder / "run", on_own_core=True, listen=address) as running,
             grpc.insecure_channel(address) as channel,
         ):
             yield Serving(running, _wire(channel))

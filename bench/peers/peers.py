@@ -22,7 +22,7 @@ PEERS: Final[tuple[Peer, ...]] = (
     Opa(),
     OpaPlugin(),
     OpenFga(),
-    OpenFga("OpenFGA, groups stored", stores_groups=True),
+    OpenFga("OpenFGA, caching", remembers=True),
     Casbin(),
     Handler(
         "YuniKorn's ACLs, grpc-go",
@@ -30,7 +30,9 @@ PEERS: Final[tuple[Peer, ...]] = (
         partial(go_program, "yunikorn", "github.com/apache/yunikorn-core"),
         argument=QUEUES,
     ),
-    Handler("bare grpc-go", "a constant", partial(go_program, "constant", "google.golang.org/grpc")),
+    Handler(
+        "bare grpc-go", "a constant", partial(go_program, "constant", "google.golang.org/grpc")
+    ),
     Handler(
         "bare pygrpc-native",
         "a constant",
