@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import ghz, machine
 from bench.command import CannotMeasure
-from bench.peers import plots, report
+from bench.peers import install, plots, report
 from bench.peers.measure import FULL, QUICK, measure
 from bench.peers.peers import PEERS
 
@@ -38,13 +38,14 @@ def main() -> None:
         "server", nargs="*", help="only servers with such a word in their name, and our own"
     )
     arguments = parser.parse_args()
-    if arguments.build:
-        _build()
-        return
     load = machine.load()
     start = time.monotonic()
     try:
+        if arguments.build:
+            _build()
+            return
         ghz.find()
+        install.own_go_program("openloop")
         with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as folder:
             scale = QUICK if arguments.quick else FULL
             results = measure(scale, Path(folder), arguments.server)
@@ -69,6 +70,8 @@ def main() -> None:
 
 
 def _build() -> None:
+    print(f"ghz: {ghz.find()}")
+    print(f"openloop: {install.own_go_program('openloop')}")
     for peer in PEERS:
         try:
             print(f"{peer.name}: {peer.install()}")

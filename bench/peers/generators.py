@@ -1,4 +1,4 @@
-"""The load generators: ghz for gRPC, h2load for HTTP/2, and what they see."""
+"""The load generators: ghz for gRPC, h2load for HTTP/2, and for fixed rates one of ours."""
 
 import json
 import math
@@ -13,12 +13,12 @@ from typing import Any, Final
 from bench import ghz
 from bench.command import CannotMeasure
 from bench.h2 import ABSENT
+from bench.peers import install
 from bench.peers.peer import GrpcWire, RestWire, Serving
 from bench.peers.questions import Asked
 from bench.questions import delimited
 
 _GRACE_SECONDS: Final = 60
-_IN_FLIGHT: Final = 200
 _TRIES: Final = 3
 """ghz crashes now and then, in its own code."""
 _H2LOAD: Final = re.compile(
@@ -30,12 +30,10 @@ _H2LOAD: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much to ask: for so many seconds, with so many calls at once or so many a second."""
+    """How much to ask: for so many seconds, with so many calls at once."""
 
     seconds: float
-    at_once: int = _IN_FLIGHT
-    rate: float | None = None
-    """Calls a second, sent whether or not the earlier ones are answered (open loop)."""
+    at_once: int
     calls: int | None = None
     """Stop after so many, also if the time is not over."""
 
@@ -84,10 +82,7 @@ class Loads:
         (folder / "contract").write_bytes(serving.wire.descriptors.SerializeToString())
 
     def ask(self, amount: Amount) -> Seen:
-        """Ask the questions in turn. Raises CannotMeasure if any is not answered.
-
-        Over HTTP there is no rate: h2load sends at a rate only in bursts.
-        """
+        """Ask the questions in turn. Raises CannotMeasure if any is not answered."""
         if isinstance(self._serving.wire, RestWire):
             return self._h2load([f"--input-file={self._questions}"], amount)
         return self._ghz(self._serving.wire, amount)
@@ -107,6 +102,25 @@ class Loads:
         ]
         return self._h2load(options, amount)
 
+    def at_rate(self, rate: float, seconds: float) -> Seen:
+        """Ask so many questions a second, whether or not earlier ones are answered. Latencies
+        count from when a question was due. Raises CannotMeasure if any is not answered, and
+        for a server that is not asked over gRPC.
+        """
+        if isinstance(self._serving.wire, RestWire):
+            raise CannotMeasure("only gRPC is asked at a fixed rate")
+        command = [
+            str(install.own_go_program("openloop")),
+            f"-address={self._serving.running.address}",
+            f"-method={self._serving.wire.method}",
+            f"-messages={self._questions}",
+            f"-rate={max(1, round(rate))}",
+            f"-seconds={seconds}",
+        ]
+        told, cpu = self._run(command, seconds)
+        report = json.loads(told)
+        return _seen(report["milliseconds"], report["seconds"], cpu)
+
     def _ghz(self, wire: GrpcWire, amount: Amount) -> Seen:
         output = self._folder / "ghz.json"
         command = [
@@ -120,15 +134,11 @@ class Loads:
             f"--output={output}",
             f"--concurrency={amount.at_once}",
         ]
-        if amount.rate is not None:
-            rate = max(1, round(amount.rate))
-            # By time, ghz would cancel what is under way in the end.
-            command += ["--async", f"--rps={rate}", f"--total={math.ceil(rate * amount.seconds)}"]
-        elif amount.calls is not None:
-            command.append(f"--total={amount.calls}")
-        else:
+        if amount.calls is None:
             command += [f"--duration={amount.seconds}s", "--duration-stop=wait"]
-        _, cpu = self._run([*command, self._serving.running.address], amount, tries=_TRIES)
+        else:
+            command.append(f"--total={amount.calls}")
+        _, cpu = self._run([*command, self._serving.running.address], amount.seconds, tries=_TRIES)
         report: dict[str, Any] = json.loads(output.read_text())
         codes = report["statusCodeDistribution"]
         if set(codes) != {"OK"}:
@@ -144,7 +154,7 @@ class Loads:
         command = ["h2load", "--clients=1", "--threads=1", f"--log-file={log}"]
         command.append(f"--max-concurrent-streams={amount.at_once}")
         command.append(f"--duration={amount.seconds * 1000:.0f}ms")
-        told, cpu = self._run([*command, *options], amount)
+        told, cpu = self._run([*command, *options], amount.seconds)
         found = _H2LOAD.search(told)
         if found is None:
             raise CannotMeasure(f"h2load failed: {told[-500:]}")
@@ -155,7 +165,7 @@ class Loads:
         rows = (line.split("\t") for line in log.read_text().splitlines())
         return _seen([int(row[2]) / 1e3 for row in rows], done / per_second, cpu)
 
-    def _run(self, command: Sequence[str], amount: Amount, tries: int = 1) -> tuple[str, float]:
+    def _run(self, command: Sequence[str], seconds: float, tries: int = 1) -> tuple[str, float]:
         """Return what a generator printed, and the processor time of the server meanwhile."""
         before = self._serving.running.cpu_seconds()
         try:
@@ -163,7 +173,7 @@ class Loads:
                 command,
                 capture_output=True,
                 text=True,
-                timeout=amount.seconds + _GRACE_SECONDS,
+                timeout=seconds + _GRACE_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -171,7 +181,7 @@ class Loads:
         if not told.returncode:
             return told.stdout, self._serving.running.cpu_seconds() - before
         if tries > 1 and "goroutine " in told.stderr:
-            return self._run(command, amount, tries - 1)
+            return self._run(command, seconds, tries - 1)
         raise CannotMeasure(f"{Path(command[0]).name}: {(told.stderr or told.stdout)[:500]}")
 
 

@@ -96,11 +96,15 @@ def measure(scale: Scale, folder: Path, only: Sequence[str]) -> list[Result]:
         if peer is YARDSTICK or not only or any(word in peer.name for word in only)
     ]
     runners = [_Runner(peer, Result(peer.name, peer.how), ExitStack()) for peer in wanted]
+    for runner in runners:
+        with _faults(runner):
+            runner.result.version = runner.peer.install()
     with ExitStack() as all_stacks:
         for number, runner in enumerate(runners):
             all_stacks.push(runner.stack)
-            with _faults(runner):
-                _start(runner, policy, scale, sample, asked, folder / str(number))
+            if not runner.result.error:
+                with _faults(runner):
+                    _start(runner, policy, scale, sample, asked, folder / str(number))
         for runner in runners:
             if runner.peer is YARDSTICK and runner.result.error:
                 raise CannotMeasure(f"{runner.peer.name}: {runner.result.error}")
@@ -126,7 +130,6 @@ def _start(
 ) -> None:
     folder.mkdir()
     result = runner.result
-    result.version = runner.peer.install()
     for number in range(scale.starts):
         runner.stack.close()
         start = time.perf_counter()
@@ -163,7 +166,7 @@ def _latency(runner: _Runner, *, scale: Scale) -> None:
     for part in scale.parts_of_peak:
         rate = peak * part
         try:
-            found = _loads(runner).ask(Amount(2 * scale.seconds, rate=rate))
+            found = _loads(runner).at_rate(rate, 2 * scale.seconds)
         except CannotMeasure as error:
             result.overload = f"at {part:.0%} of its peak: {error}"
             break

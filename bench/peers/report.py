@@ -39,11 +39,10 @@ _HOW_TO_READ: Final = """\
   than it shows: then compare *h2load* (50 at once; one denied question over and over, OPA: all
   in turn) and *CPU*, the server's processor time for a million checks.
 - *Never asked before*: at 50, no question asked twice; for servers that remember decisions.
-- OPA's REST door is asked by h2load in all columns, over HTTP/2. OPA is not in the latency
-  table: h2load keeps a rate only in bursts.
-- Latency against offered load: ghz sends at a fixed rate, whether or not answers have come. Parts
-  are of the calls/s at 50. Where *achieved* falls short of *offered*, the generator or the server
-  could not keep up. ghz's own pauses are in the highest percentiles.
+- OPA's REST door is asked by h2load in all columns, over HTTP/2, and not at fixed rates.
+- Latency against offered load: a generator of the benchmark's own (`bench/peers/go/openloop`) sends
+  at a fixed rate, whether or not answers have come, and counts from when a call was due. Parts
+  are of the calls/s of ghz at 50.
 - *Start*: from starting the process to the first right answer, the policy read. OpenFGA's memory
   store is filled over the network in that time. *Memory*: resident, after the start and the
   largest after any load.
