@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from bench.peers.questions import Asked
 from bench.questions import delimited
 
 _GRACE_SECONDS: Final = 60
+_MOST_FAILED: Final = 0.5
 _TRIES: Final = 3
 """ghz crashes now and then, in its own code."""
 _H2LOAD: Final = re.compile(
@@ -49,6 +50,8 @@ class Seen:
     p999: float
     cpu_seconds: float
     """Of the server."""
+    failed: int = 0
+    """Calls that were refused or not answered, at a fixed rate."""
 
     @property
     def cpu_seconds_a_million(self) -> float:
@@ -104,8 +107,8 @@ class Loads:
 
     def at_rate(self, rate: float, seconds: float) -> Seen:
         """Ask so many questions a second, whether or not earlier ones are answered. Latencies
-        count from when a question was due. Raises CannotMeasure if any is not answered, and
-        for a server that is not asked over gRPC.
+        count from when a question was due. Raises CannotMeasure if most are not
+        answered, and for a server that is not asked over gRPC.
         """
         if isinstance(self._serving.wire, RestWire):
             raise CannotMeasure("only gRPC is asked at a fixed rate")
@@ -118,8 +121,11 @@ class Loads:
             f"-seconds={seconds}",
         ]
         told, cpu = self._run(command, seconds)
-        report = json.loads(told)
-        return _seen(report["milliseconds"], report["seconds"], cpu)
+        report: dict[str, Any] = json.loads(told)
+        answered, failed = len(report["milliseconds"]), report["failed"]
+        if failed > _MOST_FAILED * (answered + failed):
+            raise CannotMeasure(f"{failed} of {answered + failed} failed: {report['fault']}")
+        return replace(_seen(report["milliseconds"], report["seconds"], cpu), failed=failed)
 
     def _ghz(self, wire: GrpcWire, amount: Amount) -> Seen:
         output = self._folder / "ghz.json"

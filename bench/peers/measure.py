@@ -168,7 +168,7 @@ def _latency(runner: _Runner, *, scale: Scale) -> None:
         try:
             found = _loads(runner).at_rate(rate, 2 * scale.seconds)
         except CannotMeasure as error:
-            result.overload = f"at {part:.0%} of its peak: {error}"
+            result.overload = f"at {part:.0%} of its peak: {_line(error)}"
             break
         result.opened.setdefault(part, []).append((rate, found))
     _note_memory(runner)
@@ -200,9 +200,13 @@ def _faults(runner: _Runner) -> Iterator[None]:
     try:
         yield
     except _FAULTS as error:
-        runner.result.error = " ".join(str(error).split())[-600:] or type(error).__name__
+        runner.result.error = _line(error)
         _say(f"{runner.peer.name}: {runner.result.error}")
         runner.stack.close()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[-600:] or type(error).__name__
 
 
 def _say(text: str) -> None:

@@ -17,7 +17,7 @@ YARDSTICK: Final = Queuegate("queuegate, grpcio", "grpcio")
 PEERS: Final[tuple[Peer, ...]] = (
     Queuegate("queuegate, native", "pygrpc-native", ("transport=native",)),
     YARDSTICK,
-    Queuegate("queuegate, grpcio, groups looked up", "grpcio", sends_groups=False),
+    Queuegate("queuegate, groups looked up", "grpcio", sends_groups=False),
     Cerbos(),
     Opa(),
     OpaPlugin(),

@@ -156,8 +156,8 @@ def _summary(measured: Sequence[Result]) -> Table:
 
 
 def _latencies(measured: Sequence[Result]) -> Table:
-    columns = ("server", "part of peak", "offered/s", "achieved/s", "p50, ms", "p99, ms")
-    table = Table("", "", (*columns, "p99.9, ms"))
+    columns = ("server", "part of peak", "offered/s", "achieved/s", "failed")
+    table = Table("", "", (*columns, "p50, ms", "p99, ms", "p99.9, ms"))
     for result in measured:
         for part, opened in result.opened.items():
             seen = [one for _, one in opened]
@@ -166,6 +166,7 @@ def _latencies(measured: Sequence[Result]) -> Table:
                 f"{part:.0%}",
                 f"{opened[0][0]:,.0f}",
                 _figure(seen, _rate),
+                f"{sum(one.failed for one in seen):,}",
                 _figure(seen, lambda one: one.p50, ".2f"),
                 _figure(seen, lambda one: one.p99, ".2f"),
                 _figure(seen, lambda one: one.p999, ".2f"),

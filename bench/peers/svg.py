@@ -26,7 +26,7 @@ _LEFT: Final = 250
 _RIGHT: Final = 90
 _PLOT_HEIGHT: Final = 340
 _LINE_LEFT: Final = 60
-_LINE_RIGHT: Final = 250
+_LINE_RIGHT: Final = 270
 _TEXT: Final = 'font-family="sans-serif" font-size="13" fill="#222"'
 _GRID: Final = "#ddd"
 _MOST_SOLID: Final = 8

@@ -13,7 +13,6 @@ import (
 	"log"
 	"os"
 	"runtime"
-	"sort"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -44,8 +43,12 @@ func (asItIs) Unmarshal(data mem.BufferSlice, message any) error {
 }
 
 type report struct {
+	// Of the calls that were answered.
 	Milliseconds []float64 `json:"milliseconds"`
 	Seconds      float64   `json:"seconds"`
+	Failed       int       `json:"failed"`
+	// Why the first one failed.
+	Fault string `json:"fault"`
 }
 
 func main() {
@@ -68,10 +71,13 @@ func main() {
 	}
 	caller := &caller{connection: connection, method: "/" + *method}
 	messages := read(*file)
-	caller.call(messages[0]) // connects
+	if err := caller.call(messages[0]); err != nil { // connects
+		log.Fatal(err)
+	}
 
 	total := max(1, int(float64(*rate)**seconds))
-	found := report{Milliseconds: make([]float64, total)}
+	took := make([]float64, total)
+	faults := make([]error, total)
 	var done sync.WaitGroup
 	runtime.LockOSThread()
 	start := time.Now()
@@ -87,13 +93,22 @@ func main() {
 		done.Add(1)
 		go func() {
 			defer done.Done()
-			caller.call(messages[number%len(messages)])
-			found.Milliseconds[number] = float64(time.Since(due)) / 1e6
+			faults[number] = caller.call(messages[number%len(messages)])
+			took[number] = float64(time.Since(due)) / 1e6
 		}()
 	}
 	done.Wait()
-	found.Seconds = time.Since(start).Seconds()
-	sort.Float64s(found.Milliseconds)
+	found := report{Seconds: time.Since(start).Seconds(), Milliseconds: []float64{}}
+	for number, fault := range faults {
+		if fault == nil {
+			found.Milliseconds = append(found.Milliseconds, took[number])
+			continue
+		}
+		if found.Failed == 0 {
+			found.Fault = fault.Error()
+		}
+		found.Failed++
+	}
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		log.Fatal(err)
 	}
@@ -105,16 +120,13 @@ type caller struct {
 	underWay   atomic.Int64
 }
 
-// call asks, and ends the program if there is no answer.
-func (c *caller) call(message []byte) {
+func (c *caller) call(message []byte) error {
 	c.underWay.Add(1)
 	defer c.underWay.Add(-1)
 	limited, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	var answer []byte
-	if err := c.connection.Invoke(limited, c.method, message, &answer); err != nil {
-		log.Fatalf("a call failed: %v", err)
-	}
+	return c.connection.Invoke(limited, c.method, message, &answer)
 }
 
 func read(name string) [][]byte {
