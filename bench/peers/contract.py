@@ -9,17 +9,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from bench import processes
+from bench import ghz, processes
 from bench.command import CannotMeasure
 from bench.peers.peer import GrpcWire, Serving
 from bench.peers.policy import Policy
 from bench.peers.questions import Asked
-from bench.peers.reflection import file_set
 from bench.policies import to_yaml
 from queuegate.v1 import access_pb2
+from queuegate_server.settings.model import Settings
 
 METHOD: Final = "queuegate.v1.AccessService/CheckQueueAccess"
 
+_ONLY_TRANSPORT: Final = "grpcio"
+"""That of a server whose settings do not name one."""
+_DISTRIBUTIONS: Final = {"grpcio": "grpcio", "native": "pygrpc-native"}
 _RESOLVER: Final = """\
 import json
 from pathlib import Path
@@ -60,7 +63,7 @@ def wire(*, with_groups: bool = True, is_constant: bool = False) -> GrpcWire:
     def decode(answer: bytes) -> bool:
         return access_pb2.CheckQueueAccessResponse.FromString(answer).allowed
 
-    files = file_set(access_pb2.DESCRIPTOR)
+    files = ghz.descriptors(access_pb2.DESCRIPTOR)
     return GrpcWire(METHOD, files, encode, None if is_constant else decode)
 
 
@@ -70,7 +73,7 @@ class Queuegate:
 
     name: str
     transport: str
-    settings: tuple[str, ...] = ()
+    """As in its settings."""
     sends_groups: bool = True
     remembers: bool = True
 
@@ -83,7 +86,7 @@ class Queuegate:
 
     def install(self) -> str:
         """See Peer."""
-        return f"this commit, {installed(self.transport)}"
+        return f"this commit, {installed(_DISTRIBUTIONS[self.transport])}"
 
     @contextmanager
     def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
@@ -92,8 +95,8 @@ class Queuegate:
         file = folder / "queues.yaml"
         file.write_text(to_yaml(policy.queues))
         command = processes.queuegate(file)
-        for setting in self.settings:
-            command += ["--set", setting]
+        if self.transport != _ONLY_TRANSPORT or "transport" in Settings.model_fields:
+            command += ["--set", f"transport={self.transport}"]
         environment: Mapping[str, str] = {}
         if not self.sends_groups:
             environment = _with_resolver(policy, folder)

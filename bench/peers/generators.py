@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -10,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from bench import ghz
+from bench import ghz, h2
 from bench.command import CannotMeasure
-from bench.h2 import ABSENT
 from bench.peers import install
 from bench.peers.peer import GrpcWire, RestWire, Serving
 from bench.peers.questions import Asked
@@ -22,11 +20,6 @@ _GRACE_SECONDS: Final = 60
 _MOST_FAILED: Final = 0.5
 _TRIES: Final = 3
 """ghz crashes now and then, in its own code."""
-_H2LOAD: Final = re.compile(
-    r"finished in .*?, ([0-9.]+) req/s.*"
-    r"requests: .* (\d+) done, (\d+) succeeded.*traffic: .*\((\d+)\) data",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +29,7 @@ class Amount:
     seconds: float
     at_once: int
     calls: int | None = None
-    """Stop after so many, also if the time is not over."""
+    """Ask so many, however long it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +147,16 @@ class Loads:
 
     def _h2load(self, options: Sequence[str], amount: Amount) -> Seen:
         if shutil.which("h2load") is None:
-            raise CannotMeasure(ABSENT)
+            raise CannotMeasure(h2.ABSENT)
         log = self._folder / "h2load.log"
         log.unlink(missing_ok=True)
         command = ["h2load", "--clients=1", "--threads=1", f"--log-file={log}"]
         command.append(f"--max-concurrent-streams={amount.at_once}")
         command.append(f"--duration={amount.seconds * 1000:.0f}ms")
         told, cpu = self._run([*command, *options], amount.seconds)
-        found = _H2LOAD.search(told)
-        if found is None:
-            raise CannotMeasure(f"h2load failed: {told[-500:]}")
-        per_second, done, succeeded, answered_bytes = map(float, found.groups())
-        # A gRPC call that ends with an error has no data, and HTTP status 200 all the same.
-        if not done or done != succeeded or answered_bytes / done < len(b"\0size"):
-            raise CannotMeasure(f"calls failed under h2load: {told[-500:]}")
+        calls, per_second = h2.done(told)
         rows = (line.split("\t") for line in log.read_text().splitlines())
-        return _seen([int(row[2]) / 1e3 for row in rows], done / per_second, cpu)
+        return _seen([int(row[2]) / 1e3 for row in rows], calls / per_second, cpu)
 
     def _run(self, command: Sequence[str], seconds: float, tries: int = 1) -> tuple[str, float]:
         """Return what a generator printed, and the processor time of the server meanwhile."""

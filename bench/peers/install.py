@@ -54,11 +54,15 @@ def own_go_program(name: str) -> Path:
     """
     source, copy = _SOURCES / name, FOLDER / "go" / name
     program = FOLDER / "bin" / name
-    newest = max(file.stat().st_mtime for file in source.iterdir())
+    uses_contract = "/contract" in (source / "main.go").read_text()
+    sources = [*source.iterdir()]
+    if uses_contract:
+        sources += (ROOT / "proto" / file for file in _CONTRACT)
+    newest = max(file.stat().st_mtime for file in sources)
     if program.exists() and program.stat().st_mtime > newest:
         return program
     shutil.copytree(source, copy, dirs_exist_ok=True)
-    if "contract" in (source / "main.go").read_text():
+    if uses_contract:
         _generate_stubs(copy, _module_of(source))
     _run(["go", "build", "-trimpath", "-o", str(program), "."], copy)
     return program

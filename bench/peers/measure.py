@@ -166,7 +166,7 @@ def _latency(runner: _Runner, *, scale: Scale) -> None:
     for part in scale.parts_of_peak:
         rate = peak * part
         try:
-            found = _loads(runner).at_rate(rate, 2 * scale.seconds)
+            found = _loads(runner).at_rate(rate, 1.5 * scale.seconds)
         except CannotMeasure as error:
             result.overload = f"at {part:.0%} of its peak: {_line(error)}"
             break

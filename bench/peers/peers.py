@@ -15,7 +15,7 @@ YARDSTICK: Final = Queuegate("queuegate, grpcio", "grpcio")
 """Its answers are those that all others must give."""
 
 PEERS: Final[tuple[Peer, ...]] = (
-    Queuegate("queuegate, native", "pygrpc-native", ("transport=native",)),
+    Queuegate("queuegate, native", "native"),
     YARDSTICK,
     Queuegate("queuegate, groups looked up", "grpcio", sends_groups=False),
     Cerbos(),

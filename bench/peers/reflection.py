@@ -5,13 +5,13 @@ from typing import Any
 
 import grpc
 from google.protobuf import json_format, message_factory
-from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
+
+from bench import ghz
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Contract:
         self._service = service
         self._pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
         self._methods = self._pool.FindServiceByName(service).methods_by_name
-        self.files = file_set(self._pool.FindServiceByName(service).file)
+        self.files = ghz.descriptors(self._pool.FindServiceByName(service).file)
 
     def request(self, method: str) -> Callable[[Json], bytes]:
         """Return what makes a request of a method from JSON."""
@@ -50,19 +50,3 @@ class Contract:
             f"/{self._service}/{method}", self.request(method), self.response(method)
         )
         return ask(content, timeout=_TIME_LIMIT)
-
-
-def file_set(file: FileDescriptor) -> FileDescriptorSet:
-    """Return a file and all that it needs, each after what it needs: as ghz reads it."""
-    files = FileDescriptorSet()
-    added: set[str] = set()
-
-    def add(one: Any) -> None:
-        if one.name not in added:
-            added.add(one.name)
-            for needed in one.dependencies:
-                add(needed)
-            one.CopyToProto(files.file.add())
-
-    add(file)
-    return files
