@@ -1,7 +1,8 @@
 """Cerbos: a resource policy for each queue, scoped by the queue's path; groups are roles.
 
 Cerbos looks from the scope of a question up to its parents until a rule grants, which is
-what access to a queue means.
+what access to a queue means. With one policy a queue that repeats the rules of all queues above
+it would take about a fifth less time; but nobody keeps policies like that by hand.
 """
 
 import json

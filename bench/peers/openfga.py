@@ -20,6 +20,8 @@ SERVICE: Final = "openfga.v1.OpenFGAService"
 _VERSION: Final = "v1.22.1"
 _TUPLES_AT_ONCE: Final = 1_000
 _CACHED: Final = 1_000_000
+_CACHED_FOR: Final = "300s"
+"""As long as our server keeps groups."""
 
 Tuple = tuple[str, str, str]
 """User, relation, object."""
@@ -33,7 +35,7 @@ class OpenFga:
 
     name: str = "OpenFGA"
     remembers: bool = False
-    """Whether its cache of checks is on: answers may then be 10 s old."""
+    """Whether its cache of checks is on: answers may then be old."""
 
     @property
     def how(self) -> str:
@@ -56,7 +58,8 @@ class OpenFga:
         command += ["--log-level=error", "--playground-enabled=false"]
         command.append(f"--max-tuples-per-write={_TUPLES_AT_ONCE}")
         if self.remembers:
-            command += ["--check-query-cache-enabled", f"--check-cache-limit={_CACHED}"]
+            command += ["--check-query-cache-enabled", f"--check-query-cache-ttl={_CACHED_FOR}"]
+            command.append(f"--check-cache-limit={_CACHED}")
         with (
             processes.running(command, folder / "run", on_own_core=True, listen=address) as running,
             grpc.insecure_channel(address) as channel,
