@@ -142,6 +142,7 @@ def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
 def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
     from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415 - as there
+    from queuegate_server.workers.service import operations_port  # noqa: PLC0415
     from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
 
     def reread() -> Settings:
@@ -154,7 +155,8 @@ def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
         supervisor = Supervisor(
             settings, content=content, started=_print, reread=reread, notifier=notifier
         )
-        await supervisor.run()
+        async with operations_port(settings.ops.listen, supervisor):
+            await supervisor.run()
 
     try:
         asyncio.run(main())
