@@ -60,6 +60,7 @@ class Service:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
+        merged: str
         merged, workers = await asyncio.gather(self._supervisor.metrics(), self._workers())
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Own(len(workers), _serving(workers), self._supervisor.replaced))
