@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,11 @@ def test_a_worker_that_hangs_does_not_hold_up_the_others(server: RunningServer) 
         eventually(lambda: readiness(address), {"ready": True, "serving": 1})
         _, details = get_json(address, "/readyz")
         assert details["workers"]["1"] == {"ready": False, "error": "no answer within 0.5 s"}
+        with ThreadPoolExecutor(10) as threads:
+            scrapes = list(threads.map(lambda _: get(address, "/metrics"), range(10)))
+        assert {status for status, _ in scrapes} == {200}
+        # Who asks while another one waits for the worker gets the same answer.
+        assert len({text for _, text in scrapes}) < 10
         told = samples(address)
         assert told["queuegate_workers_serving", frozenset()] == 1
         assert sum(told[key] for key in told if key[0] == DECIDED[0]) == decided
