@@ -252,7 +252,8 @@ def test_a_token_file_with_a_fault(tmp_path: Path) -> None:
     config = tmp_path / "queuegate.yaml"
     callers = {"token_file": str(tmp_path / "tokens")}
     config.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "callers": callers}))
-    assert f"callers.token_file: {tmp_path}/tokens:1: not of the form" in failing_start(config)
+    said = f"Error: callers.token_file: {tmp_path}/tokens:1: not of the form"
+    assert said in failing_start(config)
 
 
 def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Authority) -> None:
