@@ -100,7 +100,7 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
 
 
 def _compose(settings: Settings, operations: Operations) -> _Parts:
-    engine = Engine(time.monotonic, time.time)
+    engine = Engine(time.monotonic)
     observe = operations.lookups.of_resolver
     sources = GroupSources(settings, time.monotonic, time.time, observe)
     reloader = Reloader(settings, sources, engine, time.time)
@@ -111,6 +111,8 @@ def _compose(settings: Settings, operations: Operations) -> _Parts:
         options=(
             ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
+            # So that one connection cannot take all of them.
+            ("grpc.max_concurrent_streams", max(100, limits.max_concurrent_calls // 2)),
             # Two servers on one port would answer from two policies.
             ("grpc.so_reuseport", 0),
         ),

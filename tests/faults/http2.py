@@ -7,8 +7,8 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, SETTINGS = 0, 1, 4
-END_STREAM, END_HEADERS = 1, 4
+DATA, HEADERS, SETTINGS, PING_FRAME, GOAWAY = 0, 1, 4, 6, 7
+END_STREAM, END_HEADERS, ACK = 1, 4, 1
 QUESTION: Final = access_pb2.CheckQueueAccessRequest(
     user=UserGroupInformation(user="alice"),
     queue="root.open",
@@ -48,6 +48,7 @@ def question(stream: int = 1) -> bytes:
 
 
 BEGIN: Final = PREFACE + frame(SETTINGS)
+PING: Final = frame(PING_FRAME, payload=bytes(8))
 CALL: Final = BEGIN + headers("CheckQueueAccess") + question()
 """A connection and a call on it."""
 HALVES: Final = {
@@ -76,3 +77,12 @@ def answer(connection: socket.socket) -> access_pb2.CheckQueueAccessResponse:
             if head[3] == DATA:
                 return access_pb2.CheckQueueAccessResponse.FromString(payload[5:])
     raise AssertionError("the connection was closed without an answer")
+
+
+def expect_pong(connection: socket.socket) -> None:
+    """Wait until the server has read all that was sent, or ends the connection."""
+    with connection.makefile("rb") as frames:
+        while head := frames.read(9):
+            frames.read(int.from_bytes(head[:3]))
+            if head[3] == GOAWAY or (head[3] == PING_FRAME and head[4] == ACK):
+                return

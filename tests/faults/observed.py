@@ -95,13 +95,12 @@ def observed(
     record: Record,
     *,
     facts: Facts = FACTS,
-    address: str = "",
+    memory_tolerance: int = MEMORY_TOLERANCE,
 ) -> Iterator[Observed]:
     """Ask the server during the block, and check the invariants at its end."""
-    address = address or server.address
-    found = Observed(server, address, record)
+    found = Observed(server, server.address, record)
     with subprocess.Popen(
-        [sys.executable, asking.__file__, address, str(DEADLINE), json.dumps(facts)],
+        [sys.executable, asking.__file__, found.address, str(DEADLINE), json.dumps(facts)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -112,8 +111,10 @@ def observed(
             assert load.stdout.readline() == "asking\n"
             memory, descriptors = found.server.memory(), count_descriptors(found.server.pid)
             yield found
-            expect_level(lambda: count_descriptors(found.server.pid), descriptors, "descriptors")
-            expect_level(found.server.memory, memory, "memory")
+            expect_at_most(
+                lambda: count_descriptors(found.server.pid), descriptors + DESCRIPTORS_TOLERANCE
+            )
+            expect_at_most(found.server.memory, memory + memory_tolerance)
             record("memory, MiB", f"{memory / 2**20:.0f} → {found.server.memory() / 2**20:.0f}")
             record("descriptors", f"{descriptors} → {count_descriptors(found.server.pid)}")
             told, _ = load.communicate(timeout=60)
@@ -128,11 +129,10 @@ def observed(
     assert report["late"] == []
 
 
-def expect_level(measure: Callable[[], int], before: int, what: str) -> None:
-    tolerance = MEMORY_TOLERANCE if what == "memory" else DESCRIPTORS_TOLERANCE
+def expect_at_most(measure: Callable[[], int], most: int) -> None:
     end = time.monotonic() + SETTLING
-    while (now := measure()) > before + tolerance:
-        assert time.monotonic() < end, f"{what}: {before} before, {now} after"
+    while (now := measure()) > most:
+        assert time.monotonic() < end, f"{now} is more than {most}"
         time.sleep(0.05)
 
 

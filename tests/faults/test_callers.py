@@ -10,11 +10,14 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.faults import http2
-from tests.faults.observed import Record, observed
+from tests.faults.observed import Record, count_descriptors, observed
 from tests.running import RunningServer
 
 MOST_BYTES = 4 << 20
 MOST_SECONDS = 60
+STREAMS_TOLERANCE = 64 << 20
+"""However often this happens, the heap of the server stays between 40 and 90 MiB above that of
+the start: it holds what thousands of streams need, in pieces."""
 
 
 def test_half_a_frame(server: RunningServer, record: Record) -> None:
@@ -32,60 +35,84 @@ def test_half_a_frame(server: RunningServer, record: Record) -> None:
 
 def test_a_thousand_connections(server: RunningServer, record: Record) -> None:
     """Each asks once and stays."""
+
+    def connect() -> None:
+        connections = [http2.connected(server.address, http2.CALL) for _ in range(1_000)]
+        try:
+            assert all(http2.answer(connection).allowed for connection in connections)
+            assert count_descriptors(server.pid) > 1_000
+        finally:
+            for connection in connections:
+                connection.close()
+
+    # What an allocator keeps after the first time is not what is looked for.
+    connect()
     with observed(server, record) as fault:
-        with ExitStack() as held:
-            connections = [
-                held.enter_context(http2.connected(server.address, http2.CALL))
-                for _ in range(1_000)
-            ]
-            answered = sum(http2.answer(connection).allowed for connection in connections)
-            assert answered == 1_000
-            record("memory while they were there, MiB", server.memory() >> 20)
-            with fault.expected_to_serve():
-                pass
-    assert set(fault.outcomes) == {"answered"}
-
-
-def sized(size: int) -> access_pb2.CheckQueueAccessRequest:
-    """Return a request of exactly so many bytes."""
-    request = access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user="carol", groups=["g" * 200] * (size // 203 - 10)),
-        queue="root.open",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-    )
-    request.partition = ""
-    request.user.groups.append("g")
-    while (missing := size - request.ByteSize()) > 0:
-        request.user.groups.append("g" * min(missing - 2, 120))
-    return request
-
-
-def test_messages_at_and_over_the_limit(server: RunningServer, record: Record) -> None:
-    with observed(server, record) as fault, grpc.insecure_channel(server.address) as channel:
-        stub = AccessServiceStub(channel)
-        codes = []
-        for size in (MOST_BYTES, MOST_BYTES + 1, 4 * MOST_BYTES):
-            request = sized(size)
-            assert request.ByteSize() == size
-            for _ in range(5):
-                try:
-                    stub.CheckQueueAccess(request, timeout=MOST_SECONDS)
-                except grpc.RpcError as error:
-                    codes.append((size, error.code(), error.details()))
-                else:
-                    codes.append((size, grpc.StatusCode.OK, ""))
-        print(codes)
+        connect()
         with fault.expected_to_serve():
             pass
     assert set(fault.outcomes) == {"answered"}
 
 
+def batch_of(size: int) -> access_pb2.BatchCheckQueueAccessRequest:
+    """Return a request of exactly so many bytes."""
+
+    def check(groups: int, of: int) -> access_pb2.CheckQueueAccessRequest:
+        return access_pb2.CheckQueueAccessRequest(
+            user=UserGroupInformation(user="alice", groups=["g" * of] * groups),
+            queue="root.open",
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+        )
+
+    whole = access_pb2.BatchCheckQueueAccessRequest(checks=[check(100, 100)])
+    count = size // whole.ByteSize() - 1
+    whole = access_pb2.BatchCheckQueueAccessRequest(checks=[check(100, 100)] * count)
+    left = size - whole.ByteSize()
+    # Two bytes are the head of each group; what is not yet filled, the last one takes.
+    last = check(left // 102 - 2, 100)
+    whole.checks.append(last)
+    left = size - whole.ByteSize()
+    whole.checks[-1].user.groups.extend(["g" * (left // 2 - 2), "g" * (left - left // 2 - 2)])
+    assert whole.ByteSize() == size
+    return whole
+
+
+def test_messages_at_and_over_the_limit(server: RunningServer, record: Record) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        stub = AccessServiceStub(channel)
+
+        def ask() -> None:
+            fits = stub.BatchCheckQueueAccess(batch_of(MOST_BYTES), timeout=MOST_SECONDS)
+            assert all(result.decision.allowed for result in fits.results)
+            for size in (MOST_BYTES + 1, 4 * MOST_BYTES):
+                with pytest.raises(grpc.RpcError) as caught:
+                    stub.BatchCheckQueueAccess(batch_of(size), timeout=MOST_SECONDS)
+                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        # What an allocator keeps after the first time is not what is looked for.
+        ask()
+        with observed(server, record) as fault:
+            for _ in range(5):
+                ask()
+            with fault.expected_to_serve():
+                pass
+    assert set(fault.outcomes) == {"answered"}
+
+
 def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
-    with observed(server, record) as fault, ExitStack() as held:
-        with grpc.insecure_channel(server.address) as channel:
-            stub = AccessServiceStub(channel)
-            streams = [stub.StreamQueueAccess(iter([]), timeout=30) for _ in range(100)]
-            print(len(streams))
+    """On one connection, and not as many as the server announces to take."""
+
+    def open_streams() -> None:
+        with http2.connected(server.address, http2.BEGIN) as connection:
+            for number in range(10_000):
+                connection.sendall(http2.headers("StreamQueueAccess", 2 * number + 1))
+            connection.sendall(http2.PING)
+            http2.expect_pong(connection)
+
+    open_streams()
+    with observed(server, record, memory_tolerance=STREAMS_TOLERANCE) as fault:
+        for _ in range(3):
+            open_streams()
         with fault.expected_to_serve():
             pass
     assert set(fault.outcomes) == {"answered"}
