@@ -22,7 +22,7 @@ LOCK_ARGS ?=
 IMAGE  ?= queuegate:0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check proto lock bench webhook-certificate kube-tools image clean
+.PHONY: help serve test check audit proto lock bench webhook-certificate kube-tools image clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -30,7 +30,7 @@ help: ## list the commands
 serve: $(SERVE) ## serve examples/queues.yaml on loopback
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: check ## run linters, type checker and all tests
+test: check audit ## run linters, type checker, audit and all tests
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 check: $(TEST) ## run linters and type checker only
@@ -38,6 +38,9 @@ check: $(TEST) ## run linters and type checker only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+audit: $(TEST) ## look for known vulnerabilities in the pinned packages, if the index answers
+	@$(BIN)/python tests/packaging/audit.py
 
 proto: $(TEST) ## generate the stubs from proto/ into client/
 	$(BIN)/python proto/generate.py

@@ -13,7 +13,7 @@ from queuegate.v1 import (
     access_pb2_grpc,
     user_group_information_pb2,
 )
-from tests.running import running_server
+from tests.running import ADMIN, running_server
 
 QUEUES = """
 partitions:
@@ -43,7 +43,7 @@ def contract_channel(folder: Path) -> Iterator[grpc.Channel]:
     path = folder / "queues.yaml"
     path.write_text(QUEUES)
     with (
-        running_server("--policy", str(path)) as started,
+        running_server("--policy", str(path), *ADMIN) as started,
         grpc.insecure_channel(started.address) as opened,
     ):
         yield opened

@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 20
+ADMIN = (
+    *("--set", "callers.loopback.roles=check,read,admin"),
+    *("--set", "callers.unix.roles=check,read,admin"),
+)
+"""Arguments of a server whose local callers may reload and invalidate."""
 
 
 class RunningServer:

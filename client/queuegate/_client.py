@@ -7,7 +7,7 @@ from typing import Final, Self
 from queuegate import _application_messages, _channel, _health, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import BlockingCalls
-from queuegate._settings import DEFAULT_RETRY, Retry, Tls
+from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
@@ -31,6 +31,7 @@ class Client:
         *,
         timeout: float = 1.0,
         tls: Tls | None = None,
+        token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
     ) -> None:
         """Take where the server is and how to call it. Does not connect yet.
@@ -39,15 +40,21 @@ class Client:
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; None: the environment
                 variable `QUEUEGATE_ADDRESS`, or else `127.0.0.1:50051`.
             timeout: The limit in seconds for calls that name none.
-            tls: How to use TLS; None: plaintext.
+            tls: How to use TLS; None: as the variables `QUEUEGATE_CA_FILE`,
+                `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`
+                say, without them plaintext.
+            token_file: Holds the bearer token to show; read again when it changes. None: the
+                variable `QUEUEGATE_TOKEN_FILE`. A token is only sent with TLS or on this
+                machine.
             retry: How often and when to try again.
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: An address, a limit or a file of `tls` is malformed.
-            OSError: A file of `tls` cannot be read.
+            ValueError: An address, a limit or a file is malformed, or the token would be
+                sent without encryption.
+            OSError: A file of `tls` or the token cannot be read.
         """
-        plan = _channel.plan(address, timeout, tls, retry)
+        plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
         self._calls = BlockingCalls(plan)
 

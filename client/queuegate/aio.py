@@ -10,7 +10,7 @@ from typing import Final, Self
 from queuegate import _application_messages, _channel, _health, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import AsyncCalls
-from queuegate._settings import DEFAULT_RETRY, Retry, Tls
+from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
@@ -36,13 +36,14 @@ class Client:
         *,
         timeout: float = 1.0,
         tls: Tls | None = None,
+        token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
     ) -> None:
-        """Take the arguments of `queuegate.Client`. Reads the files of `tls` at once.
+        """Take the arguments of `queuegate.Client`. Reads its files at once.
 
         Raises RuntimeError outside a running event loop.
         """
-        plan = _channel.plan(address, timeout, tls, retry)
+        plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
         self._calls = AsyncCalls(plan)
 

@@ -46,6 +46,11 @@ class Operations:
         self._status: Status | None = None
         self._server: OpsServer | None = None
 
+    @property
+    def is_auditing(self) -> bool:
+        """Whether there is an audit log."""
+        return self._audit is not None
+
     async def start(self, engine: Engine, reloader: Reloader, sources: GroupSources) -> None:
         """Serve the port, if there is one."""
         status = self._status = Status(engine, reloader)

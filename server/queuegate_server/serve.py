@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,9 +13,11 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate_server.edge import Edge
 from queuegate_server.engine import Engine
 from queuegate_server.formats.problems import Problem
 from queuegate_server.group_sources import GroupSources
+from queuegate_server.ignoring_groups import IgnoringGroups
 from queuegate_server.operations import Operations
 from queuegate_server.ops.status import Phase
 from queuegate_server.policy.tree import Policy
@@ -24,11 +26,10 @@ from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access import AccessServicer
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.policy import PolicyServicer
-from queuegate_server.rpc.registration import register
+from queuegate_server.rpc.registration import Interceptors, register
 from queuegate_server.rpc.user_groups import UserGroupServicer
-from queuegate_server.settings.addresses import Address, parse_address
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.listen import bind
+from queuegate_server.transports.connections import connection_options
 
 _LOG = logging.getLogger("queuegate_server.serve")
 _SERVICES: Final = (
@@ -57,6 +58,7 @@ class _Parts:
     reloader: Reloader
     sources: GroupSources
     draining: asyncio.Event
+    edge: Edge
 
 
 async def serve(settings: Settings, started: Callable[[list[str], Policy], None]) -> None:
@@ -66,10 +68,10 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
     Calls `started` with the addresses and the policy once the first one is served. Raises
     CannotListen if an address is unusable and CannotStart if the policy is.
     """
-    addresses = [parse_address(text) for text in settings.listen]
+    addresses = [listener.parsed for listener in settings.listen]
     operations = Operations(settings)
     parts = _compose(settings, operations)
-    bound = [bind(parts.server, address, settings.unix_socket_mode) for address in addresses]
+    bound = parts.edge.bind(parts.server, addresses)
     stop = asyncio.Event()
     tasks: set[asyncio.Task[object]] = set()
     _on_signals(stop, parts.reloader, tasks)
@@ -81,7 +83,8 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
             operations.set_phase(Phase.SERVING)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
-            _announce(addresses, bound, settings)
+            _announce(bound, settings)
+            parts.edge.warn()
             started(bound, parts.engine.snapshot.policy)
             await stop.wait()
             _LOG.info("draining", extra={"grace_seconds": settings.drain.grace})
@@ -95,6 +98,7 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
             task.cancel()
         await parts.server.stop(settings.drain.grace if stop.is_set() else None)
         await parts.sources.close()
+        parts.edge.close()
         await operations.close()
     _LOG.info("stopped")
 
@@ -115,24 +119,39 @@ def _compose(settings: Settings, operations: Operations) -> _Parts:
             ("grpc.max_concurrent_streams", max(100, limits.max_concurrent_calls // 2)),
             # Two servers on one port would answer from two policies.
             ("grpc.so_reuseport", 0),
+            *connection_options(limits.connections),
         ),
     )
+    edge = Edge(settings, time.monotonic, always=operations.is_auditing)
     decisions = operations.decisions
-    checks = Checks(engine, time.monotonic, decisions)
-    servicers = (
-        AccessServicer(engine, checks, decisions, limits.stream_batches_in_flight, draining),
-        UserGroupServicer(engine),
-        PolicyServicer(engine, reloader),
+    # One for callers whose groups are believed, one for the others.
+    access = [
+        AccessServicer(
+            each,
+            Checks(each, time.monotonic, decisions),
+            decisions,
+            limits.stream_batches_in_flight,
+            draining,
+        )
+        for each in (engine, IgnoringGroups(engine, time.monotonic, time.time))
+    ]
+    servicers: tuple[Sequence[object], ...] = (
+        access,
+        [UserGroupServicer(engine)] * 2,
+        [PolicyServicer(engine, reloader)] * 2,
     )
-    for service, servicer in zip(_SERVICES, servicers, strict=True):
-        register(server, service, servicer, operations.limit, operations.calls)
+    interceptors = Interceptors(operations.limit, edge.gate, operations.calls)
+    for service, both in zip(_SERVICES, servicers, strict=True):
+        register(server, service, both, interceptors)
     names = [service.full_name for service in _SERVICES]
     health_servicer = health.Health(names)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-        reflection.Reflection([*names, health.SERVICE, reflection.SERVICE], draining), server
-    )
-    return _Parts(engine, server, health_servicer, reloader, sources, draining)
+    if settings.reflection:
+        described = [*names, health.SERVICE, reflection.SERVICE]
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+            reflection.Reflection(described, draining, edge.gate), server
+        )
+    return _Parts(engine, server, health_servicer, reloader, sources, draining, edge)
 
 
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
@@ -169,10 +188,8 @@ def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task
     loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
 
 
-def _announce(addresses: list[Address], bound: list[str], settings: Settings) -> None:
+def _announce(bound: list[str], settings: Settings) -> None:
     if not any(source.is_set for source in settings.sources):
         _LOG.warning("no policy is configured; serving the embedded default")
-    for address, text in zip(addresses, bound, strict=True):
-        if not address.is_local:
-            _LOG.warning("listening without TLS beyond this machine", extra={"address": text})
+    for text in bound:
         _LOG.info("listening", extra={"address": text})

@@ -150,7 +150,7 @@ def test_a_record_says_all(tmp_path: Path) -> None:
         carol, erin = log(tmp_path)
     assert carol.pop("time") < erin.pop("time")
     assert carol == {
-        "caller": "",
+        "caller": "loopback",
         "method": "CheckQueueAccess",
         "user": "carol",
         "partition": "default",

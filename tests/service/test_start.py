@@ -142,11 +142,11 @@ def test_policy_is_a_pipe(tmp_path: Path) -> None:
     ("address", "remedy"),
     [
         ("unix:/no/such/folder/q.sock", "/no/such/folder"),
-        ("203.0.113.1:50051", "203.0.113.1"),
+        ('[{"address": "203.0.113.1:50051", "insecure": true}]', "203.0.113.1"),
     ],
 )
 def test_address_cannot_be_used(address: str, remedy: str) -> None:
-    assert_says(failing_start("--listen", address), "cannot listen on", address, remedy)
+    assert_says(failing_start("--set", f"listen={address}"), "cannot listen on", remedy)
 
 
 def test_socket_of_a_running_server_is_left_alone(tmp_path: Path) -> None:

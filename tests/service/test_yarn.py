@@ -11,7 +11,7 @@ import pytest
 import queuegate
 from queuegate import Access, Reason, StepOutcome
 from queuegate.cli import main
-from tests.running import running_server, server_command
+from tests.running import ADMIN, running_server, server_command
 from tests.waiting import eventually
 
 EXAMPLES = ("queues.yaml", "fair-scheduler.xml", "capacity-scheduler.xml", "yarn-site.xml")
@@ -52,7 +52,7 @@ def client(folder: Path) -> Iterator[queuegate.Client]:
         {"path": str(folder / "proxied.xml"), "format": "fair-scheduler", "partition": "proxied"}
     )
     semantics = "partitions.proxied.semantics=hadoop"
-    options = ("--set", f"policies={json.dumps(policies)}", "--set", semantics)
+    options = ("--set", f"policies={json.dumps(policies)}", "--set", semantics, *ADMIN)
     with running_server(*options) as server, queuegate.Client(server.address, timeout=10) as asking:
         yield asking
 

@@ -19,8 +19,13 @@ exit status:
   3    no answer: the server or the directory cannot be asked, or not in time
 
 environment:
-  {ENVIRONMENT_VARIABLE}  where the server is, unless --address is given
-  NO_COLOR           set to anything: no colours
+  {ENVIRONMENT_VARIABLE}           where the server is, unless --address is given
+  QUEUEGATE_CA_FILE           as --tls-ca, if no --tls option is given
+  QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
+  QUEUEGATE_KEY_FILE          as --tls-key
+  QUEUEGATE_SERVER_NAME       as --tls-server-name
+  QUEUEGATE_TOKEN_FILE        as --token-file
+  NO_COLOR                    set to anything: no colours
 """
 
 _DEFAULTS: dict[str, Any] = {
@@ -31,6 +36,7 @@ _DEFAULTS: dict[str, Any] = {
     "tls_cert": None,
     "tls_key": None,
     "tls_server_name": None,
+    "token_file": None,
 }
 
 
@@ -155,6 +161,7 @@ def _common() -> _Parser:
     server.add_argument(
         "--tls-server-name", metavar="NAME", help="the name in the server's certificate"
     )
+    server.add_argument("--token-file", metavar="FILE", help="show the bearer token in this file")
     common.add_argument(
         "--output", choices=("text", "json"), help="how to print the answer (default: text)"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from queuegate_server.cli import policy_files
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.problems import Problem, Severity
 from queuegate_server.settings.load import SettingsError, load_settings
 
 
@@ -62,7 +62,11 @@ def validate(
 
 def _settings_problems(name: str) -> Iterable[Problem]:
     try:
-        load_settings(Path(name))
+        settings = load_settings(Path(name))
     except SettingsError as error:
         return error.problems
-    return ()
+    if not settings.callers.token_file and not any(each.tls for each in settings.listen):
+        return ()
+    from queuegate_server.edge import unusable_files  # noqa: PLC0415 - slow, and seldom needed
+
+    return [Problem(name, 0, 0, Severity.ERROR, text) for text in unusable_files(settings)]

@@ -66,10 +66,33 @@ class AuditUnavailable(Exception):
         super().__init__("the decision cannot be recorded, and is not told without its record")
 
 
+class CallerUnknown(Exception):
+    """The caller showed no credential, or one that is not valid; the message says so."""
+
+
+class CallerNotPermitted(Exception):
+    """The caller is known and may not do this; the message says what it needs."""
+
+
+class TooManyCalls(Exception):
+    """The caller is over its rate."""
+
+    def __init__(self, retry_after: float) -> None:
+        """Take the seconds until it may call again."""
+        super().__init__("the caller makes more calls a second than it may")
+        self.retry_after = retry_after
+
+
 _WITH_OWN_TEXT: Final = {
     TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    TooManyCalls: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
     AuditUnavailable: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_AUDIT_UNAVAILABLE),
+    CallerUnknown: (grpc.StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CALLER_UNKNOWN),
+    CallerNotPermitted: (
+        grpc.StatusCode.PERMISSION_DENIED,
+        errors_pb2.ERROR_REASON_CALLER_NOT_PERMITTED,
+    ),
 }
 _REASONS: Final = {
     InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
@@ -119,10 +142,17 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_NOT_READY,
                 _retry(_NOT_READY_RETRY_SECONDS),
             )
-        case TooMuchWork() | Draining() | AuditUnavailable():
+        case (
+            TooMuchWork()
+            | TooManyCalls()
+            | Draining()
+            | AuditUnavailable()
+            | CallerUnknown()
+            | CallerNotPermitted()
+        ):
             code, reason = _WITH_OWN_TEXT[type(error)]
-            retry = (_retry(_AUDIT_RETRY_SECONDS),) if isinstance(error, AuditUnavailable) else ()
-            return _status(code, str(error), reason, *retry)
+            seconds = _retry_after(error)
+            return _status(code, str(error), reason, *((_retry(seconds),) if seconds else ()))
     fault = secrets.token_hex(8)
     _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
     return _status(
@@ -168,3 +198,12 @@ def _retry(seconds: float) -> error_details_pb2.RetryInfo:
     info = error_details_pb2.RetryInfo()
     info.retry_delay.FromNanoseconds(int(seconds * 1e9))
     return info
+
+
+def _retry_after(error: Exception) -> float:
+    match error:
+        case TooManyCalls():
+            return error.retry_after
+        case AuditUnavailable():
+            return _AUDIT_RETRY_SECONDS
+    return 0.0

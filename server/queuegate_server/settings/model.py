@@ -4,9 +4,7 @@ Everything is frozen and every unknown key is refused. Durations are kept in sec
 sizes in bytes.
 """
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -16,8 +14,15 @@ from queuegate_server.identity.options import CacheOptions
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.yarn_acl import Semantics
-from queuegate_server.settings.addresses import MalformedAddress, parse_address
 from queuegate_server.settings.audit import Audit
+from queuegate_server.settings.callers import Callers
+from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.listeners import (
+    DEFAULT_LISTENERS,
+    FileMode,
+    FilePath,
+    Listeners,
+)
 from queuegate_server.settings.ops import Ops
 from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
 from queuegate_server.settings.section import Section
@@ -25,46 +30,6 @@ from queuegate_server.units import Duration, Size
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
-_MOST_MODE: Final = 0o777
-_OCTAL: Final = re.compile(r"(?:0o?)?[0-7]{3}")
-
-
-def _addresses(value: object) -> object:
-    """Take `a,b` for a list: a variable of the environment has no better way to say it."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return value
-
-
-def _address(text: str) -> str:
-    try:
-        parse_address(text)
-    except MalformedAddress as error:
-        raise PydanticCustomError("address", "{message}", {"message": str(error)}) from None
-    return text
-
-
-def _all_different(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    for position, address in enumerate(addresses):
-        if address in addresses[:position] and not address.endswith(":0"):
-            raise PydanticCustomError(
-                "address", "the address {address} is listed twice", {"address": address}
-            )
-    return addresses
-
-
-def _file_mode(value: object) -> object:
-    if isinstance(value, str):
-        if not _OCTAL.fullmatch(value):
-            raise PydanticCustomError("mode", "not a file mode: write it in octal, such as 0660")
-        return int(value.removeprefix("0o"), 8)
-    return value
-
-
-def _path(value: object) -> object:
-    if isinstance(value, str) and (not value or "\0" in value):
-        raise PydanticCustomError("path", "not a path of a file")
-    return value
 
 
 def _lower(value: object) -> object:
@@ -104,7 +69,7 @@ class PolicySource(Section):
         description="How the file is written: as YuniKorn's queues.yaml, or as the file of one of "
         "YARN's schedulers. Without it, what the content looks like.",
     )
-    path: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    path: FilePath | None = Field(
         None,
         description="The file; a relative path starts at the working folder. "
         "Without it a small embedded policy is served.",
@@ -114,12 +79,12 @@ class PolicySource(Section):
         description="The partition that the queues of a YARN cluster are; YuniKorn's file has "
         "names of its own.",
     )
-    yarn_site: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    yarn_site: FilePath | None = Field(
         None,
         description="The cluster's yarn-site.xml, for yarn.acl.enable and yarn.admin.acl. Without "
         "it ACLs are enforced and nobody administers the cluster.",
     )
-    spark_defaults: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    spark_defaults: FilePath | None = Field(
         None,
         description="The spark-defaults.conf of the applications of Spark in these partitions.",
     )
@@ -128,12 +93,12 @@ class PolicySource(Section):
         description="The user that YARN's ResourceManager runs as, always an administrator of the "
         "cluster.",
     )
-    configs: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    configs: FilePath | None = Field(
         None,
         description="Instead of `path`: the folder that the scheduler's ConfigMap "
         "yunikorn-configs is mounted to.",
     )
-    defaults: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    defaults: FilePath | None = Field(
         None,
         description="The folder of yunikorn-defaults; a key of yunikorn-configs wins.",
     )
@@ -220,6 +185,15 @@ class Limits(Section):
     stream_batches_in_flight: int = Field(
         16, ge=1, le=10_000, description="How many batches of one stream are worked on at once."
     )
+    caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
+        0.0,
+        description="How many calls a second one caller may make in the long run; a message of a "
+        "stream counts as a call. 0: as many as it likes.",
+    )
+    caller_burst: int = Field(
+        100, ge=1, le=1_000_000, description="And how many at once after a pause."
+    )
+    connections: Connections = Connections()
 
 
 class Drain(Section):
@@ -249,14 +223,15 @@ class Log(Section):
 class Settings(Section):
     """All settings. The file that holds them is usually called queuegate.yaml."""
 
-    listen: Annotated[
-        tuple[Annotated[str, AfterValidator(_address)], ...],
-        BeforeValidator(_addresses),
-        AfterValidator(_all_different),
-        Field(min_length=1),
-    ] = Field(("127.0.0.1:50051",), description="Addresses: host:port, [ipv6]:port, unix:/path.")
-    unix_socket_mode: Annotated[int, BeforeValidator(_file_mode), Field(ge=0, le=_MOST_MODE)] = (
-        Field(0o660, description="The file mode of Unix sockets, in octal.")
+    listen: Listeners = Field(
+        DEFAULT_LISTENERS, description="Addresses, with what protects each of them."
+    )
+    unix_socket_mode: FileMode = Field(
+        0o660, description="The file mode of Unix sockets that name none, in octal."
+    )
+    callers: Callers = Callers()
+    reflection: bool = Field(
+        True, description="Whether the API describes itself to callers with the role read."
     )
     policy: PolicySource = PolicySource()
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = Field(

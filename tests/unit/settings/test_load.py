@@ -36,7 +36,7 @@ def faults(
 def test_nothing_set_is_the_default() -> None:
     settings = load_settings()
     assert settings == Settings()
-    assert settings.listen == ("127.0.0.1:50051",)
+    assert [each.address for each in settings.listen] == ["127.0.0.1:50051"]
     assert settings.unix_socket_mode == 0o660
     assert settings.policy.path is None
     assert settings.limits.max_message == 4 * 1024 * 1024
@@ -63,7 +63,11 @@ def test_example_loads_and_says_the_defaults() -> None:
     accounts = settings.resolvers["accounts"]
     assert (accounts.type, accounts.options) == ("os", options_model("os")())
     assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
-    for section in ("listen", "unix_socket_mode", "limits", "drain", "log", "ops", "audit"):
+    compared = (
+        "listen", "unix_socket_mode", "callers", "reflection", "limits", "drain", "log", "ops",
+        "audit",
+    )  # fmt: skip
+    for section in compared:
         assert getattr(settings, section) == getattr(Settings(), section), section
 
 
@@ -101,7 +105,7 @@ def test_every_kind_of_value_can_come_from_a_variable() -> None:
             "QUEUEGATE_ADDRESS": "of the client",
         },
     )
-    assert settings.listen == ("127.0.0.1:1", "unix:/run/q.sock")
+    assert [each.address for each in settings.listen] == ["127.0.0.1:1", "unix:/run/q.sock"]
     assert settings.unix_socket_mode == 0o600
     assert settings.policy.path == Path("/etc/queues.yaml")
     assert settings.limits.max_message == 1024 * 1024
@@ -190,10 +194,10 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             "3:5: error: listen[1]: 'a:70000': the port must be a number from 0 to 65535",
         ),
         (
-            "listen: ['a:1', 'a:1']",
-            "1:1: error: listen: the address a:1 is listed twice",
+            "listen: ['[::1]:1', '[::1]:1']",
+            "1:1: error: listen: the address [::1]:1 is listed twice",
         ),
-        ("listen: [a: b]", "1:10: error: listen[0]: must be a text"),
+        ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
         (
             "unix_socket_mode: 660x",
             "1:19: error: unix_socket_mode: not a file mode: write it in octal, such as 0660",
@@ -301,7 +305,7 @@ def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> N
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("listen: [a:1]\nlisten: [b:1]", "queuegate.yaml:2:1: "),
+        ("listen: ['[::1]:1']\nlisten: ['[::1]:2']", "queuegate.yaml:2:1: "),
         ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
         ("- a", "queuegate.yaml: error: holds no keys (write keys and values"),
         ("text", "queuegate.yaml: error: holds no keys (write keys and values"),
