@@ -133,7 +133,7 @@ def _compose(settings: Settings, operations: Operations) -> _Parts:
             limits.stream_batches_in_flight,
             draining,
         )
-        for each in (engine, IgnoringGroups(engine, time.monotonic, time.time))
+        for each in (engine, IgnoringGroups(engine, time.monotonic))
     ]
     servicers: tuple[Sequence[object], ...] = (
         access,
