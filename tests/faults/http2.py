@@ -86,3 +86,15 @@ def expect_pong(connection: socket.socket) -> None:
             frames.read(int.from_bytes(head[:3]))
             if head[3] == GOAWAY or (head[3] == PING_FRAME and head[4] == ACK):
                 return
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait until the server ends the connection."""
+    try:
+        while connection.recv(4096):
+            pass
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+    return True

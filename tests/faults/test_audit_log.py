@@ -36,7 +36,7 @@ def test_full_disk_under_block(tmp_path: Path, policy_file: Path, record: Record
             server.wait_for_log("the audit log cannot be written")
             no_retry = queuegate.Retry(attempts=1)
             with queuegate.Client(server.address, timeout=20, retry=no_retry) as client:
-                for _ in range(10):
+                for _ in range(100):
                     with pytest.raises(queuegate.ServerUnavailable):
                         client.check("alice", "root.work")
             with fault.expected_to_serve():

@@ -1,17 +1,17 @@
 """Callers that send too little, too much, or too often."""
 
 from contextlib import ExitStack
+from pathlib import Path
 
 import grpc
 import pytest
 
-import queuegate
 from queuegate.v1 import access_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.faults import http2
 from tests.faults.observed import Record, count_descriptors, observed
-from tests.running import RunningServer
+from tests.running import RunningServer, running_server
 
 MOST_BYTES = 4 << 20
 MOST_SECONDS = 60
@@ -20,16 +20,21 @@ STREAMS_TOLERANCE = 64 << 20
 the start: it holds what thousands of streams need, in pieces."""
 
 
-def test_half_a_frame(server: RunningServer, record: Record) -> None:
+def test_half_a_frame(policy_file: Path, record: Record) -> None:
     """Ten callers stop at each of several places, and stay connected."""
-    with observed(server, record) as fault:
-        with ExitStack() as held:
-            for sent in http2.HALVES.values():
-                for _ in range(10):
-                    held.enter_context(http2.connected(server.address, sent))
+    patience = "limits.connections.handshake_timeout=1s"
+    with running_server("--policy", str(policy_file), "--set", patience) as server:
+        with observed(server, record) as fault, ExitStack() as held:
+            callers = {
+                name: [held.enter_context(http2.connected(server.address, sent)) for _ in range(10)]
+                for name, sent in http2.HALVES.items()
+            }
             with fault.expected_to_serve():
                 pass
-        record("connections held", 10 * len(http2.HALVES))
+            for caller in callers["the preface"]:
+                assert http2.is_closed(caller)
+            record("connections held", 10 * len(http2.HALVES))
+            held.close()
     assert set(fault.outcomes) == {"answered"}
 
 

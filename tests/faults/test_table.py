@@ -5,7 +5,7 @@ import ast
 from tests.faults import table
 
 
-def tests_there_are() -> set[str]:
+def in_files() -> set[str]:
     return {
         f"{file.name}::{node.name}"
         for file in table.FOLDER.glob("test_*.py")
@@ -18,7 +18,7 @@ def tests_there_are() -> set[str]:
 def test_every_row_has_its_test_and_every_test_its_row() -> None:
     named = [row.test for row in table.rows()]
     assert len(named) == len(set(named))
-    assert set(named) == tests_there_are()
+    assert set(named) == in_files()
 
 
 def test_every_row_is_complete() -> None:
