@@ -105,7 +105,8 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
         "initialBackoff": f"{retry.initial_backoff:.3f}s",
         "maxBackoff": f"{retry.max_backoff:.3f}s",
         "backoffMultiplier": 2,
-        "retryableStatusCodes": ["UNAVAILABLE"],
+        # CANCELLED: what gRPC makes of a call that reaches a server as it ends.
+        "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
     }
     config = {
         "methodConfig": [

@@ -14,7 +14,8 @@ from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
-from queuegate_server.transports.listen import CannotListen, bind, bind_with_tls
+from queuegate_server.transports.listen import bind, bind_with_tls
+from queuegate_server.transports.tcp import CannotListen
 
 _LOG = logging.getLogger("queuegate_server.edge")
 

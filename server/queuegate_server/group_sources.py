@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import Outcome
+from queuegate_server.identity.lookup import Outcome, Resolver
 from queuegate_server.identity.stack import SharedResolver, UserGroups
 from queuegate_server.policy.tree import Partition
 from queuegate_server.settings.model import PartitionSettings, Settings
@@ -74,12 +74,15 @@ class GroupSources:
         clock: Callable[[], float],
         wall: Callable[[], float],
         observe: Callable[[str, str], LookupObserver] | None = None,
+        around: Callable[[str, Resolver], Resolver] = lambda _name, resolver: resolver,
     ) -> None:
-        """Take the settings, a monotonic and a wall clock in seconds, and what returns the
-        observer of a resolver's look-ups by its name and where it is defined: in the
-        `settings` or by its type in the `policy`.
+        """Take the settings, a monotonic and a wall clock in seconds, what returns the
+        observer of a resolver's look-ups by its name and where it is defined (in the
+        `settings` or by its type in the `policy`), and what is put around each resolver,
+        given its name.
         """
         self._observe = observe
+        self._around = around
         self._settings = settings
         self._clock = clock
         self._wall = wall
@@ -93,6 +96,12 @@ class GroupSources:
     def of_partition(self, name: str) -> PartitionSettings:
         """Return what is set for a partition."""
         return self._settings.partitions.get(name, _DEFAULTS)
+
+    def use(self, settings: Settings) -> None:
+        """Have other settings from now on, of which only the caches differ."""
+        self._settings = settings
+        for (partition, _), groups in self._groups.items():
+            groups.use(self.of_partition(partition).cache)
 
     def without_partition(self, partitions: Collection[str]) -> list[str]:
         """Return a message for each partition of the settings that the policy does not have."""
@@ -175,7 +184,7 @@ class GroupSources:
             else:
                 configured = self._settings.resolvers[source.name]
                 resolver_type, options = configured.type, configured.options
-            resolver = registry.build(resolver_type, options)
+            resolver = self._around(source.name, registry.build(resolver_type, options))
         except (registry.UnknownResolverType, registry.BrokenResolverType) as error:
             raise _Refused(
                 f"partition {partition!r} asks for the resolver type {source.name!r}: {error}",

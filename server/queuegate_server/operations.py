@@ -32,11 +32,15 @@ class Operations:
     loop, which must be running.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """Open the audit log and the port. Raises CannotAudit and CannotListen."""
-        listen = settings.ops.listen
+    def __init__(self, settings: Settings, *, worker: int | None = None) -> None:
+        """Open the audit log and the port. One worker of several has an audit log of its own
+        and no port. Raises CannotAudit and CannotListen.
+        """
+        listen = settings.ops.listen if worker is None else None
         self._socket = None if listen is None else open_tcp(*host_port(listen))
-        self._audit: AuditLog | None = open_audit_log(settings.audit)
+        self._audit: AuditLog | None = open_audit_log(
+            settings.audit if worker is None else settings.audit.of_worker(worker)
+        )
         self.calls = Calls()
         self.lookups = Lookups()
         self.limit = CallLimit(settings.limits.max_concurrent_calls)

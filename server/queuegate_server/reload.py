@@ -8,7 +8,7 @@ ReloadPolicy call.
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -46,8 +46,14 @@ class Reloader:
         sources: GroupSources,
         engine: Engine,
         wall: Callable[[], float],
+        number: Callable[[str, int], Awaitable[int]] | None = None,
     ) -> None:
-        """Take where the policy is, where groups come from, and a wall clock in seconds."""
+        """Take where the policy is, where groups come from, and a wall clock in seconds.
+
+        `number` gives the revision of a policy, by its checksum and the revision before it,
+        where others must agree on it.
+        """
+        self._number = number
         self._settings = settings
         self._sources = sources
         self._engine = engine
@@ -129,7 +135,10 @@ class Reloader:
         if self._revision and self._engine.snapshot.policy.checksum == read.checksum:
             return
         groups = await self._sources.for_partitions(partitions)
-        policy = Policy(partitions, self._files.name, self._revision + 1, read.checksum)
+        revision = self._revision + 1
+        if self._number is not None:
+            revision = await self._number(read.checksum, self._revision)
+        policy = Policy(partitions, self._files.name, revision, read.checksum)
         served = {
             name: Served(
                 partition,
@@ -139,7 +148,7 @@ class Reloader:
             )
             for name, partition in partitions.items()
         }
-        self._revision += 1
+        self._revision = revision
         self._empty = read.empty
         self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
         # A policy can be millions of objects, and none of them is garbage for long.

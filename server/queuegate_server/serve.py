@@ -1,44 +1,24 @@
-"""Composition: from settings to a running server, and from a signal to a clean end."""
+"""A server from its start to its end: the order of things, and signals."""
 
 import asyncio
 import logging
 import signal
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
 
-import grpc.aio
-from grpc_health.v1 import health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2_grpc
-
-from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
-from queuegate_server.edge import Edge
-from queuegate_server.engine import Engine
+from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
-from queuegate_server.group_sources import GroupSources
-from queuegate_server.ignoring_groups import IgnoringGroups
-from queuegate_server.operations import Operations
+from queuegate_server.hangup import Hangup, OnHangup
+from queuegate_server.observe import logs
 from queuegate_server.ops.status import Phase
 from queuegate_server.policy.tree import Policy
 from queuegate_server.reload import Reloader
-from queuegate_server.rpc import health, reflection
-from queuegate_server.rpc.access import AccessServicer
-from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.policy import PolicyServicer
-from queuegate_server.rpc.registration import Interceptors, register
-from queuegate_server.rpc.user_groups import UserGroupServicer
+from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.connections import connection_options
+from queuegate_server.systemd_notify import Notifier
+from queuegate_server.workers.member import Member
 
 _LOG = logging.getLogger("queuegate_server.serve")
-_SERVICES: Final = (
-    access_pb2.DESCRIPTOR.services_by_name["AccessService"],
-    user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
-    policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
-)
-_SPARE_CALLS: Final = 100
-"""How many calls gRPC takes above the limit for ours: those of health and reflection."""
 
 
 class CannotStart(Exception):
@@ -50,108 +30,111 @@ class CannotStart(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    engine: Engine
-    server: grpc.aio.Server
-    health: health.Health
-    reloader: Reloader
-    sources: GroupSources
-    draining: asyncio.Event
-    edge: Edge
-
-
-async def serve(settings: Settings, started: Callable[[list[str], Policy], None]) -> None:
+async def serve(
+    settings: Settings,
+    started: Callable[[list[str], Policy], list[str]],
+    *,
+    reread: Callable[[], Settings] | None = None,
+    member: Member | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, also while the first policy is being read; a second
     signal ends the process at once.
 
-    Calls `started` with the addresses and the policy once the first one is served. Raises
-    CannotListen if an address is unusable and CannotStart if the policy is.
+    `started` returns the lines to print, from the addresses and the policy, once the first
+    one is served. `reread` reads the settings again on SIGHUP. As one worker of several
+    (`member`) it listens only when it can answer, and its supervisor does the printing.
+    Raises CannotListen if an address or a file is unusable, CannotStart if the policy is,
+    CannotAudit and TracingNotInstalled.
     """
-    addresses = [listener.parsed for listener in settings.listen]
-    operations = Operations(settings)
-    parts = _compose(settings, operations)
-    bound = parts.edge.bind(parts.server, addresses)
-    stop = asyncio.Event()
+    addresses = _addresses(settings, member)
+    parts = compose(settings, member)
+    stop = asyncio.Event() if member is None else member.gone
+    notifier = Notifier()
+    hangup = Hangup(settings, reread, notifier)
+    hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = set()
-    _on_signals(stop, parts.reloader, tasks)
+    _on_signals(stop, hangup, tasks)
+    alive = asyncio.create_task(notifier.keep_alive())
+    bound: list[str] = []
     try:
-        await operations.start(parts.engine, parts.reloader, parts.sources)
-        await parts.server.start()
+        await parts.operations.start(parts.engine, parts.reloader, parts.sources)
+        if member is None:
+            bound = await _listen(parts, addresses)
+        else:
+            member.hangup = hangup.run
+            await member.open()
         if await _load_first(parts.reloader, stop):
+            if member is not None:
+                bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
-            operations.set_phase(Phase.SERVING)
+            parts.operations.set_phase(Phase.SERVING)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
             _announce(bound, settings)
             parts.edge.warn()
-            started(bound, parts.engine.snapshot.policy)
+            lines = started(bound, parts.engine.snapshot.policy)
+            if member is not None:
+                await member.ready(lines)
+            notifier.ready()
             await stop.wait()
-            _LOG.info("draining", extra={"grace_seconds": settings.drain.grace})
+            notifier.stopping()
+            drain = hangup.settings.drain
+            _LOG.info("draining", extra={"grace_seconds": drain.grace})
             parts.health.set_serving(serving=False)
-            operations.set_phase(Phase.DRAINING)
-            await asyncio.sleep(settings.drain.delay)
+            parts.operations.set_phase(Phase.DRAINING)
+            await asyncio.sleep(drain.delay)
     finally:
-        parts.health.end_watches()
-        parts.draining.set()
         for task in tasks:
             task.cancel()
-        await parts.server.stop(settings.drain.grace if stop.is_set() else None)
-        await parts.sources.close()
-        parts.edge.close()
-        await operations.close()
+        await _end(parts, hangup.settings.drain.grace if stop.is_set() else None)
+        if member is not None:
+            await member.close()
+        alive.cancel()
     _LOG.info("stopped")
 
 
-def _compose(settings: Settings, operations: Operations) -> _Parts:
-    engine = Engine(time.monotonic)
-    observe = operations.lookups.of_resolver
-    sources = GroupSources(settings, time.monotonic, time.time, observe)
-    reloader = Reloader(settings, sources, engine, time.time)
-    draining = asyncio.Event()
-    limits = settings.limits
-    server = grpc.aio.server(
-        maximum_concurrent_rpcs=limits.max_concurrent_calls + _SPARE_CALLS,
-        options=(
-            ("grpc.max_receive_message_length", limits.max_message),
-            ("grpc.max_send_message_length", -1),
-            # So that one connection cannot take all of them.
-            ("grpc.max_concurrent_streams", max(100, limits.max_concurrent_calls // 2)),
-            # Two servers on one port would answer from two policies.
-            ("grpc.so_reuseport", 0),
-            *connection_options(limits.connections),
-        ),
-    )
-    edge = Edge(settings, time.monotonic, always=operations.is_auditing)
-    decisions = operations.decisions
-    # One for callers whose groups are believed, one for the others.
-    access = [
-        AccessServicer(
-            each,
-            Checks(each, time.monotonic, decisions),
-            decisions,
-            limits.stream_batches_in_flight,
-            draining,
-        )
-        for each in (engine, IgnoringGroups(engine, time.monotonic))
+def _addresses(settings: Settings, member: Member | None) -> list[Address]:
+    """Return where to listen; a worker at the ports that its supervisor has chosen."""
+    addresses = [listener.parsed for listener in settings.listen]
+    if member is None:
+        return addresses
+    ports = member.place.ports
+    return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
+
+
+async def _listen(parts: Parts, addresses: list[Address]) -> list[str]:
+    bound = parts.edge.bind(parts.server, addresses)
+    await parts.server.start()
+    return bound
+
+
+async def _end(parts: Parts, grace: float | None) -> None:
+    """Let calls under way finish for so many seconds, and close everything."""
+    parts.health.end_watches()
+    parts.draining.set()
+    await parts.server.stop(grace)
+    await parts.sources.close()
+    parts.edge.close()
+    if parts.tracer is not None:
+        await parts.tracer.close()
+    await parts.operations.close()
+
+
+def _changes(parts: Parts, member: Member | None) -> list[OnHangup]:
+    """Return what SIGHUP does besides reading the settings. Certificates and tokens are
+    followed by themselves.
+    """
+    worker = None if member is None else member.place.index
+
+    async def reload_policy(_settings: Settings) -> None:
+        await parts.reloader.reload()
+
+    return [
+        lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
+        lambda settings: parts.operations.limit.use(settings.limits.max_concurrent_calls),
+        parts.sources.use,
+        reload_policy,
     ]
-    servicers: tuple[Sequence[object], ...] = (
-        access,
-        [UserGroupServicer(engine)] * 2,
-        [PolicyServicer(engine, reloader)] * 2,
-    )
-    interceptors = Interceptors(operations.limit, edge.gate, operations.calls)
-    for service, both in zip(_SERVICES, servicers, strict=True):
-        register(server, service, both, interceptors)
-    names = [service.full_name for service in _SERVICES]
-    health_servicer = health.Health(names)
-    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    if settings.reflection:
-        described = [*names, health.SERVICE, reflection.SERVICE]
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-            reflection.Reflection(described, draining, edge.gate), server
-        )
-    return _Parts(engine, server, health_servicer, reloader, sources, draining, edge)
 
 
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
@@ -169,7 +152,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task[object]]) -> None:
+def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[object]]) -> None:
     loop = asyncio.get_running_loop()
 
     def ask_to_stop() -> None:
@@ -179,7 +162,7 @@ def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task
             signal.signal(number, signal.SIG_DFL)
 
     def ask_to_reload() -> None:
-        task = asyncio.create_task(reloader.reload())
+        task = asyncio.create_task(hangup.run())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -92,6 +92,11 @@ class GroupCache:
         self._invalidated = 0
         self._outdated = 0
 
+    def use(self, options: CacheOptions) -> None:
+        """Have other options from now on; entries keep the lifetimes they were given."""
+        self._options = options
+        self._entries.use(options.max_entries, options.max_stale)
+
     def fresh(self, user: str, now: float) -> CacheEntry | None:
         """Return the entry of a user unless it has expired. `now` is monotonic.
 

@@ -21,7 +21,7 @@ from queuegate_server.identity.breaker import BehindBreaker, Breaker, BreakerSta
 from queuegate_server.identity.cache import CacheEntry, CacheStatistics, GroupCache
 from queuegate_server.identity.limits import CatchFaults, ConcurrencyLimit, TimeLimit
 from queuegate_server.identity.lookup import CouldNotAsk, Outcome, Resolver
-from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.single_flight import FlightCancelled, SingleFlight
 
 _LOG = logging.getLogger("queuegate_server.identity")
@@ -213,6 +213,10 @@ class UserGroups:
         else:
             self._flights.detach_all()
         return self._cache.invalidate(users)
+
+    def use(self, options: CacheOptions) -> None:
+        """Have other options of the cache from now on."""
+        self._cache.use(options)
 
     def statistics(self) -> CacheStatistics:
         """Return what the cache has done so far."""

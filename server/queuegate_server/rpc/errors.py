@@ -16,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.rpc.call_identity import REQUEST_ID
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
@@ -83,6 +84,10 @@ class TooManyCalls(Exception):
         self.retry_after = retry_after
 
 
+class NotConfirmed(Exception):
+    """A worker process did not confirm what all of them must do; the text says which."""
+
+
 _WITH_OWN_TEXT: Final = {
     TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
     TooManyCalls: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
@@ -99,6 +104,7 @@ _REASONS: Final = {
     UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
     GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
     NotReady: errors_pb2.ERROR_REASON_NOT_READY,
+    NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
     **{kind: reason for kind, (_, reason) in _WITH_OWN_TEXT.items()},
 }
 
@@ -135,10 +141,10 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
                 _retry(error.retry_after),
             )
-        case NotReady():
+        case NotReady() | NotConfirmed():
             return _status(
                 grpc.StatusCode.UNAVAILABLE,
-                "no policy has been loaded yet",
+                str(error) or "no policy has been loaded yet",
                 errors_pb2.ERROR_REASON_NOT_READY,
                 _retry(_NOT_READY_RETRY_SECONDS),
             )
@@ -168,14 +174,35 @@ def reason_name(error: Exception) -> str:
     return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
 
-async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> NoReturn:
-    """End the call with the status of the error."""
-    status = to_status(error)
-    trailers: tuple[tuple[str, str | bytes], ...] = ((DETAILS_TRAILER, status.SerializeToString()),)
+async def abort(
+    context: "grpc.aio.ServicerContext[Any, Any]",
+    error: Exception,
+    status: status_pb2.Status,
+    request_id: str,
+) -> NoReturn:
+    """End the call with the status of the error, and tell the caller its request id."""
+    trailers: tuple[tuple[str, str | bytes], ...] = (
+        (DETAILS_TRAILER, status.SerializeToString()),
+        (REQUEST_ID, request_id),
+    )
     if isinstance(error, GroupsUnavailable):
         # The failure is remembered for longer than a client retries by itself.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
-    await context.abort(_CODES[status.code], status.message, trailing_metadata=trailers)
+    await context.abort(code_of(status), status.message, trailing_metadata=trailers)
+
+
+def code_of(status: status_pb2.Status) -> grpc.StatusCode:
+    """Return the code of a status."""
+    return _CODES[status.code]
+
+
+def reason_of(status: status_pb2.Status) -> str:
+    """Return the reason that the status gives in its ErrorInfo."""
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        if detail.Unpack(info):
+            return str(info.reason)
+    return ""
 
 
 def _status(

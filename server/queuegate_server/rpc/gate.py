@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+from queuegate_server.rpc.call_lines import CallLine
 from queuegate_server.rpc.callers import Caller, Context, KnownCallers
 from queuegate_server.rpc.current_caller import CALLER
-from queuegate_server.rpc.errors import abort
 from queuegate_server.rpc.interceptors import Stream, Unary
 from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.roles import ROLES
@@ -63,12 +63,12 @@ class Gate:
 
         return guarded
 
-    async def admit_or_abort(self, role: Role, context: Context) -> None:
+    async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
         """Guard a handler whose errors nobody else turns into a status."""
         try:
             self._admitted(role, context)
         except Exception as error:  # the boundary: every fault becomes a status
-            await abort(context, error)
+            await CallLine(method, context).fail(error)
 
     def _admitted(self, role: Role, context: Context) -> Caller:
         """Return who calls and has the role, and name it in CALLER.

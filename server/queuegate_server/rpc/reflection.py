@@ -30,7 +30,7 @@ class Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
         unused_context: Context,
     ) -> AsyncIterator[reflection_pb2.ServerReflectionResponse]:
         """Answer each request, until the caller has sent all or the server drains."""
-        await self._gate.admit_or_abort(Role.READ, unused_context)
+        await self._gate.admit_or_abort(SERVICE, Role.READ, unused_context)
         requests = _until(self._draining, request_iterator)
         async for response in super().ServerReflectionInfo(requests, unused_context):
             yield response

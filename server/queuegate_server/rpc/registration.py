@@ -12,6 +12,7 @@ from queuegate_server.rpc.interceptors import (
     CallLimit,
     Context,
     Stream,
+    Tracer,
     Unary,
     around_call,
     around_stream,
@@ -28,6 +29,7 @@ class Interceptors(NamedTuple):
     limit: CallLimit
     gate: Gate
     calls: CallCounts
+    tracer: Tracer | None = None
 
 
 def register(
@@ -56,17 +58,17 @@ def register(
 def _handler(
     method: MethodDescriptor, serve: list[Callable[..., Any]], interceptors: Interceptors
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    limit, gate, calls = interceptors
+    limit, gate, calls, tracer = interceptors
     name = method.full_name
     service = method.containing_service.full_name
     if method.client_streaming:
         stream = gate.stream(name, *map(_stream, serve))
-        for around in reversed(around_stream(limit)):
+        for around in reversed(around_stream(limit, tracer)):
             stream = around(name, stream)
         counts = calls.of_method("bidi_stream", service, method.name)
         return grpc.stream_stream_rpc_method_handler(count_streams(counts, stream))
     unary = gate.unary(name, *map(_unary, serve))
-    for intercept in reversed(around_call(limit)):
+    for intercept in reversed(around_call(limit, tracer)):
         unary = intercept(name, unary)
     counts = calls.of_method("unary", service, method.name)
     return grpc.unary_unary_rpc_method_handler(count_calls(counts, unary))

@@ -54,3 +54,10 @@ class Audit(Section):
     def is_on(self) -> bool:
         """Whether anything is recorded."""
         return self.path is not None and self.records != "none"
+
+    def of_worker(self, index: int) -> "Audit":
+        """Return the settings of one worker of several, which has a file of its own."""
+        if self.path in {None, STDOUT}:
+            return self
+        path = self.path.with_name(f"{self.path.name}.worker-{index}")
+        return self.model_copy(update={"path": path})

@@ -28,21 +28,23 @@ def load_settings(
     file: Path | None = None,
     variables: Mapping[str, str] | None = None,
     options: Iterable[str] = (),
+    content: bytes | None = None,
 ) -> Settings:
     """Return the settings: those of the file, under those of the variables, under the options.
 
     `file` is YAML; without one, everything that nothing else sets has its default.
     `variables` are those of the environment, of which `QUEUEGATE_…` count, and `options`
-    are texts `key=value` with dots in the key. Raises SettingsError with all faults.
+    are texts `key=value` with dots in the key. With `content`, the file is not read: it is
+    what was in it. Raises SettingsError with all faults.
     """
-    document = _read(file)
-    content = plain_data(document.root)
+    document = _read(file) if content is None else read(content, str(file))
+    tree_or_text = plain_data(document.root)
     problems = list(document.problems)
     name = str(file)
     tree: dict[str, Any] = {}
-    if isinstance(content, dict):
-        tree = content
-    elif content is not None:
+    if isinstance(tree_or_text, dict):
+        tree = tree_or_text
+    elif tree_or_text is not None:
         problems.append(
             _of_file(name, "holds no keys", "write keys and values, such as `listen: …`")
         )

@@ -26,6 +26,7 @@ from queuegate_server.settings.listeners import (
 from queuegate_server.settings.ops import Ops
 from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
 from queuegate_server.settings.section import Section
+from queuegate_server.settings.tracing import Tracing
 from queuegate_server.units import Duration, Size
 
 _KIB: Final = 1024
@@ -245,14 +246,30 @@ class Settings(Section):
     )
     limits: Limits = Limits()
     drain: Drain = Drain()
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="How many processes serve on the same TCP ports; beyond 1, another one looks "
+        "after them.",
+    )
     log: Log = Log()
     ops: Ops = Ops()
     audit: Audit = Audit()
+    tracing: Tracing = Tracing()
 
     @model_validator(mode="after")
     def _one_way_to_name_policies(self) -> "Settings":
         if self.policies and self.policy.is_set:
             raise PydanticCustomError("policies", "give either policy or policies, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _ports_only_for_several_workers(self) -> "Settings":
+        if self.workers > 1 and any(each.parsed.path for each in self.listen):
+            raise PydanticCustomError(
+                "workers", "several workers cannot listen on a Unix socket; use workers: 1"
+            )
         return self
 
     @property

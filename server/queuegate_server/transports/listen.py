@@ -18,12 +18,7 @@ from urllib.parse import quote
 import grpc
 
 from queuegate_server.settings.addresses import Address
-
-
-class CannotListen(Exception):
-    """An address is taken or not ours, or its certificate is not usable; the message says
-    what to do.
-    """
+from queuegate_server.transports.tcp import CannotListen
 
 
 class _Binds(Protocol):

@@ -2,7 +2,11 @@
 
 import socket
 
-from queuegate_server.transports.listen import CannotListen
+
+class CannotListen(Exception):
+    """An address is taken or not ours, or its certificate is not usable; the message says
+    what to do.
+    """
 
 
 def open_tcp(host: str, port: int) -> socket.socket:

@@ -8,7 +8,8 @@ from urllib.parse import unquote
 import pytest
 
 from queuegate_server.settings.addresses import Address, parse_address
-from queuegate_server.transports.listen import CannotListen, bind
+from queuegate_server.transports.listen import bind
+from queuegate_server.transports.tcp import CannotListen
 
 
 class RefusesAll:
