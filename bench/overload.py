@@ -60,9 +60,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     return part
 
 
-def _measure(
-    server: Running, data: Path, scale: Scale, table: Table, most: int
-) -> list[Target]:
+def _measure(server: Running, data: Path, scale: Scale, table: Table, most: int) -> list[Target]:
     seconds = max(1.0, scale.seconds * 2)
 
     def ask(rate: Rate) -> Heard:

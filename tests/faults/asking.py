@@ -155,4 +155,6 @@ async def main(address: str, deadline: float, facts: list[Fact]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], float(sys.argv[2]), [Fact(*one) for one in json.loads(sys.argv[3])]))
+    asyncio.run(
+        main(sys.argv[1], float(sys.argv[2]), [Fact(*one) for one in json.loads(sys.argv[3])])
+    )

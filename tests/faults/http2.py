@@ -31,9 +31,7 @@ def headers(method: str, stream: int = 1) -> bytes:
         "content-type": "application/grpc",
         "te": "trailers",
     }
-    block = b"".join(
-        b"\x00" + _text(name) + _text(value) for name, value in fields.items()
-    )
+    block = b"".join(b"\x00" + _text(name) + _text(value) for name, value in fields.items())
     return frame(HEADERS, END_HEADERS, stream, block)
 
 

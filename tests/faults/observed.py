@@ -89,6 +89,7 @@ class Observed:
         assert seconds - waited < SERVING_WITHIN
         self.record("serving again, s", round(seconds, 2))
 
+
 @contextmanager
 def observed(
     server: RunningServer,

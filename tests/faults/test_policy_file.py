@@ -12,7 +12,9 @@ from tests.waiting import eventually
 GARBAGE = bytes(range(256)) * 64
 
 
-def expect_last_good_policy(server: RunningServer, path: Path, record: Record, make: Callable[[], object]) -> None:
+def expect_last_good_policy(
+    server: RunningServer, path: Path, record: Record, make: Callable[[], object]
+) -> None:
     """Make the fault; everything is answered by the last good policy, until a good one is
     there again.
     """
@@ -55,9 +57,7 @@ def allowed(client: queuegate.Client, turn: str) -> bool:
     return client.check(turn, "root.turn").allowed
 
 
-def test_swapped_a_thousand_times(
-    server: RunningServer, policy_file: Path, record: Record
-) -> None:
+def test_swapped_a_thousand_times(server: RunningServer, policy_file: Path, record: Record) -> None:
     """The load asks for two things of which exactly one is allowed by either policy."""
     new = policy_file.with_name("new")
     with observed(server, record) as fault, queuegate.Client(server.address, timeout=20) as client:

@@ -11,7 +11,8 @@ def in_files() -> set[str]:
         for file in table.FOLDER.glob("test_*.py")
         if file.name != "test_table.py"
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
     }
 
 
