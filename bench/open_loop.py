@@ -26,7 +26,8 @@ _CONNECTIONS: Final = 8
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
 _END_STREAM, _ACK, _END_HEADERS = 1, 1, 4
 _HEAD: Final = 9
-_LAST_ANSWERS: Final = 3.0
+_LAST_ANSWERS: Final = 2.0
+"""Seconds after the last deadline, for the last word of the server."""
 _WIDE: Final = 2**30
 
 
@@ -178,7 +179,8 @@ def ask(address: str, messages: list[bytes], rate: Rate, deadline: float) -> Hea
     turns = cycle(connections)
     questions = cycle(messages)
     begin = time.perf_counter()
-    end, stop = begin + rate.seconds, begin + rate.seconds + _LAST_ANSWERS
+    end = begin + rate.seconds
+    stop = end + deadline + _LAST_ANSWERS
     while (now := time.perf_counter()) < stop:
         if now < end:
             if rate.per_second:
@@ -195,6 +197,8 @@ def ask(address: str, messages: list[bytes], rate: Rate, deadline: float) -> Hea
             each.send()
         for descriptor, _ in ready.poll(0):
             by_descriptor[descriptor].receive()
+    for each in connections:
+        each.socket.close()
     heard.seconds = rate.seconds
     heard.unanswered = sum(len(each.waiting) for each in connections)
     return heard

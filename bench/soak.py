@@ -33,6 +33,11 @@ _CYCLE_SECONDS: Final = 60.0
 """In each of these the directory is away once: killed and frozen in turn ..."""
 _AWAY_SECONDS: Final = 15.0
 _MIB: Final = 2**20
+_HOW: Final = f"""\
+Written by `make soak`. Single checks, batches, a stream and explanations with known answers, by
+users whose groups expire every 20 s; the policy is replaced every {_RELOAD_SECONDS:.0f} s; once a
+minute the directory is away for {_AWAY_SECONDS:.0f} s (shaded). Traffic, server and directory share
+the machine."""
 
 
 @dataclass(slots=True)
@@ -225,23 +230,14 @@ def _report(soak: Soak, minutes: float) -> str:
             for part in (points[:third], points[-third:])
         )
         table.add(f"{name}: median of the first and the last third", f"{first:.0f}, {last:.0f}")
-    return (
-        "\n\n".join(
-            [
-                "# Soak",
-                (
-                    "Written by `make soak`. Single checks, batches, a stream and explanations with known "
-                    "answers, by users whose groups expire every 20 s; the policy is replaced every "
-                    f"{_RELOAD_SECONDS:.0f} s; once a minute the directory is away for "
-                    f"{_AWAY_SECONDS:.0f} s (shaded). Traffic, server and directory share the machine."
-                ),
-                table.markdown(),
-                "![Throughput, latency, memory and descriptors over time](plots/soak.svg)",
-                facts.markdown(),
-            ]
-        )
-        + "\n"
-    )
+    parts = [
+        "# Soak",
+        _HOW,
+        table.markdown(),
+        "![Throughput, latency, memory and descriptors over time](plots/soak.svg)",
+        facts.markdown(),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -27,15 +27,15 @@ DESCRIPTORS_TOLERANCE = 4
 """A connection that is being replaced, and the file that is being read."""
 SETTLING = 30.0
 
-FACTS = (
+Facts = Sequence[tuple[str, list[str], str, bool]]
+Record = Callable[[str, object], None]
+FACTS: Facts = (
     ("alice", [], "root.work", True),
     ("mallory", [], "root.work", False),
     ("carol", ["analysts"], "root.work", True),
     ("mallory", ["staff"], "root.work", False),
     ("mallory", [], "root.open", True),
 )
-Facts = Sequence[tuple[str, list[str], str, bool]]
-Record = Callable[[str, object], None]
 
 
 def policy(turn: str = "alice") -> str:
@@ -142,6 +142,11 @@ def is_serving(client: queuegate.Client) -> bool:
         return bool(client.health()) and client.check("alice", "root.open").allowed
     except queuegate.QueuegateError:
         return False
+
+
+def allowed(client: queuegate.Client, turn: str) -> bool:
+    """Say whether a policy is served in which it is this user's turn."""
+    return client.check(turn, "root.turn").allowed
 
 
 def count_descriptors(pid: int) -> int:

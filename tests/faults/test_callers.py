@@ -23,18 +23,20 @@ the start: it holds what thousands of streams need, in pieces."""
 def test_half_a_frame(policy_file: Path, record: Record) -> None:
     """Ten callers stop at each of several places, and stay connected."""
     patience = "limits.connections.handshake_timeout=1s"
-    with running_server("--policy", str(policy_file), "--set", patience) as server:
-        with observed(server, record) as fault, ExitStack() as held:
-            callers = {
-                name: [held.enter_context(http2.connected(server.address, sent)) for _ in range(10)]
-                for name, sent in http2.HALVES.items()
-            }
-            with fault.expected_to_serve():
-                pass
-            for caller in callers["the preface"]:
-                assert http2.is_closed(caller)
-            record("connections held", 10 * len(http2.HALVES))
-            held.close()
+    with (
+        running_server("--policy", str(policy_file), "--set", patience) as server,
+        observed(server, record) as fault,
+        ExitStack() as held,
+    ):
+        callers = {
+            name: [held.enter_context(http2.connected(server.address, sent)) for _ in range(10)]
+            for name, sent in http2.HALVES.items()
+        }
+        with fault.expected_to_serve():
+            pass
+        for caller in callers["the preface"]:
+            assert http2.is_closed(caller)
+        record("connections held", 10 * len(http2.HALVES))
     assert set(fault.outcomes) == {"answered"}
 
 

@@ -6,7 +6,7 @@ import pytest
 import trustme
 
 import queuegate
-from tests.faults.observed import Record, observed
+from tests.faults.observed import Facts, Record, observed
 from tests.ldap import entries
 from tests.ldap.slapd import PASSWORD, SERVICE, running_slapd
 from tests.running import running_server
@@ -22,7 +22,7 @@ partitions:
           - {name: open, submitacl: "*"}
           - {name: turn, submitacl: alice}
 """
-FACTS = (
+FACTS: Facts = (
     ("bob", [], "root.team", True),
     ("carol", [], "root.team", False),
     ("dave", [], "root.open", True),

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import queuegate
-from tests.faults.observed import Record, observed, policy
+from tests.faults.observed import Record, allowed, observed, policy
 from tests.running import RunningServer
 from tests.waiting import eventually
 
@@ -51,10 +51,6 @@ def test_emptied(server: RunningServer, policy_file: Path, record: Record) -> No
 
 def test_garbage(server: RunningServer, policy_file: Path, record: Record) -> None:
     expect_last_good_policy(server, policy_file, record, lambda: policy_file.write_bytes(GARBAGE))
-
-
-def allowed(client: queuegate.Client, turn: str) -> bool:
-    return client.check(turn, "root.turn").allowed
 
 
 def test_swapped_a_thousand_times(server: RunningServer, policy_file: Path, record: Record) -> None:
