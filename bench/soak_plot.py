@@ -79,8 +79,8 @@ def _panel(
             _text(_LEFT - 6, y + 4, f"{tick:,.3g}" if tick < 1_000 else f"{tick:,.0f}", "end"),
         ]
     parts += [
-        _text(across(end * part / 5), top + _HEIGHT + 16, f"{end * part / 5:.3g} min", "middle")
-        for part in range(6)
+        _text(across(minute), top + _HEIGHT + 16, f"{minute:g} min", "middle")
+        for minute in _round_steps(end)
     ]
     for number, (name, line) in enumerate(panel.lines.items()):
         colour = _COLOURS[number]
@@ -103,7 +103,15 @@ def _range(values: Sequence[float], *, log: bool) -> tuple[float, float]:
     if log:
         low = 10.0 ** math.floor(math.log10(max(min(values), 1e-3)))
         return low, max(10.0 ** math.ceil(math.log10(max(values))), 10 * low)
-    return 0.0, max(values) * 1.1 or 1.0
+    steps = _round_steps(max(values))
+    return 0.0, steps[-1] + steps[1]
+
+
+def _round_steps(most: float) -> list[float]:
+    """Return about five round numbers from zero up to a value."""
+    power = 10.0 ** math.floor(math.log10(max(most, 1e-3) / 5))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= most / 5)
+    return [round(number * step, 6) for number in range(math.floor(most / step) + 1)]
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", weight: str = "normal") -> str:

@@ -19,7 +19,7 @@ import queuegate
 from tests.faults import asking
 from tests.running import RunningServer
 
-DEADLINE = 2.0
+DEADLINE = 5.0
 SERVING_WITHIN = 5.0
 MEMORY_TOLERANCE = 24 << 20
 """What an allocator keeps for later; all faults make a server hold more than this at times."""

@@ -1,5 +1,6 @@
 """The directory of users stops in the middle of its work."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ FACTS: Facts = (
 )
 
 
+def is_known(client: queuegate.Client, user: str) -> bool:
+    return bool(client.resolve(user))
+
+
 def test_sigstop_of_the_directory(tmp_path: Path, record: Record) -> None:
     """Known users are decided by their last groups, new ones get an error in time."""
     ca = trustme.CA()
@@ -58,6 +63,9 @@ partitions:
 """
         )
         with running_server("--config", str(config)) as server:
+            with queuegate.Client(server.address, timeout=20) as client:
+                for user in ("bob", "carol"):
+                    eventually(partial(is_known, client, user), expected=True, seconds=30)
             with observed(server, record, facts=FACTS) as fault:
                 no_retry = queuegate.Retry(attempts=1)
                 with queuegate.Client(server.address, timeout=20, retry=no_retry) as client:
