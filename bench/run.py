@@ -29,6 +29,7 @@ _PARTS: Final = (
     "h2",
     "directory",
     "outage",
+    "overload",
     "webhook",
 )
 

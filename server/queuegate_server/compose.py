@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ _SERVICES: Final = (
     user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
     policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
 )
+_FEWEST: Final = 100
+"""The fewest streams that a server should allow a connection (RFC 9113, 6.5.2)."""
 _SPARE_CALLS: Final = 100
 """How many calls gRPC takes above the limit for ours: those of health and reflection."""
 
@@ -58,7 +61,7 @@ def compose(settings: Settings, member: Member | None) -> Parts:
     Needs the running loop. Raises CannotListen and CannotAudit if a file or the operations
     port is unusable, and TracingNotInstalled.
     """
-    engine = Engine(time.monotonic, time.time)
+    engine = Engine(time.monotonic)
     operations = Operations(settings, worker=None if member is None else member.place.index)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
     around = {} if tracer is None else {"around": tracer.resolver}
@@ -75,6 +78,7 @@ def compose(settings: Settings, member: Member | None) -> Parts:
             ("grpc.max_send_message_length", -1),
             # Two servers on one port would answer from two policies; workers have one.
             ("grpc.so_reuseport", 0 if member is None else 1),
+            *_most_waiting(limits.max_concurrent_calls),
             *connection_options(limits.connections),
         ),
     )
@@ -89,7 +93,7 @@ def compose(settings: Settings, member: Member | None) -> Parts:
             limits.stream_batches_in_flight,
             draining,
         )
-        for each in (engine, IgnoringGroups(engine, time.monotonic, time.time))
+        for each in (engine, IgnoringGroups(engine, time.monotonic))
     ]
     user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
     servicers: tuple[list[Any], ...] = (
@@ -111,3 +115,14 @@ def compose(settings: Settings, member: Member | None) -> Parts:
     return Parts(
         engine, server, health_servicer, reloader, sources, draining, edge, operations, tracer
     )
+
+
+def _most_waiting(most: int) -> Iterator[tuple[str, int]]:
+    """Yield the options that bound what gRPC holds for us before it is in work: of one
+    connection half of the calls, so that others have room, and of all as many as may be in
+    work. What is more, gRPC drops by itself, as CANCELLED: to refuse a call with a reason
+    costs about as much time as to answer it, which is what an overload has not.
+    """
+    yield "grpc.max_concurrent_streams", max(_FEWEST, most // 2)
+    yield "grpc.server.max_pending_requests", max(_FEWEST, most)
+    yield "grpc.server.max_pending_requests_hard_limit", max(_FEWEST, most)
