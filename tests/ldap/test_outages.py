@@ -220,3 +220,26 @@ async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
         proxy.drop()
         assert set(await asyncio.gather(*pending)) == {BOB}
         assert opened.statistics.retried == 20
+
+
+async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
+    resolver: Build, directory: Slapd
+) -> None:
+    dead = f"ldap://127.0.0.1:{free_port()}"
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(
+            proxy.url, urls=[dead, proxy.url], retry_after=60, operation_timeout=30
+        )
+        assert await opened.resolve("bob") == BOB
+        assert opened._directory
+        assert opened._directory._servers
+        connection = await opened._directory._servers.all[1].connection()
+        proxy.delay = 30
+        pending = asyncio.create_task(timed(opened))
+        while not connection.in_flight:
+            await asyncio.sleep(0.01)
+        proxy.delay = 0
+        proxy.drop()
+        outcome, seconds = await pending
+        assert outcome == BOB
+        assert seconds < HANGS
