@@ -14,6 +14,7 @@ from queuegate_server.identity.lookup import CouldNotAsk
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.urls import parse_url
 from queuegate_server.identity.stack import SharedResolver, UserGroups
 from tests.fakes.clock import ManualClock
 from tests.ldap.conftest import Build
@@ -220,6 +221,21 @@ async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
         proxy.drop()
         assert set(await asyncio.gather(*pending)) == {BOB}
         assert opened.statistics.retried == 20
+
+
+async def test_other_servers_by_dns_end_no_look_up(resolver: Build, directory: Slapd) -> None:
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(proxy.url, operation_timeout=30)
+        assert await opened.resolve("bob") == BOB
+        assert opened._directory
+        assert opened._directory._servers
+        connection = await opened._directory._servers.all[0].connection()
+        proxy.delay = 30
+        pending = asyncio.create_task(opened.resolve("bob"))
+        while not connection.in_flight:
+            await asyncio.sleep(0.01)
+        await opened._directory._use([parse_url(directory.url)])
+        assert await pending == BOB
 
 
 async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
