@@ -198,7 +198,8 @@ class Pool:
         def work() -> None:
             connection = self._connections.get()
             done = 0
-            while time.perf_counter() < start + seconds:
+            # At least one, however late the thread gets to run: nobody divides by nothing.
+            while not done or time.perf_counter() < start + seconds:
                 self._look_up(connection, user(next(numbers) * 7919 % self._directory.size.users))
                 done += 1
             self._connections.put(connection)

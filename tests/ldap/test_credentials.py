@@ -118,12 +118,13 @@ async def test_row_14_password_emptied_later_binds_nobody(
     password_file.write_text("\n")
     own_directory.kill()
     own_directory.start()
-    for _ in range(20):
-        outcome = await opened.resolve("bob")
-        assert isinstance(outcome, CouldNotAsk)
-        await asyncio.sleep(0.02)
-    assert isinstance(outcome, CouldNotAsk)
-    assert "holds no password" in outcome.detail
+    async with asyncio.timeout(30):
+        while True:
+            outcome = await opened.resolve("bob")
+            assert isinstance(outcome, CouldNotAsk)
+            if "holds no password" in outcome.detail:
+                return
+            await asyncio.sleep(0.02)
 
 
 async def test_anonymous_only_when_asked(resolver: Build, directory: Slapd) -> None:
