@@ -12,10 +12,15 @@ import pytest
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolvers.ldap.binding import Connector
+from queuegate_server.identity.resolvers.ldap.connection import Connection
+from queuegate_server.identity.resolvers.ldap.faults import ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from queuegate_server.identity.resolvers.ldap.urls import parse_url
+from queuegate_server.identity.resolvers.ldap.server import Server
+from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.threads import DaemonThreads
 from tests.fakes.clock import ManualClock
 from tests.ldap.conftest import Build
 from tests.ldap.fake_directory import Answer, fake_directory
@@ -259,3 +264,33 @@ async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
         outcome, seconds = await pending
         assert outcome == BOB
         assert seconds < HANGS
+
+
+async def test_who_waits_for_a_server_learns_that_it_is_left_alone(
+    directory: Slapd, options: Callable[..., LdapOptions]
+) -> None:
+    connector = Connector(options(directory), DaemonThreads(1, "ldap"), lambda _: None)
+    connection = await connector.connect(parse_url(directory.url))
+
+    async def never(_: ServerUrl) -> Connection:
+        await asyncio.Event().wait()
+        return connection
+
+    server = Server(
+        parse_url(directory.url),
+        options(directory),
+        never,
+        connector.password,
+        is_first=True,
+        others_answer=lambda _: False,
+    )
+    server.start()
+    waiting = asyncio.create_task(server.connection())
+    await asyncio.sleep(0)
+    for _ in range(3):
+        server.failed(connection, ServerFault("busy"))
+    with pytest.raises(ServerFault, match="busy"):
+        async with asyncio.timeout(HANGS):
+            await waiting
+    await server.close()
+    connection.close()

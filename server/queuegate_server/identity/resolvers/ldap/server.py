@@ -114,6 +114,7 @@ class Server:
         self._failed_requests += 1
         if self._failed_requests >= _FAILURES:
             self._fault = fault
+            self._changed.set()
             if self._connection is not None:
                 self._connection.close(fault.detail)
 
