@@ -139,7 +139,7 @@ def in_an_application(request: Request, value: Any) -> bool:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(requests())
 def test_nobody_else_is_named(request: Request) -> None:
     """A requester outside the rules ends with an annotation that names herself, or that
@@ -160,7 +160,7 @@ def test_nobody_else_is_named(request: Request) -> None:
         assert after in {own, None}
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(requests())
 def test_a_patch_changes_nothing_else(request: Request) -> None:
     verdict = decide(request, SETTINGS, {})
@@ -176,7 +176,7 @@ def test_a_patch_changes_nothing_else(request: Request) -> None:
     assert isinstance(annotations_in(kind, after)[ANNOTATION], str)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(requests())
 def test_what_is_decided_is_verified(request: Request) -> None:
     """The validating webhook takes what the mutating one leaves, and nothing it refuses,
