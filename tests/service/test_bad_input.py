@@ -53,7 +53,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"access": -1}, ["access"]),
     (
         {"user": "", "queue": "", "access": 0, "partition": "\x7f"},
-        ["user.user", "partition", "queue", "access"],
+        ["partition", "user.user", "queue", "access"],
     ),
 ]
 
