@@ -26,7 +26,7 @@ def lint_spark(properties: Iterable[tuple[At, str, str]], findings: Findings) ->
         elif _looks_like_acl(name) and name not in _SWITCHES:
             message = f"{quoted(name)} is no property of Spark: it is ignored"
             findings.warning(place, message, f"write one of {', '.join(sorted(_LISTS))}")
-        if "${" in value and (name in _LISTS or name in _SWITCHES):
+        if "${" in value and name in _LISTS:
             message = f"the variable in {quoted(value)} is not replaced here: it is taken as a name"
             findings.warning(place, message, "write out what it stands for")
 
