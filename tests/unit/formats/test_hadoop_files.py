@@ -90,6 +90,17 @@ def test_a_fault_in_variables_is_where_it_is_written(
     assert fault.line == line
 
 
+def test_variables_do_not_fill_the_memory() -> None:
+    key = "yarn.scheduler.capacity.root"
+    many = "".join(prop(f"{key}.q{n}.acl_submit_applications", "${a}") for n in range(1_000))
+    for long, words in (("x" * 900_000, "together make"), ("x" * 900_000 + "${a}", "contains")):
+        data = f"<configuration>{prop('a', long)}{many}</configuration>".encode()
+        found = load_policy(CAPACITY, data, "f").problems
+        assert any(words in problem.message for problem in found)
+        assert any("together make the file too long" in problem.message for problem in found)
+        assert sum(problem.severity is Severity.ERROR for problem in found) < 100
+
+
 def test_a_switch_that_depends_on_what_is_elsewhere_is_refused() -> None:
     text = prop("yarn.acl.enable", "${acls}")
     for more, is_enabled in (("", None), (prop("acls", "true"), True), (prop("acls", "no"), False)):

@@ -12,7 +12,7 @@ from typing import Final
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
-from queuegate_server.formats.yarn.variables import VariableError, replaced
+from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
 
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 _TRUTHS: Final = {"true": True, "false": False}
@@ -55,14 +55,17 @@ def read_properties(
         collected.take(stated)
     found = collected.found
     written = dict(found)
+    room = Room()
     for name, value in written.items():
         if "${" not in value.text or not is_read(name):
             continue
         try:
-            found[name] = value._replace(text=replaced(name, written))
+            found[name] = value._replace(text=replaced(name, written, room))
         except VariableError as error:
             message = f"a variable in {quoted(name)} cannot be replaced: {error}"
             findings.error(error.place, message, "write out what it stands for", "")
+            if room.left < 0:
+                break
     return found
 
 

@@ -7,9 +7,11 @@ variable that may come from elsewhere is a fault and never guessed.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.formats.findings import Place, quoted
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import Text
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
@@ -38,7 +40,16 @@ class VariableError(ValueError):
         self.place = place
 
 
-def replaced(name: str, properties: Mapping[str, Text]) -> str:
+@dataclass(slots=True)
+class Room:
+    """How many characters all values of a file together may still come to while variables are
+    replaced: a short file must not become one that fills the memory.
+    """
+
+    left: int = MAX_BYTES
+
+
+def replaced(name: str, properties: Mapping[str, Text], room: Room) -> str:
     """Return the value of a property with its variables replaced. Raises VariableError."""
     holders = [properties[name]]
     text = holders[0].text
@@ -53,6 +64,9 @@ def replaced(name: str, properties: Mapping[str, Text]) -> str:
         if variable not in properties:
             raise VariableError(f"{quoted(variable)} is not set in this file", place)
         value = properties[variable]
+        room.left -= len(text) + len(value.text)
+        if room.left < 0:
+            raise VariableError("all variables together make the file too long", place)
         if variable in _reached(value.text, properties):
             raise VariableError(f"{quoted(variable)} contains itself", value)
         holders.append(value)
