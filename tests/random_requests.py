@@ -97,6 +97,7 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
         and len(groups) <= 10_000
         and all(map(is_name, groups))
         and (not groups or is_plain_user(user))
+        and (request.real_user == "" or is_name(request.real_user))
         and is_queue(request.queue)
         and request.access in {1, 2}
     )

@@ -83,7 +83,8 @@ def _app_check_fault(options: argparse.Namespace) -> str:
     if options.spark:
         of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if given[name]]
         if of_yarn:
-            return f"{', '.join(of_yarn)}: not with --spark, which knows neither queues nor ACLs"
+            looked_at = ", ".join(_OF_SPARK.values())
+            return f"{', '.join(of_yarn)}: not with --spark, which looks at {looked_at}"
         if not all("=" in text for text in options.properties):
             return "--property takes NAME=VALUE"
         names = [text.partition("=")[0] for text in options.properties]
