@@ -67,15 +67,17 @@ class Model:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:
             return INVALID
-        if not _is_valid(request):
-            return INVALID
         name = request.partition
+        if name and not is_name(name):
+            return INVALID
         if name.startswith("[") and "]" in name:
             name = name[name.index("]") + 1 :]
         elif name == "":
             name = "default"
         if name not in {"default", "table"}:
             return UNKNOWN_PARTITION
+        if not _is_valid(request):
+            return INVALID
         oracle = self.default if name == "default" else self.table
         user, access = request.user.user, ("submit", "admin")[request.access - 1]
         groups: tuple[str, ...] | None = tuple(request.user.groups)
@@ -95,7 +97,7 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
         and len(groups) <= 10_000
         and all(map(is_name, groups))
         and (not groups or is_plain_user(user))
-        and (request.partition == "" or is_name(request.partition))
+        and (request.real_user == "" or is_name(request.real_user))
         and is_queue(request.queue)
         and request.access in {1, 2}
         and (request.real_user == "" or is_name(request.real_user))

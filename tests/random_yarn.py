@@ -20,8 +20,6 @@ from tests.random_requests import (
     INVALID,
     UNKNOWN_PARTITION,
     is_name,
-    is_plain_user,
-    is_queue,
 )
 
 _One = TypeVar("_One")
@@ -125,11 +123,11 @@ class YarnModel:
         except DecodeError:
             return INVALID
         found = self._partition(request.partition)
-        valid = _is_asked_well(request, found) and request.access in {1, 2}
-        if not valid or not _is_path(request.queue, found):
-            return INVALID
         if found is None:
-            return UNKNOWN_PARTITION
+            return _without_partition(request.partition)
+        valid = _is_asked_well(request) and request.access in {1, 2}
+        if not valid or not _is_path(request.queue):
+            return INVALID
         cluster = found.cluster
         path = found.path(request.queue)
         granted = allowed(
@@ -154,10 +152,12 @@ class YarnModel:
         action = _ACTIONS.get(request.action)
         subject = request.WhichOneof("subject")
         found = self._partition(request.partition)
+        if found is None:
+            return _without_partition(request.partition)
         if (
             action is None
             or subject is None
-            or not _is_asked_well(request, found)
+            or not _is_asked_well(request)
             or (action == "move") != (request.target_queue != "")
         ):
             return INVALID
@@ -177,15 +177,13 @@ class YarnModel:
     def _of_yarn(
         request: access_pb2.CheckApplicationAccessRequest,
         action: str,
-        found: RandomCluster | None,
+        found: RandomCluster,
     ) -> str:
         app = request.application
         paths = [app.queue, *([request.target_queue] if action == "move" else [])]
-        paths_are_valid = all(_is_path(path, found) for path in paths)
+        paths_are_valid = all(_is_path(path) for path in paths)
         if action == "admin" or not is_name(app.owner) or not paths_are_valid:
             return INVALID
-        if found is None:
-            return UNKNOWN_PARTITION
         granted = may(
             found.cluster,
             NaiveApp(found.path(app.queue), app.owner, app.view_acl, app.modify_acl),
@@ -201,12 +199,10 @@ class YarnModel:
     def _of_spark(
         request: access_pb2.CheckApplicationAccessRequest,
         action: str,
-        found: RandomCluster | None,
+        found: RandomCluster,
     ) -> str:
         if action == "move":
             return INVALID
-        if found is None:
-            return UNKNOWN_PARTITION
         granted = spark_may(
             dict(request.spark.properties),
             action,
@@ -225,27 +221,26 @@ class YarnModel:
         return self.clusters.get(text or "default")
 
 
+def _without_partition(name: str) -> str:
+    return UNKNOWN_PARTITION if name == "" or is_name(name) else INVALID
+
+
 def _groups(user: UserGroupInformation) -> list[str]:
     return [*user.groups] or [user.user]
 
 
 def _is_asked_well(
     request: access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest,
-    found: RandomCluster | None,
 ) -> bool:
     user, groups = request.user.user, request.user.groups
     return (
         is_name(user)
         and all(map(is_name, groups))
-        # YARN has no rule about the names of users.
-        and (found is not None or not groups or is_plain_user(user))
-        and all(name == "" or is_name(name) for name in (request.partition, request.real_user))
+        and (request.real_user == "" or is_name(request.real_user))
     )
 
 
-def _is_path(text: str, found: RandomCluster | None) -> bool:
-    if found is None:
-        return is_queue(text)
+def _is_path(text: str) -> bool:
     one_line = text.replace(".", "").replace(" ", "_")
     return (
         len(text.encode()) <= 4096

@@ -15,6 +15,7 @@ from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
 from queuegate_server.identity.threads import DaemonThreads
 from queuegate_server.policy.tree import Partition
+from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.policy_files import OneFile, PolicyFiles, policy_files
 from queuegate_server.regular_files import remedy
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
@@ -91,6 +92,9 @@ class PolicySources:
         ]
         self._files = [file for source in self._sources for file in source.files]
         self._parser = DaemonThreads(1, "policy-parse")
+        self._formats: Mapping[str, str] = {}
+        # By the name of the policy: what it was found to be. A file that becomes another one
+        # while we serve is a mistake, and could open what was closed.
         self.name: Final = ", ".join(source.policy.name for source in self._sources)
         """The names of the policies, for people."""
 
@@ -119,12 +123,18 @@ class PolicySources:
         empty: set[str] = set()
         problems: list[Problem] = []
         spark: dict[str, Mapping[str, str]] = {}
+        formats: dict[str, str] = {}
         for source in self._sources:
-            loaded = self._load(source, contents)
-            problems += loaded.problems
             name = source.policy.name
-            if not loaded.partitions:
+            format_name = self._format(source, contents[source.policy].data)
+            loaded = self._load(source, format_name, contents)
+            problems += loaded.problems
+            if loaded.partitions:
+                formats[name] = format_name
+            else:
                 empty.add(name)
+            if format_name == YUNIKORN:
+                problems += self._pointless_semantics(loaded, name)
             for partition in loaded.partitions:
                 if partition in partitions:
                     message = f"the partition {partition!r} is in {came_from[partition]}, too"
@@ -139,6 +149,8 @@ class PolicySources:
                 spark |= dict.fromkeys(loaded.partitions, properties)
         if has_errors(problems):
             partitions = {}
+        else:
+            self._formats = {**self._formats, **formats}
         checksums = [contents[file].checksum for file in self._files]
         checksum = checksums[0]
         if len(checksums) > 1:
@@ -147,14 +159,24 @@ class PolicySources:
             partitions, came_from, tuple(in_order(problems)), empty, spark, checksum
         )
 
-    def _load(self, source: _Source, contents: Mapping[_File, _Content]) -> Loaded:
+    def _format(self, source: _Source, data: bytes) -> str:
+        known = source.stated.format or self._formats.get(source.policy.name)
+        return known or detect_format(data)
+
+    def _load(
+        self, source: _Source, format_name: str, contents: Mapping[_File, _Content]
+    ) -> Loaded:
         site = source.site
         data = contents[source.policy].data
-        format_name = source.stated.format or detect_format(data)
+        message = remedy = ""
         if format_name == YUNIKORN and source.stated.for_yarn:
             keys = ", ".join(source.stated.for_yarn)
             message = f"this is a queues.yaml of YuniKorn, and the settings say: {keys}"
             remedy = "remove that from the settings, or name the file of a scheduler of YARN"
+        elif format_name == YUNIKORN and detect_format(data) != YUNIKORN:
+            message = "this is XML, and should be a queues.yaml of YuniKorn, as before or as stated"
+            remedy = "put the queues.yaml back, or correct the settings and start again"
+        if message:
             problem = Problem(source.policy.name, 0, 0, Severity.ERROR, message, remedy)
             return Loaded({}, (problem,))
         return load_policy(
@@ -170,6 +192,15 @@ class PolicySources:
                 source.stated.daemon_user,
             ),
         )
+
+    def _pointless_semantics(self, loaded: Loaded, file: str) -> list[Problem]:
+        message = "the semantics of partition {!r} are set, which mean nothing to YuniKorn"
+        remedy = "remove `semantics` from the partition's settings"
+        return [
+            Problem(file, 0, 0, Severity.WARNING, message.format(name), remedy)
+            for name in loaded.partitions
+            if self._of_partition(name).semantics is not Semantics.DOCUMENTED
+        ]
 
 
 def _file(files: PolicyFiles) -> _File:

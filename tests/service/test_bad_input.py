@@ -55,7 +55,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"real_user": "a\nb"}, ["real_user"]),
     (
         {"user": "", "queue": "", "access": 0, "partition": "\x7f"},
-        ["user.user", "partition", "queue", "access"],
+        ["partition", "user.user", "queue", "access"],
     ),
 ]
 

@@ -6,11 +6,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 import queuegate
 from queuegate import Access, Reason, StepOutcome
 from queuegate.cli import main
+from queuegate.v1 import access_pb2, access_pb2_grpc
 from tests.running import ADMIN, running_server, server_command
 from tests.waiting import eventually
 
@@ -156,6 +158,29 @@ def test_a_policy_beside_others_may_not_lose_its_partitions(
     assert client.reload().succeeded
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("capacity-scheduler.xml", "<configuration/>", "root.queues names no queue"),
+        ("capacity-scheduler.xml", "<allocations/>", "not <configuration>"),
+        ("fair-scheduler.xml", "", "no element found"),
+        ("fair-scheduler.xml", '<!DOCTYPE a [\n<!ENTITY x "y">\n]>\n<allocations/>', "DOCTYPE"),
+    ],
+)
+def test_a_policy_that_becomes_another_file_is_refused(
+    client: queuegate.Client, folder: Path, name: str, text: str, words: str
+) -> None:
+    policy = folder / name
+    before = policy.read_text()
+    policy.write_text(text)
+    result = client.reload()
+    policy.write_text(before)
+    assert not result.succeeded
+    assert any(words in found.message for found in result.diagnostics)
+    assert not client.check("eve", "root.eng", partition="capacity", groups=["g"]).allowed
+    assert client.reload().succeeded
+
+
 def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
     policies = [{"path": str(folder / name)} for name in EXAMPLES[:2]]
     command = server_command(
@@ -261,6 +286,48 @@ def test_faulty_questions_about_applications(client: queuegate.Client) -> None:
         assert words in str(failed.error)
 
 
+def test_the_partition_comes_before_what_it_alone_can_judge(
+    client: queuegate.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["--address", client.address]
+    app = ["--queue", "Datascience.Production", "--owner", "John"]
+    for line in (
+        ["check", "Jane", "Datascience.Production"],
+        ["explain", "Jane", "Datascience.Production"],
+        ["queues", "Jane", "--prefix", "Datascience"],
+        ["app-check", "Jane", "view", *app],
+        ["app-check", "Jane", "view", *app, "--explain"],
+    ):
+        assert main([*base, *line, "--partition", "nope"]) == 2
+        said = capsys.readouterr().err
+        assert "'nope'" in said
+        assert "hadoop" in said
+    with pytest.raises(queuegate.UnknownPartition):
+        client.check("Jane", "Datascience.Production", partition="nope")
+    (failed,) = client.check_many([queuegate.Check("Jane", "Data.Prod", "nope")])
+    assert isinstance(failed, queuegate.CheckFailure)
+    assert isinstance(failed.error, queuegate.UnknownPartition)
+    asked = queuegate.ApplicationCheck("Jane", "view", TEST_APP, "nope")
+    (failed,) = client.check_applications([asked])
+    assert isinstance(failed, queuegate.CheckFailure)
+    assert isinstance(failed.error, queuegate.UnknownPartition)
+
+
+def test_a_missing_application_is_all_that_is_missing(client: queuegate.Client) -> None:
+    asked = access_pb2.CheckApplicationAccessRequest(
+        partition="hadoop", action=access_pb2.APPLICATION_ACTION_VIEW
+    )
+    asked.user.user = "Jane"
+    with grpc.insecure_channel(client.address) as channel:
+        stub = access_pb2_grpc.AccessServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as one:
+            stub.ExplainApplicationAccess(access_pb2.ExplainApplicationAccessRequest(check=asked))
+        assert one.value.details() == "application: is required"
+        batch = access_pb2.BatchCheckApplicationAccessRequest(checks=[asked])
+        result = stub.BatchCheckApplicationAccess(batch).results[0]
+        assert result.error.message == "application: is required"
+
+
 def test_app_check_on_the_command_line(
     client: queuegate.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,3 +342,5 @@ def test_app_check_on_the_command_line(
     spark = ["--spark", "--property", "spark.acls.enable=true", "--spark-user", "own"]
     assert main([*base, "own", "view", *spark]) == 0
     assert "the user owns the application" in capsys.readouterr().out
+    assert main([*base, "eve", "view", "--spark", "--spark-user", "own"]) == 0
+    assert "spark.acls.enable is not true" in capsys.readouterr().out

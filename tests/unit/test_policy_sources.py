@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from queuegate_server import policy_sources
+from queuegate_server.formats.problems import Severity
+from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.policy_files import OneFile, PolicyFiles
 from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.settings.model import PartitionSettings, Settings
@@ -21,12 +24,17 @@ SITE = """<configuration>
 <property><name>yarn.admin.acl</name><value>carol</value></property>
 </configuration>"""
 
+CAPACITY = """<configuration>
+<property><name>yarn.scheduler.capacity.root.queues</name><value>a</value></property>
+</configuration>"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a file of each kind."""
     (tmp_path / "queues.yaml").write_text(QUEUES.format("default"))
     (tmp_path / "fair.xml").write_text(FAIR)
+    (tmp_path / "capacity.xml").write_text(CAPACITY)
     (tmp_path / "site.xml").write_text(SITE)
     (tmp_path / "spark.conf").write_text("spark.acls.enable true\n")
     return tmp_path
@@ -142,3 +150,52 @@ async def test_each_read_has_a_time_limit(
     finally:
         released.set()
     assert hung.value.file == str(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "words"),
+    [
+        ("fair.xml", CAPACITY, "not <allocations>"),
+        ("fair.xml", "", "no element found"),
+        ("fair.xml", " \n", "no element found"),
+        ("capacity.xml", FAIR, "not <configuration>"),
+        ("capacity.xml", "<configuration/>", "names no queue"),
+        ("capacity.xml", QUEUES.format("default"), "not valid XML"),
+        ("queues.yaml", FAIR, "this is XML"),
+    ],
+)
+async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, words: str) -> None:
+    one = sources(folder, {"path": first})
+    before = (folder / first).read_text()
+    assert (await one.read()).partitions
+    (folder / first).write_text(text)
+    found = await one.read()
+    assert not found.partitions
+    (problem,) = found.problems
+    assert words in problem.message
+    assert problem.remedy
+    (folder / first).write_text(before)
+    assert (await one.read()).partitions
+
+
+async def test_what_was_never_served_may_become_anything(folder: Path) -> None:
+    path = folder / "queues.yaml"
+    one = sources(folder, YUNIKORN)
+    for text, is_served in (("", False), ("<allocations><queue/>", False), (FAIR, True)):
+        path.write_text(text)
+        assert bool((await one.read()).partitions) is is_served
+
+
+async def test_semantics_mean_nothing_to_yunikorn(folder: Path) -> None:
+    settings = Settings.model_validate({"policy": {"path": folder / "queues.yaml"}})
+    hadoop = PartitionSettings(semantics=Semantics.HADOOP)
+    found = await PolicySources(settings, lambda _: hadoop).read()
+    (problem,) = found.problems
+    assert problem.severity is Severity.WARNING
+    assert problem.message.startswith("the semantics of partition 'default' are set")
+    assert found.partitions
+
+
+def test_no_policies_at_all_is_a_mistake() -> None:
+    with pytest.raises(ValidationError, match="is empty; name a policy, or remove the key"):
+        Settings.model_validate({"policies": []})

@@ -39,6 +39,13 @@ _DEFAULTS: dict[str, Any] = {
     "token_file": None,
 }
 
+_OF_YARN = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
+_OF_SPARK = {
+    "properties": "--property",
+    "spark_user": "--spark-user",
+    "process_user": "--process-user",
+}
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -63,15 +70,32 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         verbs[options.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.verb == "invalidate" and bool(options.users) == options.all:
         verbs["invalidate"].error("name the users to forget, or --all")
-    if options.verb == "app-check":
-        if options.spark:
-            if not all("=" in text for text in options.properties):
-                verbs["app-check"].error("--property takes NAME=VALUE")
-        elif not (options.queue and options.owner):
-            verbs["app-check"].error("name the --queue and the --owner, or give --spark")
+    if options.verb == "app-check" and (fault := _app_check_fault(options)):
+        verbs["app-check"].error(fault)
     if (options.tls_cert is None) != (options.tls_key is None):
         parser.error("--tls-cert and --tls-key belong together")
     return options
+
+
+def _app_check_fault(options: argparse.Namespace) -> str:
+    """Return what is wrong with the arguments of app-check taken together; empty if nothing."""
+    given = vars(options)
+    if options.spark:
+        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if given[name]]
+        if of_yarn:
+            looked_at = ", ".join(_OF_SPARK.values())
+            return f"{', '.join(of_yarn)}: not with --spark, which looks at {looked_at}"
+        if not all("=" in text for text in options.properties):
+            return "--property takes NAME=VALUE"
+        names = [text.partition("=")[0] for text in options.properties]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return f"--property gives {', '.join(twice)} more than once" if twice else ""
+    of_spark = [option for name, option in _OF_SPARK.items() if given[name]]
+    if of_spark:
+        return f"{', '.join(of_spark)}: only with --spark"
+    if not (options.queue and options.owner):
+        return "name the --queue and the --owner, or give --spark"
+    return ""
 
 
 def _parser() -> tuple[_Parser, dict[str, _Parser]]:

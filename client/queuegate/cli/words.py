@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from queuegate._applications import Action, ApplicationCheck, ApplicationExplanation
+from queuegate._applications import (
+    Action,
+    ApplicationCheck,
+    ApplicationExplanation,
+    SparkApplication,
+)
 from queuegate._state import (
     Diagnostic,
     PolicyInfo,
@@ -113,7 +118,10 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
     """Return a decision about an application as one line."""
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
-    if answer.matched_queue or answer.reason not in _OF_APPLICATIONS:
+    is_spark = isinstance(asked.application, SparkApplication)
+    if is_spark and answer.reason is Reason.ACLS_DISABLED:
+        why = "spark.acls.enable is not true: Spark enforces no ACLs"
+    elif answer.matched_queue or answer.reason not in _OF_APPLICATIONS:
         why = _reason(asked.partition, answer)
     else:
         why = _OF_APPLICATIONS[answer.reason].format(subject=escape(answer.matched_subject))

@@ -73,10 +73,10 @@ def convert(
     try:
         data, name = policy_files.content(file)
     except OSError as error:
-        raise click.UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
+        raise policy_files.FileError(f"{file}: cannot be read: {error.strerror or error}") from None
     detected = format_name or detect_format(data)
     if detected not in STATES:
-        raise click.UsageError(f"{name}: this is no file of a scheduler of YARN")
+        raise policy_files.FileError(f"{name}: this is no file of a scheduler of YARN")
     chosen = Semantics(semantics)
     options = YarnOptions(
         semantics=lambda _: chosen, site=policy_files.site(yarn_site), daemon_user=daemon_user
@@ -101,7 +101,7 @@ def _write(text: str, output: Path | None, *, force: bool) -> None:
         with output.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise click.UsageError(f"{output}: exists; --force overwrites it") from None
+        raise policy_files.FileError(f"{output}: exists; --force overwrites it") from None
     except OSError as error:
         message = f"{output}: cannot be written: {error.strerror or error}"
-        raise click.UsageError(message) from None
+        raise policy_files.FileError(message) from None

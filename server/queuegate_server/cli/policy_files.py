@@ -25,6 +25,12 @@ Check = Callable[[bytes, str], Iterable[Problem]]
 """From the bytes of a file and the name to show for it to findings in order."""
 
 
+class FileError(click.ClickException):
+    """A file cannot be read or written, or is none that the command takes."""
+
+    exit_code = CANNOT_READ
+
+
 acl_names_option: Final = click.option(
     "--acl-names",
     type=click.Choice([names.value for names in AclNames]),
@@ -99,14 +105,14 @@ def checker(
 
 
 def site(path: Path | None) -> tuple[bytes, str] | None:
-    """Return the content and the name of a yarn-site.xml. Raises UsageError."""
+    """Return the content and the name of a yarn-site.xml. Raises FileError."""
     if path is None:
         return None
     try:
         return read_regular(path), str(path)
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error} ({remedy(error)})"
-        raise click.UsageError(message) from None
+        raise FileError(message) from None
 
 
 def content(file: str) -> tuple[bytes, str]:

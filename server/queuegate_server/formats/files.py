@@ -55,7 +55,7 @@ def check_file(
     Arguments are as those of `load_policy`. Raises ValueError if the format is not known.
     """
     if format_name == SPARK:
-        return list(read_spark_defaults(data, file)[1])
+        return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == SITE:
         site = replace(yarn_options, site=(data, file))
         return in_order((*read_site(site)[1], *(lint_site(site) if with_lint else ())))

@@ -38,15 +38,19 @@ _FIRST_TAGS: Final = {
     b"allocations": "fair-scheduler",
     b"configuration": "capacity-scheduler",
 }
+_SOME_XML: Final = "fair-scheduler"
+_MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<[!?]")
 _LOOKED_AT: Final = 65_536
 
 
 def detect_format(data: bytes) -> str:
-    """Return the name of the format that a text seems to have: XML by its top element,
-    everything else is YuniKorn's.
+    """Return the name of the format that a text seems to have: XML by its top element, also
+    where that is not found, as behind a document type; everything else is YuniKorn's.
     """
-    found = _FIRST_TAG.match(data[:_LOOKED_AT])
-    return _FIRST_TAGS.get(found[1], "fair-scheduler") if found else YUNIKORN
+    start = data[:_LOOKED_AT]
+    if found := _FIRST_TAG.match(start):
+        return _FIRST_TAGS.get(found[1], _SOME_XML)
+    return _SOME_XML if _MARKUP.match(start) else YUNIKORN
 
 
 def load_policy(

@@ -1,11 +1,13 @@
 """spark-defaults.conf: a property on each line, read as Java reads its property files."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.spark_lint import lint_spark
 from queuegate_server.formats.yaml_text import At, Unreadable, decode
 from queuegate_server.policy.spark import SparkError, spark_acls
 
@@ -14,25 +16,36 @@ _LINE: Final = re.compile(
 )
 
 
-def read_spark_defaults(data: bytes, file: str) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """Return the properties, and the findings in order. Of one name the last one counts.
+def read_spark_defaults(
+    data: bytes, file: str, *, with_lint: bool = False
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """Return the properties, and the findings in order, also in what is valid but doubtful if
+    asked to. Of one name the last one counts.
 
     A line is `name value`, `name=value` or `name: value`; values are trimmed, as Spark does.
     Neither lines that go on in the next one nor escapes are accepted: no ACL needs them.
     """
     findings = Findings(file)
     properties: dict[str, str] = {}
+    stated: list[tuple[At, str, str]] = []
     try:
         text = decode(data)
     except Unreadable as fault:
         findings.error(fault.place, fault.message, fault.remedy)
         return {}, findings.in_order()
     with suppress(TooManyErrors):
-        _read(text, properties, findings)
+        for place, name, value in _read(text, findings):
+            if name in properties:
+                message = f"{quoted(name)} is set above, too: this value replaces that one"
+                findings.warning(place, message, "remove one of them")
+            properties[name] = value
+            stated.append((place, name, value))
+    if with_lint:
+        lint_spark(stated, findings)
     return properties, findings.in_order()
 
 
-def _read(text: str, properties: dict[str, str], findings: Findings) -> None:
+def _read(text: str, findings: Findings) -> Iterator[tuple[At, str, str]]:
     for number, line in enumerate(text.splitlines(), start=1):
         place = At(number, 1)
         stated = line.strip()
@@ -43,11 +56,9 @@ def _read(text: str, properties: dict[str, str], findings: Findings) -> None:
             message = f"{quoted(stated)} is no property that is understood here"
             findings.error(place, message, "write the name, a space and the value on one line")
             continue
-        if found["key"] in properties:
-            message = f"{quoted(found['key'])} is set above, too: this value replaces that one"
-            findings.warning(place, message, "remove one of them")
-        properties[found["key"]] = found["value"].strip()
+        name, value = found["key"], found["value"].strip()
         try:
-            spark_acls({found["key"]: properties[found["key"]]})
+            spark_acls({name: value})
         except SparkError as error:
             findings.error(place, str(error), "write true or false")
+        yield place, name, value

@@ -14,6 +14,7 @@ from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000
+_SMALLER: Final = "remove what is not needed"
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +28,9 @@ class Element:
     children: list["Element"] = field(default_factory=list)
     text: str = ""
     """All characters directly inside it, without those of comments."""
+    is_plain: bool = True
+    """False if a CDATA section or a processing instruction is directly inside it, where
+    readers of XML part a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,13 @@ class _Builder:
 
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
-            raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+            raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", _SMALLER)
         parser = self._parser
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._characters
         parser.StartDoctypeDeclHandler = self._doctype
+        parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = self._parted
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
@@ -80,6 +85,7 @@ class _Builder:
             # find them.
             parser.StartElementHandler = parser.EndElementHandler = None
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
+            parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None
         if self._root is None:
             raise Unreadable(At(1, 1), "there is no element", "write an element")
         return self._root
@@ -95,7 +101,7 @@ class _Builder:
             raise Unreadable(place, message, "flatten the document")
         if self._count > MAX_ELEMENTS:
             message = f"there are more than {MAX_ELEMENTS} elements"
-            raise Unreadable(place, message, "split the file")
+            raise Unreadable(place, message, _SMALLER)
         element = Element(place.line, place.column, name, attributes)
         if self._open:
             self._open[-1].children.append(element)
@@ -110,6 +116,10 @@ class _Builder:
     def _characters(self, text: str) -> None:
         if self._texts:
             self._texts[-1].append(text)
+
+    def _parted(self, *_: object) -> None:
+        if self._open:
+            self._open[-1].is_plain = False
 
     def _doctype(self, *_: object) -> None:
         message = "a document type (DOCTYPE) is not accepted"

@@ -103,14 +103,14 @@ def decide_application(
     cluster = partition.cluster
     if cluster is None:
         raise NoApplications
+    if action is Action.MOVE and target not in partition.queues:
+        return Judged(NO_MATCH, ())
     if not cluster.acls_enabled:
         return DISABLED
     documented = cluster.semantics is Semantics.DOCUMENTED
     if action is not Action.MOVE:
         lists = list(_lists(partition, application, action))
         return judge(lists, user, groups, real_user)
-    if target not in partition.queues:
-        return Judged(NO_MATCH, ())
     source = (
         list(_queue(partition, application.queue, submit=True))
         if documented

@@ -11,6 +11,7 @@ _TRIMMED: Final = "".join(map(chr, range(0x21)))
 _SEPARATOR: Final = re.compile("[,\n]")
 _SPACE: Final = re.compile(r"\s")
 _PROXY: Final = "~"
+_SHOWN_NAMES: Final = 10
 
 
 class Semantics(StrEnum):
@@ -89,7 +90,8 @@ def _in_words(acl: Acl) -> str:
         return "everybody"
     kinds = (("user", acl.users), ("group", acl.groups), ("whoever is acted for by", acl.proxies))
     parts = [
-        f"{kind} {', '.join(repr(name) for name in sorted(names))}"
+        f"{kind} {', '.join(repr(name) for name in sorted(names)[:_SHOWN_NAMES])}"
+        f"{', …' if len(names) > _SHOWN_NAMES else ''}"
         for kind, names in kinds
         if names
     ]

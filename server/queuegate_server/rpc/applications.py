@@ -146,16 +146,15 @@ class Applications:
 
 def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot) -> AppQuestion:
     faults: convert.Violations = []
-    partition = snapshot.policy.partition(request.partition)
+    partition = convert.partition_of(request.partition, snapshot, faults)
     user, groups = convert.who(request.user, partition, faults)
-    convert.check_partition(request.partition, faults)
     kind = request.WhichOneof("subject")
     convert.check_real_user(request.real_user, faults)
     action = _action(request, faults)
     if kind == "spark":
         return _spark_question(request, snapshot, action, (user, groups), faults)
     if kind is None:
-        faults.append(("application", "is required"))
+        raise InvalidRequest([*faults, ("application", "is required")])
     stated = request.application
     queue = convert.queue_field("application.queue", stated.queue, partition, faults)
     convert.check_user("application.owner", stated.owner, faults)

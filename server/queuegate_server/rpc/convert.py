@@ -79,11 +79,12 @@ class _Asking(_Identified, Protocol):
 
 
 def question(request: _Asking, snapshot: Snapshot) -> Question:
-    """Return the question of a check or explain request; raise InvalidRequest."""
+    """Return the question of a check or explain request; raise InvalidRequest,
+    UnknownPartition.
+    """
     faults: Violations = []
-    partition = snapshot.policy.partition(request.partition)
+    partition = partition_of(request.partition, snapshot, faults)
     user, groups = who(request.user, partition, faults)
-    check_partition(request.partition, faults)
     path = queue_field("queue", request.queue, partition, faults)
     access = _access(request.access, faults)
     check_real_user(request.real_user, faults)
@@ -96,12 +97,12 @@ def listing_question(
     request: access_pb2.ListQueuesRequest, snapshot: Snapshot
 ) -> tuple[Question, str]:
     """Return the question of a list request, its `path` the prefix (empty: none), and the
-    path after which the page begins (empty: at the first queue); raise InvalidRequest.
+    path after which the page begins (empty: at the first queue); raise InvalidRequest,
+    UnknownPartition.
     """
     faults: Violations = []
-    partition = snapshot.policy.partition(request.partition)
+    partition = partition_of(request.partition, snapshot, faults)
     user, groups = who(request.user, partition, faults)
-    check_partition(request.partition, faults)
 
     def path_of(field: str, text: str) -> str:
         return queue_field(field, text, partition, faults) if text else ""
@@ -126,6 +127,16 @@ def prefix_path(prefix: str, partition: Partition) -> str:
     path = queue_field("prefix", prefix, partition, faults) if prefix else ""
     raise_if(faults)
     return path
+
+
+def partition_of(name: str, snapshot: Snapshot, faults: Violations) -> Partition | None:
+    """Return the partition of a name, None if it is no name; raise UnknownPartition.
+
+    It comes before all else: what is well-formed in a request is for the partition to say.
+    """
+    before = len(faults)
+    check_partition(name, faults)
+    return snapshot.find(name).partition if len(faults) == before else None
 
 
 def check_partition(partition: str, faults: Violations) -> None:

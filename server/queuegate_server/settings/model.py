@@ -169,6 +169,8 @@ class PartitionSettings(Section):
 
 
 def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
+    if not sources:
+        raise PydanticCustomError("policies", "is empty; name a policy, or remove the key")
     if not all(source.is_set for source in sources):
         raise PydanticCustomError("policies", "each of them needs a path, configs or defaults")
     return sources

@@ -86,6 +86,7 @@ def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:
         (["-", "--to", "yarn"], EXACT, "Invalid value for '--to'"),
         (["nosuch.xml"], "", "cannot be read: No such file"),
         (["-", "--yarn-site", "nosuch.xml"], EXACT, "cannot be read: No such file"),
+        (["examples/yarn-site.xml", "--semantics", "hadoop"], "", "root.queues names no queue"),
     ],
 )
 def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: str) -> None:
@@ -93,3 +94,11 @@ def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: 
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("stdin", ["partitions: []", ""])
+def test_a_wrong_file_is_no_wrong_usage(stdin: str) -> None:
+    assert (
+        run("-", stdin=stdin).stderr == "Error: <stdin>: this is no file of a scheduler of YARN\n"
+    )
+    assert run("nosuch.xml").stderr.startswith("Error: nosuch.xml: cannot be read")

@@ -171,8 +171,8 @@ ADMINS = "<property><name>yarn.admin.acl</name><value>bob</value></property>"
         (SITE.format("true", ADMINS), [], 0, "0 errors, 0 warnings"),
         (SITE.format("no", ADMINS), [], 0, "neither true nor false, so false"),
         (SITE.format("true", ""), ["--format", "yarn-site"], 0, "not set, and * by default"),
-        ("<configuration/>", [], 0, "names no queue"),
-        (CLOSED, [], 0, 'ignored in this ACL, as documented: "h"'),
+        ("<configuration/>", [], 1, "names no queue"),
+        (CLOSED, [], 0, '"bob g h" is ambiguous'),
         (CLOSED, ["--semantics", "hadoop"], 0, "0 errors, 0 warnings"),
     ],
 )

@@ -65,6 +65,18 @@ REFUSED = [
     ("invalidate a --all", "name the users to forget, or --all"),
     ("health --tls-cert p", "--tls-cert and --tls-key belong together"),
     ("resolve a --group g", "unrecognized arguments: --group g"),
+    ("app-check a view --queue q", "name the --queue and the --owner, or give --spark"),
+    ("app-check a view --spark --queue q --owner o", "--queue, --owner: not with --spark"),
+    ("app-check a view --spark --view-acl * --modify-acl *", "--view-acl, --modify-acl: not with"),
+    ("app-check a move --spark --target-queue q", "--target-queue: not with --spark"),
+    ("app-check a view --spark --real-user r", "--real-user: not with --spark"),
+    ("app-check a view --queue q --owner o --property a=b", "--property: only with --spark"),
+    (
+        "app-check a view --queue q --owner o --spark-user s --process-user p",
+        "--spark-user, --process-user: only with --spark",
+    ),
+    ("app-check a view --spark --property a", "--property takes NAME=VALUE"),
+    ("app-check a view --spark --property a=b --property a=c", "gives a more than once"),
     ("check alice root \x1b[31m", "unrecognized arguments: \\x1b[31m"),
 ]
 

@@ -72,7 +72,7 @@ def granted(
 
 @settings(max_examples=150)
 @given(
-    st.lists(QUEUES, max_size=3),
+    st.lists(QUEUES, min_size=1, max_size=3),
     st.tuples(ACLS, ACLS),
     st.one_of(st.none(), st.tuples(st.sampled_from(["true"] * 4 + ["false"]), ACLS)),
     st.sampled_from(Semantics),

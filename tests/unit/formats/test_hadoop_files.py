@@ -43,11 +43,12 @@ def test_traps_of_yarn_site(properties: str, told: list[str]) -> None:
         ("${team},bob ${ops}", {"team": "ann", "ops": "g"}, "ann,bob g"),
         ("${a}", {"a": "${b}", "b": "x"}, "x"),
         ("${${which}}", {"which": "b", "b": "x"}, "x"),
+        ("${a} ${a}", {"a": "x"}, "x x"),
         ("$ {x} ${} ${a b}", {}, "$ {x} ${} ${a b}"),
         ("${a}", {}, '"a" is not set in this file'),
         ("${user.name}", {"user.name": "x"}, "Hadoop's own process"),
         ("${env.USER:-x}", {}, "Hadoop's own process"),
-        ("${a}", {"a": "${b}", "b": "${a}"}, "contains itself, or is there twice"),
+        ("${a}", {"a": "${b}", "b": "${a}"}, '"a" contains itself'),
         ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "more than 20 variables"),
         ("${a}", {"a": "${b}${c}", "b": "x" * 600_000, "c": "y" * 600_000}, "too long"),
     ],
@@ -57,6 +58,7 @@ def test_variables(value: str, others: dict[str, str], expected: str) -> None:
     unused = prop("yarn.nodemanager.local-dirs", "${nosuch}/nm")
     unused += prop("yarn.scheduler.capacity.root.acl_application_max_priority", "${nosuch}")
     text = "".join(prop(name, other) for name, other in others.items())
+    text += prop("yarn.scheduler.capacity.root.queues", "a")
     data = f"<configuration>{prop(key, value)}{text}{unused}</configuration>".encode()
     loaded = load_policy(CAPACITY, data, "f")
     errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
@@ -66,6 +68,37 @@ def test_variables(value: str, others: dict[str, str], expected: str) -> None:
         assert not loaded.partitions
     else:
         assert loaded.partitions["default"].queues["root"].submit_acl.text == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "words"),
+    [
+        (["x ${a}", "a ${b}", "b ${c}", "c ${b}"], 3, '"b" contains itself'),
+        (["x ${a}", "a ${nosuch}"], 2, '"nosuch" is not set'),
+        (["x ${a} ${nosuch}", "a b"], 1, '"nosuch" is not set'),
+    ],
+)
+def test_a_fault_in_variables_is_where_it_is_written(
+    lines: list[str], line: int, words: str
+) -> None:
+    acl = "yarn.scheduler.capacity.root.acl_submit_applications"
+    stated = [one.partition(" ") for one in lines]
+    text = "\n".join(prop(acl if name == "x" else name, value) for name, _, value in stated)
+    data = f"<configuration>{text}</configuration>".encode()
+    fault = load_policy(CAPACITY, data, "f").problems[0]
+    assert words in fault.message
+    assert fault.line == line
+
+
+def test_variables_do_not_fill_the_memory() -> None:
+    key = "yarn.scheduler.capacity.root"
+    many = "".join(prop(f"{key}.q{n}.acl_submit_applications", "${a}") for n in range(1_000))
+    for long, words in (("x" * 900_000, "together make"), ("x" * 900_000 + "${a}", "contains")):
+        data = f"<configuration>{prop('a', long)}{many}</configuration>".encode()
+        found = load_policy(CAPACITY, data, "f").problems
+        assert any(words in problem.message for problem in found)
+        assert any("together make the file too long" in problem.message for problem in found)
+        assert sum(problem.severity is Severity.ERROR for problem in found) < 100
 
 
 def test_a_switch_that_depends_on_what_is_elsewhere_is_refused() -> None:

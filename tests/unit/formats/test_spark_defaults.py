@@ -2,6 +2,7 @@
 
 import pytest
 
+from queuegate_server.formats.files import check_file
 from queuegate_server.formats.problems import has_errors
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 
@@ -36,3 +37,33 @@ def test_faults(data: bytes, place: tuple[int, int], words: str) -> None:
     assert words in problems[0].message
     assert problems[0].remedy
     assert has_errors(problems) is ("above" not in words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("spark.ui.view.acls a b,c", '"a b" is one name'),
+        ("spark.ui.acls.enable true", "means nothing since Spark 3"),
+        ("spark.ui.view.acl a", '"spark.ui.view.acl" is no property of Spark'),
+        ("spark.Admin.ACLs a", '"spark.Admin.ACLs" is no property of Spark'),
+        ("spark.admin.acls a,*", "everybody may change each application"),
+        ("spark.modify.acls.groups *", "everybody may change each application"),
+        ("spark.ui.view.acls *,a", "everybody is let in"),
+        ("spark.admin.acls ${ops}", "is not replaced here"),
+        ("spark.ui.view.acls *", ""),
+        ("spark.admin.acls.groups a, b", ""),
+        ("spark.acls.enable true", ""),
+        ("spark.history.ui.acls.enable true", ""),
+        ("oracle.jdbc a b", ""),
+    ],
+)
+def test_traps_are_for_the_linter(line: str, words: str) -> None:
+    data = f"# Spark\n{line}\n".encode()
+    assert check_file("spark-defaults", data, "f", with_lint=False) == []
+    found = check_file("spark-defaults", data, "f", with_lint=True)
+    assert len(found) == bool(words)
+    for problem in found:
+        assert words in problem.message
+        assert problem.line == 2
+        assert problem.remedy
+        assert not has_errors(found)

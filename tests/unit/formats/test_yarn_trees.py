@@ -26,7 +26,7 @@ from tests.yarn_files import (
 
 
 @given(
-    st.lists(QUEUES, max_size=3),
+    st.lists(QUEUES, min_size=1, max_size=3),
     ACLS,
     ACLS,
     ACLS,
@@ -82,6 +82,7 @@ def test_disabled_acls(
     text = {
         FAIR: f"<allocations><queue name='root'>{CLOSED}</queue></allocations>",
         CAPACITY: "<configuration>"
+        + prop(f"{key}.queues", "a")
         + prop(f"{key}.acl_submit_applications", " ")
         + prop(f"{key}.acl_administer_queue", " ")
         + "</configuration>",

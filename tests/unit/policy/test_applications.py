@@ -1,5 +1,6 @@
 """Access to applications: the vectors, and the document's tables and examples word for word."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,12 @@ def test_an_unknown_target_is_refused_and_an_unknown_queue_is_judged_above() -> 
     judged = decide_application(partition, IN_TEST, Action.MOVE, "Bob", (), target="root.nosuch")
     assert judged.decision is not None
     assert not judged.decision.allowed
+    assert partition.cluster is not None
+    off = replace(partition, cluster=replace(partition.cluster, acls_enabled=False))
+    for target, allowed in (("root.nosuch", False), ("root.Marketing", True)):
+        judged = decide_application(off, IN_TEST, Action.MOVE, "eve", (), target=target)
+        assert judged.decision is not None
+        assert judged.decision.allowed is allowed
     elsewhere = Application("root.Datascience.gone", "John")
     judged = decide_application(partition, elsewhere, Action.MODIFY, "Jane", ())
     assert judged.decision == (True, Reason.USER, "root.Datascience", "Jane")

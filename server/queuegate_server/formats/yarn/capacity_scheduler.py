@@ -35,9 +35,11 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
         submit, admin = (properties.get(key) for key in keys)
         stated.queues.append(StatedQueue(path, place, submit, admin))
     _check_keys(properties, paths, findings)
-    if len(paths) == 1:
-        message = f"{PREFIX}root.queues names no queue: there is only the root"
-        findings.warning(At(1, 1), message, "name the queues below root")
+    if len(paths) == 1 and not findings.error_count:
+        # Hadoop does not start without it: what lacks it is another file, or a lost one.
+        message = f"{PREFIX}root.queues names no queue: this is no file of the capacity scheduler"
+        remedy = "name the queues below root, or give the capacity-scheduler.xml"
+        findings.error(properties.get(f"{PREFIX}{ROOT}.{QUEUES}", At(1, 1)), message, remedy)
     return stated
 
 
@@ -56,13 +58,14 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             continue
         place = At(names.line, names.column)
         if above.count(SEPARATOR) >= _MAX_DEPTH or len(found) > _MAX_QUEUES:
-            findings.error(place, "there are too many queues, or too deep ones", "split the file")
+            message = "there are too many queues, or too deep ones"
+            findings.error(place, message, "name fewer queues, or put them higher up")
             return found
         children = []
-        for name in (part.strip() for part in names.text.split(",")):
+        for name in filter(None, (part.strip() for part in names.text.split(","))):
             path = f"{above}{SEPARATOR}{name}"
-            if not name or SEPARATOR in name:
-                message = f"{quoted(name)} is no name of a queue" if name else "a name is empty"
+            if SEPARATOR in name:
+                message = f"{quoted(name)} is no name of a queue"
                 findings.error(place, message, "write names without dots between commas", above)
             elif path in found:
                 message = f"the queue {quoted(name)} is named twice"

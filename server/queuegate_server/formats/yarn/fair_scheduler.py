@@ -12,6 +12,9 @@ from queuegate_server.policy.names import ROOT, SEPARATOR
 
 SUBMIT: Final = "aclSubmitApps"
 ADMIN: Final = "aclAdministerApps"
+_OTHER_ACLS: Final = frozenset(
+    {"aclAdministerReservations", "aclListReservations", "aclSubmitReservations"}
+)
 _TOP: Final = ("queue", "pool")
 _KNOWN_AT_TOP: Final = frozenset(
     {
@@ -101,6 +104,15 @@ class _Reader:
         queue.place = element
         for child in element.children:
             if child.name not in {SUBMIT, ADMIN}:
+                if "acl" in child.name.lower() and child.name not in _OTHER_ACLS:
+                    message = f"<{child.name}> has no meaning in a queue and is ignored"
+                    self._findings.warning(child, message, f"write {SUBMIT} or {ADMIN}", path)
+                continue
+            if child.children or not child.is_plain:
+                # Hadoop takes the first piece of the text, or fails.
+                message = f"<{child.name}> holds more than a text"
+                remedy = "write the ACL without elements, instructions and CDATA sections"
+                self._findings.error(child, message, remedy, path)
                 continue
             if not child.text:
                 message = f"<{child.name}> is empty: Hadoop does not load such a file"

@@ -12,7 +12,7 @@ from typing import Final
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
-from queuegate_server.formats.yarn.variables import VariableError, replaced
+from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
 
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 _TRUTHS: Final = {"true": True, "false": False}
@@ -24,6 +24,8 @@ class _Property:
     name: str = ""
     value: Text | None = None
     is_final: bool = False
+    mixed: Element | None = None
+    """The element of the value or the name if it holds more than a text."""
 
 
 def read_properties(
@@ -45,17 +47,25 @@ def read_properties(
         return None
     collected = _Collected(findings)
     for element in _properties(root, findings):
-        collected.take(_property(element))
+        stated = _property(element)
+        if stated.mixed is not None and is_read(stated.name):
+            message = f"the value of {quoted(stated.name)} holds more than a text"
+            remedy = "write it without elements, instructions and CDATA sections"
+            findings.error(stated.mixed, message, remedy)
+        collected.take(stated)
     found = collected.found
-    stated = dict(found)
-    for name, value in stated.items():
+    written = dict(found)
+    room = Room()
+    for name, value in written.items():
         if "${" not in value.text or not is_read(name):
             continue
         try:
-            found[name] = value._replace(text=replaced(value.text, stated))
+            found[name] = value._replace(text=replaced(name, written, room))
         except VariableError as error:
             message = f"a variable in {quoted(name)} cannot be replaced: {error}"
-            findings.error(value, message, "write out what it stands for", "")
+            findings.error(error.place, message, "write out what it stands for", "")
+            if room.left < 0:
+                break
     return found
 
 
@@ -127,6 +137,8 @@ def _property(element: Element) -> _Property:
         found.value = Text(element.line, element.column, attributes["value"])
     found.is_final = attributes.get("final", "").strip() == "true"
     for child in element.children:
+        if child.name in {"name", "value"} and (child.children or not child.is_plain):
+            found.mixed = child
         match child.name:
             case "name" if child.text:
                 found.name = child.text.strip(_TRIMMED)

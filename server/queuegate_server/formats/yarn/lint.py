@@ -1,20 +1,16 @@
 """Doubtful things in the files of YARN's schedulers."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.findings import Findings
 from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.policy.acl import WILDCARD
 from queuegate_server.policy.names import ROOT
-from queuegate_server.policy.yarn_acl import Semantics, difference, parse_yarn
-
-_SPLIT_LINE: Final = re.compile(r"[\t\n\r]")
-_BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
+from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 
 
 def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Problem, ...]:
@@ -36,8 +32,7 @@ def lint_site(options: YarnOptions) -> tuple[Problem, ...]:
     findings = Findings(options.site[1])
     of_acl = Stated("", "", checks_submission_always=False)
     of_acl.queues.append(StatedQueue("", site.place, admin=site.place))
-    for rule in RULES_OF_ACLS:
-        rule(of_acl, findings, options.semantics(options.partition))
+    doubtful(of_acl, findings, options.semantics(options.partition))
     return findings.in_order()
 
 
@@ -65,49 +60,13 @@ def open_root(stated: Stated, findings: Findings, _: Semantics) -> None:
             findings.warning(text, message, "write a single space, and open the queues below", ROOT)
 
 
-def pretty_printed(stated: Stated, findings: Findings, _: Semantics) -> None:
-    """An ACL over several lines, in which the first blank of the indentation separates."""
+def doubtful(stated: Stated, findings: Findings, semantics: Semantics) -> None:
+    """An ACL that hardly means what its author thinks, or not the same in Hadoop."""
     for queue, text in _acls(stated):
-        if _SPLIT_LINE.search(text.text):
-            message = "a line break or tab stands in this ACL: blanks after it turn users"
-            message += " into groups"
-            remedy = "write the ACL on one line, right between the tags"
-            findings.warning(text, message, remedy, queue.path)
-
-
-def two_meanings(stated: Stated, findings: Findings, semantics: Semantics) -> None:
-    """An ACL that Hadoop reads otherwise than its documents."""
-    for queue, text in _acls(stated):
-        told = difference(text.text)
-        if told:
-            message = f"{quoted(text.text)} is ambiguous: {told}; it is read as {semantics}"
-            remedy = "write users, one space, groups, with nothing but commas between names"
-            findings.warning(text, message, remedy, queue.path)
-
-
-def blank_at_comma(stated: Stated, findings: Findings, _: Semantics) -> None:
-    """A blank beside a comma of the list of users, behind which the list of groups begins."""
-    for queue, text in _acls(stated):
-        if _BLANK_AT_COMMA.match(text.text):
-            message = "the blank beside the comma turns the names behind it into groups"
-            findings.warning(text, message, "remove the blank", queue.path)
-
-
-def wildcard_in_list(stated: Stated, findings: Findings, _: Semantics) -> None:
-    """A `*` among names, where it is a name."""
-    for queue, text in _acls(stated):
-        acl = parse_yarn(text.text, Semantics.HADOOP)
-        if WILDCARD in acl.users | acl.groups:
-            message = "a * among names is a name like any other"
-            findings.warning(text, message, "write * alone, or remove it", queue.path)
+        if told := doubt(text.text, semantics):
+            findings.warning(text, told.message, told.remedy, queue.path)
 
 
 Rule = Callable[[Stated, Findings, Semantics], None]
 
-RULES_OF_ACLS: Final[tuple[Rule, ...]] = (
-    pretty_printed,
-    two_meanings,
-    blank_at_comma,
-    wildcard_in_list,
-)
-RULES: Final[tuple[Rule, ...]] = (open_root, *RULES_OF_ACLS)
+RULES: Final[tuple[Rule, ...]] = (open_root, doubtful)

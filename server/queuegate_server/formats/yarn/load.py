@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
+from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
@@ -100,12 +101,16 @@ class AclReader:
             return self._parse(WILDCARD if open_root else NOBODY)
         acl = self._parse(text.text)
         ignored = (*acl.dropped_users, *acl.dropped_groups)
-        if ignored:
+        if not ignored:
+            return acl
+        # In the words of the linter where it says something, so that nothing is said twice.
+        told = doubt(text.text, self._semantics)
+        if told is None:
             names = ", ".join(quoted(name) for name in ignored[:_SHOWN_NAMES])
             message = f"ignored in this ACL, as documented: {names}"
             message += ", …" if len(ignored) > _SHOWN_NAMES else ""
-            remedy = "write users, one space, groups, with nothing but commas between names"
-            self._findings.warning(text, message, remedy, path)
+            told = Doubt(message, "write names that can be those of users and groups")
+        self._findings.warning(text, told.message, told.remedy, path)
         return acl
 
     def _parse(self, text: str) -> Acl:

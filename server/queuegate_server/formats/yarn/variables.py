@@ -7,9 +7,11 @@ variable that may come from elsewhere is a fault and never guessed.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.findings import quoted
+from queuegate_server.formats.findings import Place, quoted
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import Text
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
@@ -32,25 +34,59 @@ _OF_THE_PROCESS: Final = (
 class VariableError(ValueError):
     """A variable cannot be replaced; the text says why."""
 
+    def __init__(self, message: str, place: Place) -> None:
+        """Keep the message, and the place of the value in which the variable is written."""
+        super().__init__(message)
+        self.place = place
 
-def replaced(text: str, properties: Mapping[str, Text]) -> str:
-    """Return a value with its variables replaced. Raises VariableError."""
-    seen: set[str] = set()
+
+@dataclass(slots=True)
+class Room:
+    """How many characters all values of a file together may still come to while variables are
+    replaced: a short file must not become one that fills the memory.
+    """
+
+    left: int = MAX_BYTES
+
+
+def replaced(name: str, properties: Mapping[str, Text], room: Room) -> str:
+    """Return the value of a property with its variables replaced. Raises VariableError."""
+    holders = [properties[name]]
+    text = holders[0].text
     for _ in range(_MOST):
         found = _VARIABLE.search(text)
         if found is None:
             return text
-        name = found[1]
-        if name.startswith(_OF_THE_PROCESS):
-            raise VariableError(f"{quoted(name)} comes from Hadoop's own process")
-        if name not in properties:
-            raise VariableError(f"{quoted(name)} is not set in this file")
-        if name in seen:
-            raise VariableError(f"{quoted(name)} contains itself, or is there twice")
-        seen.add(name)
-        text = f"{text[: found.start()]}{properties[name].text}{text[found.end() :]}"
+        variable = found[1]
+        place = next((one for one in reversed(holders) if found[0] in one.text), holders[0])
+        if variable.startswith(_OF_THE_PROCESS):
+            raise VariableError(f"{quoted(variable)} comes from Hadoop's own process", place)
+        if variable not in properties:
+            raise VariableError(f"{quoted(variable)} is not set in this file", place)
+        value = properties[variable]
+        room.left -= len(text) + len(value.text)
+        if room.left < 0:
+            raise VariableError("all variables together make the file too long", place)
+        if variable in _reached(value.text, properties):
+            raise VariableError(f"{quoted(variable)} contains itself", value)
+        holders.append(value)
+        text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
         if len(text) > _LONGEST:
-            raise VariableError(f"{quoted(name)} makes the value too long")
+            raise VariableError(f"{quoted(variable)} makes the value too long", place)
     if _VARIABLE.search(text):
-        raise VariableError(f"there are more than {_MOST} variables")
+        raise VariableError(f"there are more than {_MOST} variables", holders[0])
     return text
+
+
+def _reached(text: str, properties: Mapping[str, Text]) -> set[str]:
+    """Return the variables in a text and in their values, as many as may be replaced."""
+    reached: set[str] = set()
+    waiting = [text]
+    while waiting:
+        for found in _VARIABLE.finditer(waiting.pop()):
+            if found[1] not in reached and found[1] in properties:
+                reached.add(found[1])
+                waiting.append(properties[found[1]].text)
+            if len(reached) >= _MOST:
+                return reached
+    return reached
