@@ -100,7 +100,6 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
         and (request.real_user == "" or is_name(request.real_user))
         and is_queue(request.queue)
         and request.access in {1, 2}
-        and (request.real_user == "" or is_name(request.real_user))
     )
 
 
