@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import grpc.aio
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
@@ -26,6 +25,8 @@ from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import register
 from queuegate_server.rpc.user_groups import UserGroupServicer
 from queuegate_server.settings.model import Settings
+from queuegate_server.transports.choose import Transport, choose
+from queuegate_server.transports.grpc_servers import Server, make_server
 from queuegate_server.transports.listen import Address, bind, parse_address
 
 _LOG = logging.getLogger("queuegate_server.serve")
@@ -50,7 +51,7 @@ class CannotStart(Exception):
 @dataclass(frozen=True, slots=True)
 class _Parts:
     engine: Engine
-    server: grpc.aio.Server
+    server: Server
     health: health.Health
     reloader: Reloader
     sources: GroupSources
@@ -65,7 +66,8 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
     CannotListen if an address is unusable and CannotStart if the policy is.
     """
     addresses = [parse_address(text) for text in settings.listen]
-    parts = _compose(settings)
+    transport, reason = choose(settings.transport, addresses)
+    parts = _compose(settings, transport)
     bound = [bind(parts.server, address, settings.unix_socket_mode) for address in addresses]
     stop = asyncio.Event()
     tasks: set[asyncio.Task[object]] = set()
@@ -76,6 +78,7 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
             parts.health.set_serving(serving=True)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
+            _LOG.info("transport", extra={"transport": transport, "not_native": reason})
             _announce(addresses, bound, settings)
             started(bound, parts.engine.snapshot.policy)
             await stop.wait()
@@ -92,21 +95,13 @@ async def serve(settings: Settings, started: Callable[[list[str], Policy], None]
     _LOG.info("stopped")
 
 
-def _compose(settings: Settings) -> _Parts:
+def _compose(settings: Settings, transport: Transport) -> _Parts:
     engine = Engine(time.monotonic, time.time)
     sources = GroupSources(settings, time.monotonic, time.time)
     reloader = Reloader(settings, sources, engine, time.time)
     draining = asyncio.Event()
     limits = settings.limits
-    server = grpc.aio.server(
-        maximum_concurrent_rpcs=limits.max_concurrent_calls + _SPARE_CALLS,
-        options=(
-            ("grpc.max_receive_message_length", limits.max_message),
-            ("grpc.max_send_message_length", -1),
-            # Two servers on one port would answer from two policies.
-            ("grpc.so_reuseport", 0),
-        ),
-    )
+    server = make_server(transport, limits.max_concurrent_calls + _SPARE_CALLS, limits.max_message)
     checks = Checks(engine, time.monotonic)
     servicers = (
         AccessServicer(engine, checks, limits.stream_batches_in_flight, draining),

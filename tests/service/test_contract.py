@@ -44,7 +44,7 @@ DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["do
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     path = tmp_path_factory.mktemp("policy") / "queues.yaml"
     path.write_text(QUEUES)
     with running_server("--policy", str(path)) as started:

@@ -122,6 +122,8 @@ class Checks:
                 else:
                     results[place] = self._keep(snapshot, results[place], verdict)[1]
 
+        # The native transport begins a call before there is a task, which a group needs.
+        await asyncio.sleep(0)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_LOOKED_UP_AT_ONCE, len(waiting))):
                 group.create_task(work())

@@ -234,6 +234,11 @@ class Settings(Section):
     unix_socket_mode: Annotated[int, BeforeValidator(_file_mode), Field(ge=0, le=_MOST_MODE)] = (
         Field(0o660, description="The file mode of Unix sockets, in octal.")
     )
+    transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(_lower)] = Field(
+        "grpcio",
+        description="What serves gRPC: grpcio; native, several times as fast, for one TCP address "
+        "without TLS; auto, native where the extra is installed and the address is on loopback.",
+    )
     policy: PolicySource = PolicySource()
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = Field(
         (), description="Several policies at once, each with its partitions, instead of `policy`."

@@ -1,0 +1,52 @@
+"""The server behind either transport, as composition and registration use it."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import grpc
+import grpc.aio
+
+from queuegate_server.transports.choose import Transport
+
+_ACCESS: Final = "/queuegate.v1.AccessService/"
+_AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")
+"""The hot path: these methods use no task before they first wait."""
+
+
+class Server(Protocol):
+    """The part of `grpc.aio.Server` that this one uses, and each transport has."""
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler], /) -> None:
+        """Serve services, each with handlers by name."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
+    ) -> None:
+        """Serve the same again, for transports that look methods up themselves."""
+
+    def add_insecure_port(self, address: str, /) -> int:
+        """Bind an address and return its port; raise RuntimeError."""
+
+    async def start(self) -> None:
+        """Serve from now on."""
+
+    async def stop(self, grace: float | None, /) -> None:
+        """Take no more calls and end, after so many seconds for those under way."""
+
+
+def make_server(transport: Transport, max_calls: int, max_message: int) -> Server:
+    """Return a server that takes so many calls at once, and requests of so many bytes."""
+    server = grpc.aio.server(
+        maximum_concurrent_rpcs=max_calls,
+        options=(
+            ("grpc.max_receive_message_length", max_message),
+            ("grpc.max_send_message_length", -1),
+            # Two servers on one port would answer from two policies.
+            ("grpc.so_reuseport", 0),
+        ),
+    )
+    if transport == "grpcio":
+        return server
+    from queuegate_server.transports.native import NativeServer  # noqa: PLC0415 - an extra
+
+    return NativeServer(server, max_message=max_message, max_calls=max_calls, at_once=_AT_ONCE)

@@ -1,0 +1,29 @@
+"""Runs what matters on either transport over both."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import running
+
+OVER_BOTH = {
+    "test_client_calls",
+    "test_concurrency",
+    "test_contract",
+    "test_costly_requests",
+    "test_drain",
+    "test_fuzz",
+    "testoverload",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    name = metafunc.module.__name__.rpartition(".")[2]
+    transports = ("grpcio", "native") if name in OVER_BOTH else ("grpcio",)
+    metafunc.parametrize("over", transports, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def over(request: pytest.FixtureRequest) -> Iterator[None]:
+    with running.over(request.param):
+        yield
