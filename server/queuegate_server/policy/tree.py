@@ -43,6 +43,9 @@ class Reason(StrEnum):
     CLUSTER_ADMIN = "cluster admin"
     OWNER = "owner"
 
+    # That of enumerations is computed in Python; decisions are looked up by it.
+    __hash__ = str.__hash__
+
 
 class Decision(NamedTuple):
     """An answer. Denied answers name no subject."""

@@ -10,12 +10,16 @@ from typing import Final
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Question, Snapshot, Verdict
+from queuegate_server.policy.tree import Decision
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest, to_status
+from queuegate_server.rpc.halves import Halves
 from queuegate_server.rpc.memo import DecisionMemo
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
+_KEPT_ANSWERS: Final = 16_384
+"""Different answers are few: a queue, and the name that matched."""
 _DECIDED_AT_ONCE: Final = 200
 _LOOKED_UP_AT_ONCE: Final = 16
 
@@ -28,6 +32,9 @@ class Checks:
         self._engine = engine
         self._clock = clock
         self._memo = DecisionMemo()
+        self._answers: dict[Decision, tuple[bytes, bytes]] = {}
+        self._revision = 0
+        self._halves = Halves()
 
     async def answer(self, request: bytes) -> bytes:
         """Return the answer to one question.
@@ -38,7 +45,9 @@ class Checks:
         kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
         if kept is not None and kept.source.fresh_until > self._clock():
             return kept.response
-        verdict = await self._engine.check(snapshot, _question(request, snapshot))
+        verdict = self._now(request, snapshot)
+        if verdict is None:
+            verdict = await self._engine.check(snapshot, _question(request, snapshot))
         return self._keep(snapshot, request, verdict)[0]
 
     async def answer_batch(self, request: bytes) -> bytes:
@@ -93,8 +102,10 @@ class Checks:
                 results[place] = kept.batch_result
                 continue
             try:
-                asked = _question(item, snapshot)
-                verdict = self._engine.check_now(snapshot, asked)
+                verdict = self._now(item, snapshot)
+                if verdict is None:
+                    asked = _question(item, snapshot)
+                    verdict = self._engine.check_now(snapshot, asked)
             except Exception as error:
                 results[place] = _failed(error)
             else:
@@ -128,12 +139,30 @@ class Checks:
             for _ in range(min(_LOOKED_UP_AT_ONCE, len(waiting))):
                 group.create_task(work())
 
+    def _now(self, request: bytes, snapshot: Snapshot) -> Verdict | None:
+        """Decide a question of the usual kind, None if it is another one or has to wait."""
+        halves = self._halves.of(request, snapshot)
+        if halves is None:
+            return None
+        (user, groups), (served, chain) = halves
+        return self._engine.check_known(served, chain, user, groups)
+
     def _keep(self, snapshot: Snapshot, request: bytes, verdict: Verdict) -> tuple[bytes, bytes]:
-        message = convert.decision_message(verdict.decision, snapshot.policy.revision)
-        response = message.SerializeToString()
-        framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
+        response, framed = self._encoded(verdict.decision, snapshot.policy.revision)
         self._memo.keep(snapshot, request, response, framed, verdict.entry)
         return response, framed
+
+    def _encoded(self, decision: Decision, revision: int) -> tuple[bytes, bytes]:
+        """Return an answer as bytes: alone, and framed as a result of a batch."""
+        if revision != self._revision or len(self._answers) >= _KEPT_ANSWERS:
+            self._answers = {}
+            self._revision = revision
+        encoded = self._answers.get(decision)
+        if encoded is None:
+            response = wire.decision(decision, revision)
+            framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
+            encoded = self._answers[decision] = response, framed
+        return encoded
 
 
 def _question(request: bytes, snapshot: Snapshot) -> Question:

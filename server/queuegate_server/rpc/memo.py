@@ -80,7 +80,7 @@ class DecisionMemo:
         Does nothing if another snapshot is being served by now.
         """
         if snapshot is self._snapshot and len(request) <= MAX_REQUEST_BYTES:
-            self._store(request, Kept(response, batch_result, entry or _TIMELESS))
+            self._store(request, tuple.__new__(Kept, (response, batch_result, entry or _TIMELESS)))
 
     def _store(self, request: bytes, kept: Kept) -> None:
         if len(self._answers) >= self._max_answers:
