@@ -20,6 +20,7 @@ from queuegate_server.reload import Reloader
 from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access import AccessServicer
 from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.columns import Columns
 from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import register
@@ -103,8 +104,9 @@ def _compose(settings: Settings, transport: Transport) -> _Parts:
     limits = settings.limits
     server = make_server(transport, limits.max_concurrent_calls + _SPARE_CALLS, limits.max_message)
     checks = Checks(engine, time.monotonic)
+    columns = Columns(engine, time.monotonic, checks.encoded)
     servicers = (
-        AccessServicer(engine, checks, limits.stream_batches_in_flight, draining),
+        AccessServicer(engine, checks, columns, limits.stream_batches_in_flight, draining),
         UserGroupServicer(engine),
         PolicyServicer(engine, reloader),
     )

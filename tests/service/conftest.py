@@ -8,6 +8,7 @@ from tests import running
 
 OVER_BOTH = {
     "test_client_calls",
+    "test_columns",
     "test_concurrency",
     "test_contract",
     "test_costly_requests",

@@ -13,6 +13,7 @@ from queuegate_server.policy.names import SEPARATOR
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.applications import Applications
 from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.columns import Columns
 from queuegate_server.rpc.errors import Draining, to_status
 
 _DRAINING: Final = "the server is draining: ask again, on a new call, what has no answer yet"
@@ -35,9 +36,14 @@ class AccessServicer:
     """Converts, calls the engine, converts back. Method names are those of the contract."""
 
     def __init__(
-        self, engine: Engine, checks: Checks, batches_in_flight: int, draining: asyncio.Event
+        self,
+        engine: Engine,
+        checks: Checks,
+        columns: Columns,
+        batches_in_flight: int,
+        draining: asyncio.Event,
     ) -> None:
-        """Take the engine, the hot path, how many batches of one stream may be in work,
+        """Take the engine, the hot paths, how many batches of one stream may be in work,
         and the event that ends streams.
         """
         self._engine = engine
@@ -45,6 +51,7 @@ class AccessServicer:
         self._draining = draining
         self._batches_in_flight = batches_in_flight
         self._applications = Applications(engine)
+        self._columns = columns
 
     async def CheckQueueAccess(self, data: bytes) -> bytes:
         """Decide one question."""
@@ -53,6 +60,10 @@ class AccessServicer:
     async def BatchCheckQueueAccess(self, data: bytes) -> bytes:
         """Decide a batch."""
         return await self._checks.answer_batch(data)
+
+    async def CheckQueueAccessColumns(self, data: bytes) -> bytes:
+        """Decide questions given as columns."""
+        return await self._columns.answer(data)
 
     async def StreamQueueAccess(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Decide batches as they arrive and answer them as they are ready.

@@ -69,6 +69,10 @@ class Checks:
         _, results, missing = self._begin(request)
         return None if missing else b"".join(results)
 
+    def encoded(self, decision: Decision, revision: int) -> bytes:
+        """Return the answer to a question as bytes."""
+        return self._encoded(decision, revision)[0]
+
     def _begin(self, request: bytes) -> tuple[Snapshot, list[bytes], list[int]]:
         """Return the snapshot to decide on, the kept results with the questions of the
         others in their places, and these places.

@@ -21,6 +21,7 @@ from queuegate_server.rpc.halves import Halves
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
 GROUPS = st.lists(st.sampled_from(["dev", "ops", "", "g\x00", "y" * 300, "gré"]), max_size=3)
 QUEUES = st.sampled_from(["root", "ROOT.a", "root.a.b.c", "a", "", "root..a", "root.@recovery@"])
+ACCESSES = access_pb2.AccessType.values()
 PARTITIONS = st.sampled_from(["", "default", "[rm]default", "gpu", "\x00"])
 
 
@@ -31,7 +32,7 @@ def requests(draw: st.DrawFn) -> bytes:
             user=UserGroupInformation(user=draw(NAMES), groups=draw(GROUPS))
         ),
         access_pb2.CheckQueueAccessRequest(
-            queue=draw(QUEUES), partition=draw(PARTITIONS), access=draw(st.integers(0, 3))
+            queue=draw(QUEUES), partition=draw(PARTITIONS), access=draw(st.sampled_from(ACCESSES))
         ),
     ]
     if draw(st.booleans()):
@@ -82,6 +83,8 @@ def test_halves_mean_what_the_whole_means(asked: list[bytes]) -> None:
 def test_usual_questions_are_taken() -> None:
     _, snapshot = a_snapshot()
     asked = access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user="alice", groups=["dev"]), queue="root.A.new", access=1
+        user=UserGroupInformation(user="alice", groups=["dev"]),
+        queue="root.A.new",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
     )
     assert Halves().of(asked.SerializeToString(), snapshot) is not None

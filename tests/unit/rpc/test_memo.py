@@ -18,6 +18,7 @@ from queuegate_server.policy.acl import parse
 from queuegate_server.policy.tree import Policy, QueueAcls, build_partition
 from queuegate_server.rpc import convert, memo
 from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.columns import Columns
 
 USERS = ("alice", "bob", "carol", "dave")
 QUEUES = ("root", "root.a.x", "root.b")
@@ -85,6 +86,7 @@ class KeptAnswers(RuleBasedStateMachine):
         self.groups = UserGroups(shared, cache, clock=self.clock)
         self.engine = Engine(self.clock, self.clock)
         self.checks = Checks(self.engine, self.clock)
+        self.columns = Columns(self.engine, self.clock, self.checks.encoded)
         # Generations so small that they change while it asks.
         self.checks._memo = memo.DecisionMemo(GENERATION)
         self.revision = 0
@@ -134,6 +136,36 @@ class KeptAnswers(RuleBasedStateMachine):
             for queue in QUEUES:
                 data = request(user, queue, groups)
                 self.run(self._ask_alone(data) if alone else self._ask_in_batch(data))
+
+    @rule(groups=st.sampled_from([(), (), ("ops",)]))
+    def ask_by_columns(self, groups: tuple[str, ...]) -> None:
+        # One user at a time: asking for another one may evict what the answer came from.
+        for user in USERS:
+            self.run(self._ask_by_columns(user, groups))
+
+    async def _ask_by_columns(self, user: str, groups: tuple[str, ...]) -> None:
+        data = access_pb2.CheckQueueAccessColumnsRequest(
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+            users=[user_group_information_pb2.UserGroupInformation(user=user, groups=groups)],
+            queues=QUEUES,
+            user_indexes=[0] * len(QUEUES),
+            queue_indexes=range(len(QUEUES)),
+            with_decisions=True,
+        ).SerializeToString()
+        answer = access_pb2.CheckQueueAccessColumnsResponse.FromString(
+            await self.columns.answer(data)
+        )
+        failed = {number for error in answer.errors for number in error.questions}
+        for number, queue in enumerate(QUEUES):
+            beside = await self._beside(request(user, queue, groups))
+            allowed = answer.allowed[0] >> number & 1
+            place = answer.decision_indexes[number]
+            if isinstance(beside, bytes):
+                assert answer.decisions[place - 1].SerializeToString() == beside
+                assert (bool(place), allowed) == (True, answer.decisions[place - 1].allowed)
+            else:
+                assert (place, allowed) == (0, 0)
+                assert number in failed
 
     def run(self, work: object) -> None:
         async def settled() -> None:

@@ -41,7 +41,9 @@ class Stream:
 
     def __init__(self) -> None:
         self.caller, self.checks, self.draining = Caller(), Answers(), asyncio.Event()
-        servicer = AccessServicer(cast("Any", None), cast("Any", self.checks), 16, self.draining)
+        servicer = AccessServicer(
+            cast("Any", None), cast("Any", self.checks), cast("Any", None), 16, self.draining
+        )
         self._answers = servicer.StreamQueueAccess(self.caller.requests())
 
     async def answered(self) -> int:

@@ -1,0 +1,272 @@
+"""Questions as columns: users and queues once, then pairs of positions.
+
+Each different pair is decided once, and kept in a grid. What is done for each question is left
+to loops that run in C: maps over positions, and a number read from a text of zeros and ones.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Engine, Question, Snapshot, UnknownPartition, Verdict
+from queuegate_server.policy.tree import Chain, Decision
+from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.errors import to_status
+from queuegate_server.rpc.grid import UNKNOWN, Grid, Grids, Row, numbers
+
+MAX_QUESTIONS: Final = 100_000
+MAX_NAMES: Final = 10_000
+"""Users of a request, and queues."""
+_DECIDED_AT_ONCE: Final = 1_000
+_LOOKED_UP_AT_ONCE: Final = 16
+_BYTES: Final = 256
+_DIGITS: Final = b"01".ljust(_BYTES, b"\0")
+
+Request = access_pb2.CheckQueueAccessColumnsRequest
+Response = access_pb2.CheckQueueAccessColumnsResponse
+Pair = tuple[int, int]
+Outcomes = Mapping[Pair, Verdict | bytes]
+"""By positions of user and queue: the verdict, or the bytes of a ColumnsError without
+questions."""
+
+
+class Columns:
+    """Answers requests with columns. Used from one event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        encoded: Callable[[Decision, int], bytes],
+    ) -> None:
+        """Take the engine, a monotonic clock in seconds, and what makes bytes of a decision
+        by a policy revision.
+        """
+        self._engine = engine
+        self._clock = clock
+        self._encoded = encoded
+        self._grids = Grids()
+
+    async def answer(self, data: bytes) -> bytes:
+        """Return the answers, all decided on one snapshot. Lets other work run between
+        parts of a long request.
+
+        Raises InvalidRequest if the request as a whole is wrong, NotReady.
+        """
+        request = wire.parse(Request, data)
+        asking, asked = request.user_indexes[:], request.queue_indexes[:]
+        _check(request, asking, asked)
+        snapshot = self._engine.snapshot
+        revision = snapshot.policy.revision
+        grid, selected = self._select(snapshot, request)
+        found = numbers(*selected, asking, asked) if selected else [UNKNOWN] * len(asking)
+        errors: list[access_pb2.ColumnsError] = []
+        if UNKNOWN in found:
+            missing = [place for place, number in enumerate(found) if number == UNKNOWN]
+            pairs = [(asking[place], asked[place]) for place in missing]
+            outcomes = await _Work(self._engine, snapshot, request).decide(pairs)
+            if selected is None:
+                grid = Grid()
+            else:
+                _keep(grid, selected, outcomes)
+            errors = _fill(grid, found, missing, pairs, outcomes)
+        response = Response(
+            allowed=_bits(_allowed(grid, found)),
+            errors=errors,
+            policy_revision=revision,
+        )
+        encoded = response.SerializeToString()
+        if request.with_decisions:
+            encoded += self._decisions(grid, found, revision)
+        return encoded
+
+    def _select(
+        self, snapshot: Snapshot, request: Request
+    ) -> tuple[Grid, tuple[list[Row], list[int]] | None]:
+        """Return a grid and what of it is asked for; None if that is too large to be kept."""
+        grid = self._grids.of(snapshot, request.partition, request.access)
+        users = [user.SerializeToString(deterministic=True) for user in request.users]
+        now = self._clock()
+        selected = grid.select(users, request.queues, now)
+        if selected is None:
+            grid = self._grids.renew(request.partition, request.access)
+            selected = grid.select(users, request.queues, now)
+        return grid, selected
+
+    def _decisions(self, grid: Grid, found: Sequence[int], revision: int) -> bytes:
+        """Return the different decisions and their positions, as bytes to append."""
+        used = [number for number in dict.fromkeys(found) if number != UNKNOWN]
+        parts = []
+        for number in used:
+            decision = grid.decisions[number]
+            if decision is None:
+                raise AssertionError("only the unknown has no decision")
+            encoded = self._encoded(decision, revision)
+            parts.append(wire.embedded(Response.DECISIONS_FIELD_NUMBER, encoded))
+        places = {number: place for place, number in enumerate(used, start=1)}
+        places[UNKNOWN] = 0
+        indexes = Response(decision_indexes=map(places.__getitem__, found))
+        return b"".join([*parts, indexes.SerializeToString()])
+
+
+class _Work:
+    """The pairs of one request that have to be decided."""
+
+    def __init__(self, engine: Engine, snapshot: Snapshot, request: Request) -> None:
+        self._engine = engine
+        self._snapshot = snapshot
+        self._request = request
+        self._users = [_user(request, place) for place in range(len(request.users))]
+        self._access = convert.ACCESS.get(request.access)
+        faults: convert.Violations = []
+        convert.check_partition(request.partition, faults)
+        try:
+            self._served = None if faults else snapshot.find(request.partition)
+        except UnknownPartition:
+            self._served = None
+        self._chains = [self._chain(queue) for queue in request.queues]
+
+    async def decide(self, pairs: Sequence[Pair]) -> Outcomes:
+        """Decide each different pair, looking up groups where need be."""
+        outcomes: dict[Pair, Verdict | bytes] = {}
+        waiting = []
+        for count, pair in enumerate(dict.fromkeys(pairs), start=1):
+            try:
+                verdict = self._now(pair)
+            except Exception as error:
+                outcomes[pair] = _failed(error)
+            else:
+                if verdict is None:
+                    waiting.append(pair)
+                else:
+                    outcomes[pair] = verdict
+            if count % _DECIDED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if waiting:
+            await self._look_up(iter(waiting), outcomes)
+        return outcomes
+
+    def _now(self, pair: Pair) -> Verdict | None:
+        user, chain = self._users[pair[0]], self._chains[pair[1]]
+        if user is None or chain is None or self._served is None:
+            return self._engine.check_now(self._snapshot, self._question(pair))
+        return self._engine.check_known(self._served, chain, *user)
+
+    async def _look_up(
+        self, waiting: Iterator[Pair], outcomes: dict[Pair, Verdict | bytes]
+    ) -> None:
+        async def work() -> None:
+            for pair in waiting:
+                try:
+                    # Another pair of the same user may have been looked up by now.
+                    outcomes[pair] = self._now(pair) or await self._engine.check(
+                        self._snapshot, self._question(pair)
+                    )
+                except Exception as error:
+                    outcomes[pair] = _failed(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_LOOKED_UP_AT_ONCE):
+                group.create_task(work())
+
+    def _question(self, pair: Pair) -> Question:
+        """Return the question of a pair; raise InvalidRequest as a single check does."""
+        request = self._request
+        check = access_pb2.CheckQueueAccessRequest(
+            user=request.users[pair[0]],
+            partition=request.partition,
+            queue=request.queues[pair[1]],
+            access=request.access,
+        )
+        return convert.question(check, self._snapshot)
+
+    def _chain(self, queue: str) -> Chain | None:
+        if self._served is None or self._access is None:
+            return None
+        faults: convert.Violations = []
+        partition = self._served.partition
+        path = convert.queue_field("queue", queue, partition, faults)
+        return None if faults else partition.nearest(path).chain(self._access)
+
+
+def _user(request: Request, place: int) -> tuple[str, Sequence[str]] | None:
+    faults: convert.Violations = []
+    user = convert.who(request.users[place], faults)
+    return None if faults else user
+
+
+def _check(request: Request, asking: Sequence[int], asked: Sequence[int]) -> None:
+    """Check the columns; raise InvalidRequest."""
+    users, queues = len(request.users), len(request.queues)
+    faults: convert.Violations = []
+    for field, count, most in (
+        ("users", users, MAX_NAMES),
+        ("queues", queues, MAX_NAMES),
+        ("user_indexes", len(asking), MAX_QUESTIONS),
+    ):
+        if not count:
+            faults.append((field, "is empty"))
+        elif count > most:
+            faults.append((field, f"has more than {most} entries"))
+    if len(asking) != len(asked):
+        told = f"has {len(asked)} entries, and user_indexes has {len(asking)}"
+        faults.append(("queue_indexes", told))
+    convert.raise_if(faults)
+    for field, indexes, count in (
+        ("user_indexes", asking, users),
+        ("queue_indexes", asked, queues),
+    ):
+        if max(indexes) >= count:
+            place = next(place for place, index in enumerate(indexes) if index >= count)
+            faults.append((f"{field}[{place}]", f"is {indexes[place]}, and there are {count}"))
+    convert.raise_if(faults)
+
+
+def _keep(grid: Grid, selected: tuple[list[Row], list[int]], outcomes: Outcomes) -> None:
+    rows, columns = selected
+    for (user, queue), outcome in outcomes.items():
+        if isinstance(outcome, Verdict):
+            grid.keep(rows[user], columns[queue], outcome)
+
+
+def _fill(
+    grid: Grid,
+    found: list[int],
+    missing: Sequence[int],
+    pairs: Sequence[Pair],
+    outcomes: Outcomes,
+) -> list[access_pb2.ColumnsError]:
+    """Put numbers in the missing places, of which those of errors stay unknown, and return
+    the errors.
+    """
+    questions: dict[bytes, list[int]] = {}
+    for place, pair in zip(missing, pairs, strict=True):
+        outcome = outcomes[pair]
+        if isinstance(outcome, bytes):
+            questions.setdefault(outcome, []).append(place)
+        else:
+            found[place] = grid.number(outcome.decision)
+    errors = []
+    for error, places in questions.items():
+        message = access_pb2.ColumnsError.FromString(error)
+        message.questions.extend(places)
+        errors.append(message)
+    return errors
+
+
+def _failed(error: Exception) -> bytes:
+    return access_pb2.ColumnsError(error=to_status(error)).SerializeToString()
+
+
+def _allowed(grid: Grid, found: Sequence[int]) -> bytes:
+    """Return a 0 or 1 for each question."""
+    if len(grid.allowed) <= _BYTES:
+        return bytes(found).translate(grid.allowed.ljust(_BYTES, b"\0"))
+    return bytes(map(grid.allowed.__getitem__, found))
+
+
+def _bits(values: bytes) -> bytes:
+    """Return a bit for each 0 or 1, the first one as the least significant of the first byte."""
+    digits = values.translate(_DIGITS)[::-1]
+    return int(digits, 2).to_bytes((len(values) + 7) // 8, "little")
