@@ -6,7 +6,7 @@ order in which it applies its rules; they are told in `parse`. That of YARN is i
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -29,14 +29,20 @@ class AclNames(StrEnum):
     """What YuniKorn's limits accept: also `system:serviceaccount:ns:name` and dotted groups."""
 
 
+def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a name and of a list of nothing but names."""
+    return re.compile(name), re.compile(f"{name}(?:,{name})*+")
+
+
 _USER_PATTERNS: Final = {
-    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?"),
-    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?"),
+    AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_.@-]*+[$]?"),
+    AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*+[$]?"),
 }
 _GROUP_PATTERNS: Final = {
-    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_-]*"),
-    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*"),
+    AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
+    AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
 }
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class AclError(ValueError):
@@ -78,13 +84,14 @@ class Acl:
 EMPTY: Final = Acl()
 
 
-def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
+def parse(text: str, names: AclNames = AclNames.YUNIKORN, keep: Callable[[str], str] = str) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
     Only a blank (U+0020) separates the two lists, and every single one counts:
     more than one is an error. A list that is just `*` allows everybody; a `*`
     among other entries is an invalid name. Invalid names are dropped and kept
-    in `dropped_users` and `dropped_groups`.
+    in `dropped_users` and `dropped_groups`. `keep` returns the text that is kept of a
+    valid name: an equal one.
 
     Raises AclError if there is more than one blank.
     """
@@ -98,8 +105,8 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
         )
     if text.strip(_WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
-    users, dropped_users = _sort_out(users_field, _USER_PATTERNS[names])
-    groups, dropped_groups = _sort_out(groups_field, _GROUP_PATTERNS[names])
+    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names], keep)
+    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names], keep)
     return Acl(
         text=text,
         users=users,
@@ -109,13 +116,20 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     )
 
 
-def _sort_out(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _sort_out(
+    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str], keep: Callable[[str], str]
+) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split a list into its valid names and the entries to report; empty ones are neither."""
+    if not field:
+        return _NOBODY, ()
+    entries = field.split(",")
+    if well_formed.fullmatch(field):
+        return frozenset(map(keep, entries)), ()
     valid = []
     dropped = []
-    for entry in field.split(","):
+    for entry in entries:
         if pattern.fullmatch(entry):
-            valid.append(entry)
+            valid.append(keep(entry))
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)

@@ -230,16 +230,14 @@ def _extend(path: str, acls: tuple[Acl, ...], inherited: Chain) -> Chain:
             break
         users = _union(users, acl.users)
         groups = _union(groups, acl.groups)
-    chain = inherited
+    up_users, user_queues, up_groups, group_queues, otherwise = inherited
     if users:
-        chain = chain._replace(users=(users, *chain.users), user_queues=(path, *chain.user_queues))
-    if groups and (chain.otherwise is None or not chain.otherwise.allowed):
-        chain = chain._replace(
-            groups=(groups, *chain.groups),
-            group_queues=(path, *chain.group_queues),
-            otherwise=None,
-        )
-    return chain
+        up_users, user_queues = (users, *up_users), (path, *user_queues)
+    if groups and (otherwise is None or not otherwise.allowed):
+        up_groups, group_queues, otherwise = (groups, *up_groups), (path, *group_queues), None
+    elif not users:
+        return inherited
+    return Chain(up_users, user_queues, up_groups, group_queues, otherwise)
 
 
 def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
