@@ -64,7 +64,7 @@ class Served:
     """Properties of the partition's applications of Spark, beneath those of a question."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
     """Everything that decides, swapped as a whole. Compare by identity."""
 
@@ -163,9 +163,10 @@ class Engine:
             raise NotReady
         return self._snapshot
 
-    def serve(self, snapshot: Snapshot) -> None:
-        """Serve another snapshot from now on."""
-        self._snapshot = snapshot
+    def serve(self, snapshot: Snapshot) -> Snapshot | None:
+        """Serve another snapshot from now on; return the one that was served."""
+        before, self._snapshot = self._snapshot, snapshot
+        return before
 
     def check_known(
         self, served: Served, chain: Chain, user: str, groups: Sequence[str]

@@ -3,6 +3,7 @@
 The rules of access are compiled in here; `decide.py` tells what they are.
 """
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,6 +89,9 @@ class Chain(NamedTuple):
 _NOBODY: Final = Chain((), (), (), (), NO_MATCH)
 _RECOVERY: Final = Chain((), (), (), (), IN_RECOVERY_QUEUE)
 _OPEN: Final = Chain((), (), (), (), ACLS_DISABLED)
+
+
+_SORTED_AT_ONCE: Final = 10_000
 
 
 class QueueAcls(NamedTuple):
@@ -196,8 +200,19 @@ def build_partition(
         depth = max(depth, path.count(SEPARATOR) + 1)
     if not compiled:
         compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
-    paths = tuple(sorted(compiled))
-    return Partition(name, resolver_type, MappingProxyType(compiled), paths, depth, cluster)
+    return Partition(
+        name, resolver_type, MappingProxyType(compiled), _in_order(compiled), depth, cluster
+    )
+
+
+def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
+    """Sort in parts, since other threads wait while one sort runs."""
+    rest = list(paths)
+    parts = [
+        sorted(rest[start : start + _SORTED_AT_ONCE])
+        for start in range(0, len(rest), _SORTED_AT_ONCE)
+    ]
+    return tuple(heapq.merge(*parts))
 
 
 def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
