@@ -304,6 +304,13 @@ class Engine:
         """
         return snapshot.find(partition).groups.invalidate(users)
 
+    async def invalidate_all(self, snapshot: Snapshot, partition: str) -> int:
+        """Forget all users and return how many were known, without a long pause.
+
+        Raises UnknownPartition.
+        """
+        return await snapshot.find(partition).groups.invalidate_all()
+
     def _verdict(self, served: Served, question: Question, entry: CacheEntry) -> Verdict:
         groups = self._groups(served, entry)
         if groups is None:

@@ -148,6 +148,7 @@ class UserGroups:
         self._cache = cache
         self._clock = clock
         self._flights = SingleFlight(self._resolve)
+        self._forgetting: set[asyncio.Task[int]] = set()
         self._opened = False
         self._closed = False
 
@@ -207,6 +208,25 @@ class UserGroups:
         else:
             self._flights.detach_all()
         return self._cache.invalidate(users)
+
+    async def invalidate_all(self) -> int:
+        """Forget all users, as `invalidate` does, and let other work run meanwhile. Goes on
+        if the caller goes away.
+        """
+        self._flights.detach_all()
+        parts = self._cache.invalidate_all()
+
+        async def forget() -> int:
+            dropped = 0
+            for part in parts:
+                dropped += part
+                await asyncio.sleep(0)
+            return dropped
+
+        task = asyncio.create_task(forget())
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+        return await asyncio.shield(task)
 
     def statistics(self) -> CacheStatistics:
         """Return what the cache has done so far."""

@@ -124,7 +124,10 @@ class KeptAnswers(RuleBasedStateMachine):
 
     @rule(users=st.lists(st.sampled_from(USERS), max_size=2))
     def invalidate(self, users: list[str]) -> None:
-        self.engine.invalidate(self.engine.snapshot, "default", users)
+        if users:
+            self.engine.invalidate(self.engine.snapshot, "default", users)
+        else:
+            self.run(self.engine.invalidate_all(self.engine.snapshot, "default"))
 
     @rule(user=st.sampled_from(USERS))
     def resolve_anew(self, user: str) -> None:
