@@ -119,7 +119,7 @@ def _target(found: Mapping[int, Mapping[str, list[Seen]]], load: str, transport:
         for concurrency, seen in found.items()
     )
     return Target(
-        f"unary calls/s over {transport}: {load}, to the bare handler, lowest ratio of all concurrencies",
+        f"unary calls/s over {transport}: {load}, to the bare handler, lowest ratio of all",
         f"≥ {_GOAL}",
         f"{lowest:.2f} (at {at})",
         lowest >= _GOAL,

@@ -4,6 +4,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
     def store(first: int, last: int) -> Iterable[Callable[[], object]]:
         for number in range(first, last):
             user, groups = f"user{number:07d}", tuple(rng.choice(lists))
-            yield lambda user=user, groups=groups: cache.store(cache.begin(user), Found(groups))
+            yield partial(_store, cache, user, groups)
 
     before = resident_mib()
     pauses = {"fill": _longest(store(0, count))}
@@ -65,6 +66,10 @@ def measure(scale: Scale, _folder: Path) -> Part:
             ),
         ],
     )
+
+
+def _store(cache: GroupCache, user: str, groups: tuple[str, ...]) -> None:
+    cache.store(cache.begin(user), Found(groups))
 
 
 def _longest(works: Iterable[Callable[[], object]]) -> float:
