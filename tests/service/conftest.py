@@ -20,11 +20,11 @@ OVER_BOTH = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = metafunc.module.__name__.rpartition(".")[2]
-    transports = ("grpcio", "native") if name in OVER_BOTH else ("grpcio",)
-    metafunc.parametrize("over", transports, indirect=True, scope="module")
+    if name in OVER_BOTH:
+        metafunc.parametrize("over", ("grpcio", "native"), indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def over(request: pytest.FixtureRequest) -> Iterator[None]:
-    with running.over(request.param):
+    with running.over(getattr(request, "param", "grpcio")):
         yield

@@ -6,7 +6,7 @@ order in which it applies its rules; they are told in `parse`. That of YARN is i
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -84,14 +84,16 @@ class Acl:
 EMPTY: Final = Acl()
 
 
-def parse(text: str, names: AclNames = AclNames.YUNIKORN, keep: Callable[[str], str] = str) -> Acl:
+def parse(
+    text: str, names: AclNames = AclNames.YUNIKORN, kept: dict[str, str] | None = None
+) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
     Only a blank (U+0020) separates the two lists, and every single one counts:
     more than one is an error. A list that is just `*` allows everybody; a `*`
     among other entries is an invalid name. Invalid names are dropped and kept
-    in `dropped_users` and `dropped_groups`. `keep` returns the text that is kept of a
-    valid name: an equal one.
+    in `dropped_users` and `dropped_groups`. `kept` has the text that
+    is kept of each name, and grows: equal names are then one text.
 
     Raises AclError if there is more than one blank.
     """
@@ -105,8 +107,9 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN, keep: Callable[[str], 
         )
     if text.strip(_WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
-    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names], keep)
-    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names], keep)
+    known: dict[str, str] = {} if kept is None else kept
+    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names], known)
+    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names], known)
     return Acl(
         text=text,
         users=users,
@@ -117,19 +120,19 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN, keep: Callable[[str], 
 
 
 def _sort_out(
-    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str], keep: Callable[[str], str]
+    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str], kept: dict[str, str]
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split a list into its valid names and the entries to report; empty ones are neither."""
     if not field:
         return _NOBODY, ()
     entries = field.split(",")
     if well_formed.fullmatch(field):
-        return frozenset(map(keep, entries)), ()
+        return frozenset(map(kept.setdefault, entries, entries)), ()
     valid = []
     dropped = []
     for entry in entries:
         if pattern.fullmatch(entry):
-            valid.append(keep(entry))
+            valid.append(kept.setdefault(entry, entry))
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)

@@ -53,15 +53,12 @@ class AclReader:
         """Return the ACL, or why the text is none."""
         fault = _too_many_lists(text)
         try:
-            return fault or parse(text, self.names, self._keep)
+            return fault or parse(text, self.names, self._kept)
         except AclError:
             return (
                 f"the ACL {quoted(text)} has {text.count(' ')} blanks: "
                 "YuniKorn validates it but refuses to load it"
             )
-
-    def _keep(self, name: str) -> str:
-        return self._kept.setdefault(name, name)
 
     def _report_dropped(self, scalar: Scalar, acl: Acl, queue: str) -> None:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
