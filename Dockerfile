@@ -30,8 +30,8 @@ RUN pip --python /opt/build wheel --no-index --no-deps --no-build-isolation --wh
 
 FROM python
 COPY --from=build /opt/queuegate /opt/queuegate
-# Loopback is what a sidecar needs; to be reached from other pods or the host, set
-# QUEUEGATE_LISTEN=0.0.0.0:50051.
+# Loopback is what a sidecar needs; to be reached from other pods or the host, mount a
+# certificate and set `listen` with `tls` (see deploy/fleet).
 ENV PATH=/opt/queuegate/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

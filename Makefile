@@ -22,7 +22,7 @@ LOCK_ARGS ?=
 IMAGE  ?= queuegate:0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check proto lock bench webhook-certificate kube-tools image clean
+.PHONY: help serve test check audit proto lock bench bench-peers webhook-certificate kube-tools image clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -30,7 +30,7 @@ help: ## list the commands
 serve: $(SERVE) ## serve examples/queues.yaml on loopback
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: check ## run linters, type checker and all tests
+test: check audit ## run linters, type checker, audit and all tests
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 check: $(TEST) ## run linters and type checker only
@@ -38,6 +38,9 @@ check: $(TEST) ## run linters and type checker only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+audit: $(TEST) ## look for known vulnerabilities in the pinned packages, if the index answers
+	@$(BIN)/python tests/packaging/audit.py
 
 proto: $(TEST) ## generate the stubs from proto/ into client/
 	$(BIN)/python proto/generate.py
@@ -49,6 +52,9 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 
 bench: $(TEST) ## measure, and write bench/RESULTS.md
 	$(BIN)/python -m bench.run
+
+bench-peers: $(TEST) ## measure beside other policy servers, and write bench/PEERS.md (Go, npm)
+	$(BIN)/python -m bench.peers
 
 webhook-certificate: $(TEST) ## make a certificate for the admission webhook, by its own CA
 	$(BIN)/python deploy/admission/own-ca/make_certificate.py
@@ -126,12 +132,15 @@ if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
 fi
 endef
 
-# The tests run a slapd of their own, and the LDAP driver is compiled.
+# The tests run a slapd and a KDC of their own, and the LDAP driver is compiled.
 define ensure_ldap
 missing=; \
 PATH="$$PATH:/usr/sbin"; \
 command -v slapd >/dev/null || missing="$$missing slapd"; \
 command -v ldapadd >/dev/null || missing="$$missing ldap-utils"; \
+command -v krb5kdc >/dev/null || missing="$$missing krb5-kdc"; \
+command -v kadmin.local >/dev/null || missing="$$missing krb5-admin-server"; \
+ls /usr/lib/*/sasl2/libgssapiv2.so >/dev/null 2>&1 || missing="$$missing libsasl2-modules-gssapi-mit"; \
 command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 test -e /usr/include/ldap.h || missing="$$missing libldap2-dev"; \
 test -e /usr/include/sasl/sasl.h || missing="$$missing libsasl2-dev"; \

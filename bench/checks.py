@@ -20,6 +20,7 @@ from queuegate_server.group_sources import GroupSources
 from queuegate_server.policy.tree import Access
 from queuegate_server.reload import Reloader
 from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.settings.model import PolicySource, Settings
 
 _BATCH: Final = 1_000
@@ -44,7 +45,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         if not state.succeeded:
             raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
         requests = [batch.SerializeToString() for batch in batches(asked, _BATCH)]
-        await _check(Checks(engine, time.monotonic), requests, asked)
+        await _check(Checks(engine, time.monotonic, Decisions(wall=time.time)), requests, asked)
         return Part([await _table(engine, requests, asked, scale)])
     finally:
         await sources.close()
@@ -70,10 +71,13 @@ async def _table(
             engine.check_now(snapshot, question)
         return len(questions)
 
-    warm = Checks(engine, time.monotonic)
+    warm = Checks(engine, time.monotonic, Decisions(wall=time.time))
     await _answer(warm, requests)
     works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
-        ("`answer_batch`, memo cold", lambda: _answer(Checks(engine, time.monotonic), requests)),
+        (
+            "`answer_batch`, memo cold",
+            lambda: _answer(Checks(engine, time.monotonic, Decisions(wall=time.time)), requests),
+        ),
         ("`answer_batch`, memo warm", lambda: _answer(warm, requests)),
     ]
     seconds = scale.seconds / 2

@@ -1,7 +1,7 @@
 """Decisions in this process, on a small and on a very large policy.
 
-Shows that the cost of a decision does not grow with the number of queues, and what
-loading a very large policy costs.
+Shows that the cost of a decision does not grow with the number of queues, that it is the
+same in YARN's formats, and what loading a very large policy costs.
 """
 
 import gc
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import policies
+from bench import policies, yarn
 from bench.command import CannotMeasure, Scale, main
 from bench.policies import QueueSpec
 from bench.processes import resident_mib
@@ -52,7 +52,14 @@ def measure(scale: Scale, _folder: Path) -> Part:
         _Case(f"{size:,} queues, all asked for", large, large_partition, few=False),
     )
     deciding, targets = _decide(cases, scale)
-    return Part([deciding, loading], targets)
+    in_formats, target = yarn.compare(
+        small,
+        small_partition,
+        lambda partition, kind: _work(cases[0]._replace(partition=partition), kind),
+        _KINDS,
+        scale,
+    )
+    return Part([deciding, in_formats, loading], [*targets, target])
 
 
 def _load(text: bytes) -> Partition:

@@ -63,7 +63,7 @@ class Ghz:
         self._program = find()
         self._folder = folder
         self._contract = folder / "contract.binpb"
-        self._contract.write_bytes(_descriptors().SerializeToString())
+        self._contract.write_bytes(descriptors(access_pb2.DESCRIPTOR).SerializeToString())
 
     def run(self, address: str, method: str, data: Path, amount: Amount) -> Load:
         """See Generator. Waits for the last answers when the time has passed."""
@@ -105,16 +105,17 @@ class Ghz:
         return Load(report["count"], seconds, latency[50], latency[95], latency[99])
 
 
-def _descriptors() -> FileDescriptorSet:
+def descriptors(file: Any) -> FileDescriptorSet:
+    """Return the descriptor of a file and all that it needs, each after what it needs."""
     files = FileDescriptorSet()
     added: set[str] = set()
 
-    def add(file: Any) -> None:
-        if file.name not in added:
-            added.add(file.name)
-            for needed in file.dependencies:
+    def add(one: Any) -> None:
+        if one.name not in added:
+            added.add(one.name)
+            for needed in one.dependencies:
                 add(needed)
-            file.CopyToProto(files.file.add())
+            one.CopyToProto(files.file.add())
 
-    add(access_pb2.DESCRIPTOR)
+    add(file)
     return files

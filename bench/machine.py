@@ -51,7 +51,8 @@ def _commit() -> str:
     commit = _git("rev-parse", "--short=12", "HEAD")
     if not commit:
         return "unknown"
-    changed = _git("status", "--porcelain", "--", "server", "client", "bench", ":!bench/RESULTS.md")
+    written = (":!bench/RESULTS.md", ":!bench/PEERS.md", ":!bench/plots")
+    changed = _git("status", "--porcelain", "--", "server", "client", "bench", *written)
     return f"{commit}, with changes that are not committed" if changed else commit
 
 

@@ -1,11 +1,13 @@
-"""The two servers that are compared, as processes, and what the kernel says of them."""
+"""The servers that are compared, as processes, and what the kernel says of them."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,14 +30,19 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """Return the processor time of all its threads so far, in steps of 10 ms."""
-        text = Path(f"/proc/{self.pid}/stat").read_text()
-        # The second field is a name in brackets that may hold blanks; 14 and 15 are times.
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICK
+        return cpu_seconds(self.pid)
 
     def resident_mib(self) -> float:
         """Return its resident memory now."""
         return resident_mib(self.pid)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of all threads of a process so far, in steps of 10 ms."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    # The second field is a name in brackets that may hold blanks; 14 and 15 are times.
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def resident_mib(pid: int | None = None) -> float:
@@ -57,27 +64,44 @@ def bare(answers: Path, transport: str = "grpcio") -> list[str]:
 
 
 @contextmanager
-def running(command: list[str], folder: Path, *, on_own_core: bool = False) -> Iterator[Running]:
+def running(
+    command: list[str],
+    folder: Path,
+    *,
+    on_own_core: bool = False,
+    listen: str | None = None,
+    extra_environment: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
     """Run a server until the end of the block. Its stderr goes to a file in a new folder.
 
     `on_own_core` gives it the first core, and the others to this process and those that
-    it starts from now on: load generators, which then do not get into its way.
+    it starts from now on: load generators, which then do not get into its way. `listen` is
+    the TCP address on which it was told to listen, if it does not announce one itself.
     """
     folder.mkdir()
     if on_own_core:
         _use_cores(slice(0, 1))
     environment = {name: value for name, value in os.environ.items() if "QUEUEGATE" not in name}
+    environment.update(extra_environment or {})
     log = folder / "stderr.txt"
     with (
         log.open("wb") as errors,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=_ROOT
+            command,
+            stdout=errors if listen else subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+            cwd=_ROOT,
         ) as process,
     ):
         if on_own_core:
             _use_cores(slice(1, None))
         try:
-            yield Running(process.pid, _address(process, log))
+            address = listen or _announced(process, log)
+            if listen:
+                _wait_until_it_listens(process, listen, log)
+            yield Running(process.pid, address)
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -86,7 +110,27 @@ def running(command: list[str], folder: Path, *, on_own_core: bool = False) -> I
                 process.kill()
 
 
-def _address(process: "subprocess.Popen[str]", log: Path) -> str:
+def free_address() -> str:
+    """Return an address on loopback that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def _wait_until_it_listens(process: "subprocess.Popen[str]", address: str, log: Path) -> None:
+    host, _, port = address.rpartition(":")
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            time.sleep(0.002)
+        else:
+            return
+    process.kill()
+    raise CannotMeasure(f"a server did not start: {log.read_text()[-2000:]}")
+
+
+def _announced(process: "subprocess.Popen[str]", log: Path) -> str:
     """Return the address of the line `serving … on ADDRESS`."""
     watchdog = threading.Timer(_START_SECONDS, process.kill)
     watchdog.start()

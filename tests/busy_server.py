@@ -12,7 +12,7 @@ import queuegate
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.random_policy import Oracle, policy_text, random_queues
-from tests.running import RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
 
 SEED = 20_260_701
@@ -74,7 +74,7 @@ def busy_server(folder: Path) -> Iterator[Setup]:
     listen = ["127.0.0.1:0", f"unix:{folder}/q.sock"]
     config = settings_file(folder, settings)
     with running_server(
-        "--config", config, listen=listen, environment=directory.environment
+        "--config", config, *ADMIN, listen=listen, environment=directory.environment
     ) as server:
         tcp = server.wait_for_log("listening")["address"]
         yield Setup(server, (tcp, listen[1]), directory, Oracle(queues), list(queues))

@@ -34,6 +34,8 @@ class NaiveYarnAcl:
                     self.everybody = self.everybody or part.count("*") == 1
             users = [trim(name) for name in users]
             groups = [trim(name) for name in groups]
+        proxies = [name[1:] for name in users if name[:1] == "~" and semantics == "hadoop"]
+        self.proxies = [] if self.everybody else [name for name in proxies if name]
         self.users = [name for name in users if self.counts(name)]
         self.groups = [name for name in groups if name and self.is_name(name, semantics)]
         self.users = [name for name in self.users if self.is_name(name, semantics)]
@@ -50,8 +52,9 @@ class NaiveYarnAcl:
             return True
         return not name.startswith("~") and not any(letter.isspace() for letter in name)
 
-    def lets_in(self, user: str, groups: Sequence[str]) -> bool:
-        return self.everybody or user in self.users or any(name in self.groups for name in groups)
+    def lets_in(self, user: str, groups: Sequence[str], real_user: str = "") -> bool:
+        named = user in self.users or real_user in self.proxies
+        return self.everybody or named or any(name in self.groups for name in groups)
 
 
 def trim(text: str) -> str:
@@ -71,16 +74,19 @@ def allowed(
     *,
     semantics: str = "documented",
     admins: str = " ",
+    real_user: str = "",
 ) -> bool:
     """Say whether access is granted while ACLs are on; `queues` gives both ACLs by full path."""
-    if semantics == "documented" and NaiveYarnAcl(admins, semantics).lets_in(user, groups):
+    if semantics == "documented" and NaiveYarnAcl(admins, semantics).lets_in(
+        user, groups, real_user
+    ):
         return True
     levels = queue.split(".")
     while levels:
         submit, admin = queues.get(".".join(levels), (" ", " "))
-        if access == "submit" and NaiveYarnAcl(submit, semantics).lets_in(user, groups):
+        if access == "submit" and NaiveYarnAcl(submit, semantics).lets_in(user, groups, real_user):
             return True
-        if NaiveYarnAcl(admin, semantics).lets_in(user, groups):
+        if NaiveYarnAcl(admin, semantics).lets_in(user, groups, real_user):
             return True
         levels.pop()
     return False

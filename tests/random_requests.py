@@ -91,17 +91,17 @@ class Model:
 def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
     user, groups = request.user.user, request.user.groups
     return (
-        _is_name(user)
+        is_name(user)
         and len(groups) <= 10_000
-        and all(map(_is_name, groups))
-        and (not groups or _is_plain_user(user))
-        and (request.partition == "" or _is_name(request.partition))
-        and _is_queue(request.queue)
+        and all(map(is_name, groups))
+        and (not groups or is_plain_user(user))
+        and (request.partition == "" or is_name(request.partition))
+        and is_queue(request.queue)
         and request.access in {1, 2}
     )
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
     return 1 <= len(text.encode()) <= 256 and not any(map(_is_control, text))
 
 
@@ -110,14 +110,14 @@ def _is_control(character: str) -> bool:
     return number < 0x20 or 0x7F <= number < 0xA0 or number in {0x2028, 0x2029}
 
 
-def _is_plain_user(name: str) -> bool:
+def is_plain_user(name: str) -> bool:
     name = name.removesuffix("$")
     if name == "" or name[0] not in LETTERS + "_":
         return False
     return all(character in LETTERS + DIGITS + ":#/_.@-" for character in name)
 
 
-def _is_queue(path: str) -> bool:
+def is_queue(path: str) -> bool:
     first, *levels = path.split(".")
     return (
         first in {a + b for a in ("ro", "Ro", "rO", "RO") for b in ("ot", "Ot", "oT", "OT")}

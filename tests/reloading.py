@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import queuegate
-from tests.running import RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server
 from tests.waiting import eventually
 
 
@@ -95,7 +95,7 @@ class Reloading:
 def reloading_server(path: Path) -> Iterator[Reloading]:
     """Run a server on a policy file."""
     with (
-        running_server("--policy", str(path)) as server,
+        running_server("--policy", str(path), *ADMIN) as server,
         queuegate.Client(server.address, timeout=5) as client,
     ):
         yield Reloading(server, path, client)

@@ -14,6 +14,11 @@ from typing import Any
 
 START_SECONDS = 20
 _transport = ""
+ADMIN = (
+    *("--set", "callers.loopback.roles=check,read,admin"),
+    *("--set", "callers.unix.roles=check,read,admin"),
+)
+"""Arguments of a server whose local callers may reload and invalidate."""
 
 
 @contextmanager

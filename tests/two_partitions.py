@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import queuegate
-from tests.running import RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
 
 POLICY = """\
@@ -51,7 +51,7 @@ def two_partitions(
         "partitions": {"default": default, "other": {"resolver": "corp"}},
     }
     config = settings_file(directory.folder, settings)
-    with running_server("--config", config, environment=directory.environment) as server:
+    with running_server("--config", config, *ADMIN, environment=directory.environment) as server:
         yield server
 
 

@@ -32,11 +32,12 @@ class MountedConfigMap:
         self._number = itertools.count()
         self.write({})
 
-    def write(self, values: Mapping[str, str]) -> None:
+    def write(self, values: Mapping[str, str | bytes]) -> None:
         version = self._versions / str(next(self._number))
         version.mkdir()
         for key, value in values.items():
-            (version / key).write_text(value, encoding="utf-8")
+            content = value.encode() if isinstance(value, str) else value
+            (version / key).write_bytes(content)
         new = self._versions / "new"
         new.symlink_to(version)
         for key in values:

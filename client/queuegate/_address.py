@@ -28,6 +28,9 @@ class Address:
     """As it was given, for people."""
     target: str
     """The URI that gRPC understands in just one way."""
+    is_unix: bool = False
+    is_local: bool = False
+    """Whether nothing leaves this machine on the way to it."""
 
 
 def parse(address: object) -> Address:
@@ -47,10 +50,18 @@ def parse(address: object) -> Address:
     text = _arguments.text(name, address)
     try:
         if text.startswith("unix:"):
-            return Address(text, _unix_target(text))
-        return Address(text, _network_target(text))
+            return Address(text, _unix_target(text), is_unix=True, is_local=True)
+        return Address(text, _network_target(text), is_local=_is_loopback(text))
     except ValueError as error:
         raise ValueError(f"{name} {text!r}: {error}") from None
+
+
+def _is_loopback(text: str) -> bool:
+    host = text.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _unix_target(text: str) -> str:

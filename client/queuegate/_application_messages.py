@@ -40,6 +40,7 @@ def check(question: ApplicationCheck) -> access_pb2.CheckApplicationAccessReques
         partition=question.partition,
         action=_ACTIONS[Action(question.action)],
         target_queue=question.target_queue,
+        real_user=question.real_user,
     )
     if isinstance(stated, SparkApplication):
         request.spark.SetInParent()

@@ -76,11 +76,14 @@ class ApplicationCheck:
     """Used as they are if there are any; otherwise the server resolves them."""
     target_queue: str = ""
     """For a move: the path of the queue to move to."""
+    real_user: str = ""
+    """The service that acts for the user, for YARN's ACLs that list `~name`."""
 
     def __post_init__(self) -> None:
         _arguments.text("user", self.user)
         _arguments.text("partition", self.partition, required=False)
         _arguments.text("target_queue", self.target_queue, required=False)
+        _arguments.text("real_user", self.real_user, required=False)
         object.__setattr__(self, "action", _arguments.choice("action", self.action, Action))
         object.__setattr__(self, "groups", _arguments.texts("groups", self.groups))
         if not isinstance(self.application, Application | SparkApplication):

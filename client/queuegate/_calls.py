@@ -49,7 +49,7 @@ class BlockingCalls:
     ) -> _Response:
         """Make one call. Raises QueuegateError, or RuntimeError once closed."""
         try:
-            return method(request, timeout=deadline.left())
+            return method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
             address = self._plan.address.text
             raise _errors.from_call(error, address, deadline.seconds) from error
@@ -104,7 +104,7 @@ class AsyncCalls:
             raise RuntimeError("the client belongs to another event loop: make one in each")
         address = self._plan.address.text
         try:
-            return await method(request, timeout=deadline.left())
+            return await method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
             raise _errors.from_call(error, address, deadline.seconds) from error
         except grpc.aio.UsageError:  # so gRPC says that the channel is closed

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import grpc
 
-from queuegate import _arguments
+from queuegate import _arguments, _environment
 from queuegate._address import Address, parse
-from queuegate._settings import Retry, Tls
+from queuegate._settings import FilePath, Retry, Tls
+from queuegate._token import Metadata, TokenFile
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
@@ -49,9 +50,21 @@ class ChannelPlan:
     options: list[tuple[str, Any]]
     timeout: float
     """The time limit in seconds of calls that name none."""
+    token: TokenFile | None = None
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """What each call brings along."""
+        return None if self.token is None else self.token.metadata
 
 
-def plan(address: str | None, timeout: float, tls: Tls | None, retry: Retry) -> ChannelPlan:
+def plan(
+    address: str | None,
+    timeout: float,
+    tls: Tls | None,
+    retry: Retry,
+    token_file: FilePath | None = None,
+) -> ChannelPlan:
     """Check the arguments of a client.
 
     Raises TypeError, ValueError, and OSError for a file that cannot be read.
@@ -59,6 +72,16 @@ def plan(address: str | None, timeout: float, tls: Tls | None, retry: Retry) -> 
     for name, value, expected in (("tls", tls, Tls | None), ("retry", retry, Retry)):
         if not isinstance(value, expected):
             raise TypeError(f"{name} must be a queuegate.{name.title()}, not {value!r}")
+    parsed = parse(address)
+    if tls is None and not parsed.is_unix:
+        tls = _environment.tls()
+    if token_file is None:
+        token_file = _environment.token_file()
+    if token_file is not None and tls is None and not parsed.is_local:
+        raise ValueError(
+            f"the token is not sent to {parsed.text} without encryption: give tls"
+            " (--tls-ca, QUEUEGATE_CA_FILE)"
+        )
     options = [*_OPTIONS, *_retry_options(retry)]
     if tls is not None and tls.server_name is not None:
         options += [
@@ -66,10 +89,11 @@ def plan(address: str | None, timeout: float, tls: Tls | None, retry: Retry) -> 
             ("grpc.default_authority", tls.server_name),
         ]
     return ChannelPlan(
-        parse(address),
+        parsed,
         None if tls is None else _credentials(tls),
         options,
         _arguments.seconds("timeout", timeout),
+        None if token_file is None else TokenFile(token_file),
     )
 
 
@@ -81,7 +105,8 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
         "initialBackoff": f"{retry.initial_backoff:.3f}s",
         "maxBackoff": f"{retry.max_backoff:.3f}s",
         "backoffMultiplier": 2,
-        "retryableStatusCodes": ["UNAVAILABLE"],
+        # CANCELLED: what gRPC makes of a call that reaches a server as it ends.
+        "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
     }
     config = {
         "methodConfig": [

@@ -8,7 +8,7 @@ from queuegate import _application_messages, _channel, _columns, _health, _reque
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import BlockingCalls
 from queuegate._deadline import Deadline
-from queuegate._settings import DEFAULT_RETRY, Retry, Tls
+from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
@@ -32,6 +32,7 @@ class Client:
         *,
         timeout: float = 1.0,
         tls: Tls | None = None,
+        token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
     ) -> None:
         """Take where the server is and how to call it. Does not connect yet.
@@ -40,15 +41,21 @@ class Client:
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; None: the environment
                 variable `QUEUEGATE_ADDRESS`, or else `127.0.0.1:50051`.
             timeout: The limit in seconds for calls that name none.
-            tls: How to use TLS; None: plaintext.
+            tls: How to use TLS; None: as the variables `QUEUEGATE_CA_FILE`,
+                `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`
+                say, without them plaintext.
+            token_file: Holds the bearer token to show; read again when it changes. None: the
+                variable `QUEUEGATE_TOKEN_FILE`. A token is only sent with TLS or on this
+                machine.
             retry: How often and when to try again.
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: An address, a limit or a file of `tls` is malformed.
-            OSError: A file of `tls` cannot be read.
+            ValueError: An address, a limit or a file is malformed, or the token would be
+                sent without encryption.
+            OSError: A file of `tls` or the token cannot be read.
         """
-        plan = _channel.plan(address, timeout, tls, retry)
+        plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
         self._calls = BlockingCalls(plan)
         self._has_columns = True
@@ -81,14 +88,16 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Decision:
         """Ask whether a user may use a queue, given by its full path.
 
         Groups, if any are given, are used as they are. Without any the server resolves
-        them, if the answer depends on them.
+        them, if the answer depends on them. `real_user` is the service that acts for the
+        user, if one does: YARN's ACLs may let in whoever it acts for.
         """
-        request = _requests.check(Check(user, queue, partition, access, groups))
+        request = _requests.check(Check(user, queue, partition, access, groups, real_user))
         response = self._calls.ask(
             self._calls.access.CheckQueueAccess, request, self._calls.deadline(timeout)
         )
@@ -148,12 +157,13 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
         """Ask as `check` does, and for each ACL that was evaluated and where the groups
         came from.
         """
-        request = _requests.explain(Check(user, queue, partition, access, groups))
+        request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
         response = self._calls.ask(
             self._calls.access.ExplainQueueAccess, request, self._calls.deadline(timeout)
         )
@@ -198,13 +208,14 @@ class Client:
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
-        """List the configured queues (full paths, lower case, sorted) that a user may use.
+        """List the configured queues (full paths, sorted) that a user may use.
 
         With a prefix only that queue and those below it.
         """
-        request = _requests.listing(user, partition, access, prefix, groups)
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         deadline = self._calls.deadline(timeout)
         queues: list[str] = []
         while True:

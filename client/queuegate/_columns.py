@@ -36,7 +36,9 @@ def requests(
 
 def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRequest | None:
     partition, access = questions[0].partition, questions[0].access
-    if any(one.partition != partition or one.access != access for one in questions):
+    if any(
+        one.partition != partition or one.access != access or one.real_user for one in questions
+    ):
         return None
     users: dict[tuple[str, object], int] = {}
     queues: dict[str, int] = {}

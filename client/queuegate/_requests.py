@@ -35,6 +35,8 @@ def _filled(request: _Asking, question: Check) -> _Asking:
     request.partition = question.partition
     request.queue = question.queue
     request.access = ACCESS_TYPES[question.access]
+    if question.real_user:
+        request.real_user = question.real_user
     return request
 
 
@@ -91,7 +93,13 @@ def batches(checks: Iterable[Check]) -> Iterator[access_pb2.BatchCheckQueueAcces
 
 
 def listing(
-    user: str, partition: str, access: AccessName, prefix: str, groups: Iterable[str]
+    user: str,
+    partition: str,
+    access: AccessName,
+    prefix: str,
+    groups: Iterable[str],
+    *,
+    real_user: str,
 ) -> access_pb2.ListQueuesRequest:
     """Return the request for the first page of the queues that a user may use."""
     return access_pb2.ListQueuesRequest(
@@ -102,6 +110,7 @@ def listing(
         access=ACCESS_TYPES[_arguments.choice("access", access, Access)],
         prefix=_arguments.text("prefix", prefix, required=False),
         page_size=PAGE_SIZE,
+        real_user=_arguments.text("real_user", real_user, required=False),
     )
 
 

@@ -189,6 +189,7 @@ def _diagnostics(findings: Iterable[policy_pb2.Diagnostic]) -> tuple[_state.Diag
             finding.queue,
             finding.message,
             finding.remedy,
+            finding.file,
         )
         for finding in findings
     )

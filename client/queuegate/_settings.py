@@ -38,8 +38,9 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try a call again that ended with UNAVAILABLE, and with nothing else, within its
-    time limit. All calls are idempotent, so trying again never harms.
+    """Try a call again that ended with UNAVAILABLE, or with CANCELLED by a server that was
+    about to end, and with nothing else, within its time limit. All calls are idempotent,
+    so trying again never harms.
 
     The wait before an attempt is chosen at random around the backoff. A server that
     names a time (`grpc-retry-pushback-ms`) is obeyed. If most calls fail, no call is

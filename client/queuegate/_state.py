@@ -61,6 +61,8 @@ class Diagnostic:
     """The queue that it is about; empty if about none."""
     message: str
     remedy: str
+    file: str = ""
+    """The name of the file that it is in; empty where a text was sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,12 @@ class Check:
     access: AccessName = Access.SUBMIT
     groups: Iterable[str] = ()
     """Used as they are if there are any; otherwise the server resolves them."""
+    real_user: str = ""
+    """The service that acts for the user, for YARN's ACLs that list `~name`."""
 
     def __post_init__(self) -> None:
         _arguments.text("user", self.user)
+        _arguments.text("real_user", self.real_user, required=False)
         _arguments.text("queue", self.queue)
         _arguments.text("partition", self.partition, required=False)
         object.__setattr__(self, "access", _arguments.choice("access", self.access, Access))
@@ -76,9 +79,10 @@ class Decision:
     allowed: bool
     reason: Reason
     matched_queue: str
-    """The queue (lower case) whose ACL decided; empty where none matched."""
+    """The queue whose ACL decided; empty where none matched."""
     matched_subject: str
-    """The user or group name that matched, `*` for a wildcard; empty where none did."""
+    """The user or group name that matched, `*` for a wildcard, `~name` for the
+    service that acts for the user; empty where none did."""
     policy_revision: int
     """Which revision of the policy decided."""
 

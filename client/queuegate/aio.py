@@ -11,7 +11,7 @@ from queuegate import _application_messages, _channel, _columns, _health, _reque
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import AsyncCalls
 from queuegate._deadline import Deadline
-from queuegate._settings import DEFAULT_RETRY, Retry, Tls
+from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
@@ -37,13 +37,14 @@ class Client:
         *,
         timeout: float = 1.0,
         tls: Tls | None = None,
+        token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
     ) -> None:
-        """Take the arguments of `queuegate.Client`. Reads the files of `tls` at once.
+        """Take the arguments of `queuegate.Client`. Reads its files at once.
 
         Raises RuntimeError outside a running event loop.
         """
-        plan = _channel.plan(address, timeout, tls, retry)
+        plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
         self._calls = AsyncCalls(plan)
         self._has_columns = True
@@ -74,10 +75,11 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Decision:
         """Ask whether a user may use a queue, see `queuegate.Client.check`."""
-        request = _requests.check(Check(user, queue, partition, access, groups))
+        request = _requests.check(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.access.CheckQueueAccess, request, deadline)
         return _responses.decision(response)
@@ -124,10 +126,11 @@ class Client:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
         """Ask for a decision and how it came about, see `queuegate.Client.explain`."""
-        request = _requests.explain(Check(user, queue, partition, access, groups))
+        request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.access.ExplainQueueAccess, request, deadline)
         return _responses.explanation(response)
@@ -175,10 +178,11 @@ class Client:
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
         groups: Iterable[str] = (),
+        real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
         """List the queues that a user may use, see `queuegate.Client.queues`."""
-        request = _requests.listing(user, partition, access, prefix, groups)
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         deadline = self._calls.deadline(timeout)
         queues: list[str] = []
         while True:

@@ -93,7 +93,9 @@ class UnknownPartition(RequestRejected):
 
 
 class NotPermitted(RequestRejected):
-    """The server does not let this caller ask that."""
+    """The server does not let this caller ask that: it does not know the caller (`code` is
+    `UNAUTHENTICATED`), or the caller has not the role (`PERMISSION_DENIED`).
+    """
 
 
 class MessageTooLarge(RequestRejected):
@@ -137,7 +139,9 @@ class DeadlineExceeded(CouldNotAsk):
 
 
 class Overloaded(CouldNotAsk):
-    """The server has too much work at once."""
+    """The server has too much work at once, or this caller asks more often than it may
+    (`reason` is `RATE_LIMITED`).
+    """
 
 
 class ServerError(QueuegateError):

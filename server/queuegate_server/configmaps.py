@@ -1,6 +1,11 @@
-"""ConfigMaps as Kubernetes mounts them: a folder each, a file for every key."""
+"""ConfigMaps as Kubernetes mounts them: a folder each, a file for every key.
+
+Keys of `binaryData` that end in `.gz` are compressed and stand for the key without that
+ending, as in YuniKorn, whose configurations outgrow a ConfigMap's 1 MiB.
+"""
 
 import stat
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +20,9 @@ CONFIGS: Final = "yunikorn-configs"
 """The ConfigMap that the administrators write; its keys win."""
 _POLICY_GROUP: Final = "service.policyGroup"
 _DEFAULT_POLICY_GROUP: Final = "queues"
+_GZIP: Final = ".gz"
+_GZIP_FORMAT: Final = 16
+"""What zlib adds to the size of the window for gzip's header."""
 _DATA: Final = "..data"
 _ATTEMPTS: Final = 5
 
@@ -26,8 +34,50 @@ def overlaid(folders: Sequence[Path]) -> Mapping[str, bytes]:
     """
     values: dict[str, bytes] = {}
     for folder in folders:
-        values.update(_read(folder))
+        try:
+            values.update(expanded(_read(folder)))
+        except BadCompression as error:
+            raise OSError(None, str(error), str(folder)) from None
     return values
+
+
+class BadCompression(ValueError):
+    """A value cannot be expanded; the message names its key."""
+
+
+def expanded(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Return the keys with what is compressed expanded; it wins over a plain namesake.
+
+    Raises BadCompression, also for more than MOST_BYTES.
+    """
+    found = {key: value for key, value in values.items() if not is_compressed(key)}
+    left = MOST_BYTES
+    for key in filter(is_compressed, values):
+        found[key[: -len(_GZIP)]] = text = _expand(key, values[key], left)
+        left -= len(text)
+    return found
+
+
+def is_compressed(key: str) -> bool:
+    """Say whether a key's value is compressed."""
+    return key.lower().endswith(_GZIP)
+
+
+def _expand(key: str, value: bytes, most: int) -> bytes:
+    parts = bytearray()
+    while value:
+        stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | _GZIP_FORMAT)
+        try:
+            parts += stream.decompress(value, most + 1 - len(parts))
+        except zlib.error:
+            raise BadCompression(f"{key} is not in the format of gzip") from None
+        if len(parts) > most:
+            raise BadCompression(f"{key} holds more than {MOST_BYTES} bytes")
+        if not stream.eof:
+            raise BadCompression(f"{key} ends too early")
+        # As gzip does: one part may follow another.
+        value = stream.unused_data
+    return bytes(parts)
 
 
 def _read(folder: Path) -> Mapping[str, bytes]:

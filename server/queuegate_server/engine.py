@@ -93,6 +93,8 @@ class Question(NamedTuple):
     partition: str
     path: str
     access: Access
+    real_user: str = ""
+    """The service that acts for the user; empty if none does."""
 
 
 class Verdict(NamedTuple):
@@ -276,7 +278,14 @@ class Engine:
         start = 0
         while start < len(paths) and len(found) < limit:
             part = paths[start : start + _LISTED_AT_ONCE]
-            allowed = usable(served.partition, part, question.access, question.user, groups)
+            allowed = usable(
+                served.partition,
+                part,
+                question.access,
+                question.user,
+                groups,
+                real_user=question.real_user,
+            )
             if allowed is None:
                 answer = await served.groups.lookup(question.user)
                 # An unknown user has no groups, and keeps what lists her or everybody.
@@ -332,11 +341,25 @@ class Engine:
 
 
 def _decide(served: Served, question: Question, groups: Sequence[str] | None) -> Decision | None:
-    return decide(served.partition, question.path, question.access, question.user, groups)
+    return decide(
+        served.partition,
+        question.path,
+        question.access,
+        question.user,
+        groups,
+        real_user=question.real_user,
+    )
 
 
 def _explain(served: Served, question: Question, groups: Sequence[str] | None) -> Explanation:
-    return explain(served.partition, question.path, question.access, question.user, groups)
+    return explain(
+        served.partition,
+        question.path,
+        question.access,
+        question.user,
+        groups,
+        real_user=question.real_user,
+    )
 
 
 def _origin(answer: Answer) -> GroupsOrigin:

@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
-from queuegate_server.formats.registry import Loaded, detect_format, load_policy
+from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
 from queuegate_server.identity.threads import DaemonThreads
 from queuegate_server.policy.tree import Partition
 from queuegate_server.policy_files import OneFile, PolicyFiles, policy_files
+from queuegate_server.regular_files import remedy
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
 from queuegate_server.watched_file import WatchedFile
 
@@ -28,6 +29,8 @@ class ReadPolicies:
 
     partitions: Mapping[str, Partition]
     """By name; empty if a finding is an error."""
+    files: Mapping[str, str]
+    """By the name of the partition: what findings call the file that it is in."""
     problems: tuple[Problem, ...]
     """All findings, by file and place."""
     empty: AbstractSet[str]
@@ -41,11 +44,12 @@ class ReadPolicies:
 class UnreadableFile(Exception):
     """A file cannot be read."""
 
-    def __init__(self, file: str, reason: str) -> None:
-        """Keep the name of the file and what the system said."""
-        super().__init__(f"{file}: {reason}")
+    def __init__(self, file: str, error: OSError) -> None:
+        """Keep the name of the file, what the system said, and what to do about it."""
         self.file = file
-        self.reason = reason
+        self.reason = error.strerror or str(error)
+        self.remedy = remedy(error)
+        super().__init__(f"{file}: {self.reason}")
 
 
 class _File(NamedTuple):
@@ -133,8 +137,8 @@ class PolicySources:
             for partition in loaded.partitions:
                 if partition in partitions:
                     message = f"the partition {partition!r} is in {came_from[partition]}, too"
-                    remedy = "give one of them another name"
-                    problems.append(Problem(name, 0, 0, Severity.ERROR, message, remedy))
+                    rename = "give one of them another name"
+                    problems.append(Problem(name, 0, 0, Severity.ERROR, message, rename))
                 came_from.setdefault(partition, name)
             partitions = {**loaded.partitions, **partitions}
             if source.spark is not None:
@@ -148,13 +152,22 @@ class PolicySources:
         checksum = checksums[0]
         if len(checksums) > 1:
             checksum = hashlib.sha256("\n".join(checksums).encode()).hexdigest().upper()
-        return ReadPolicies(partitions, tuple(in_order(problems)), empty, spark, checksum)
+        return ReadPolicies(
+            partitions, came_from, tuple(in_order(problems)), empty, spark, checksum
+        )
 
     def _load(self, source: _Source, contents: Mapping[_File, _Content]) -> Loaded:
         site = source.site
         data = contents[source.policy].data
+        format_name = source.stated.format or detect_format(data)
+        if format_name == YUNIKORN and source.stated.for_yarn:
+            keys = ", ".join(source.stated.for_yarn)
+            message = f"this is a queues.yaml of YuniKorn, and the settings say: {keys}"
+            remedy = "remove that from the settings, or name the file of a scheduler of YARN"
+            problem = Problem(source.policy.name, 0, 0, Severity.ERROR, message, remedy)
+            return Loaded({}, (problem,))
         return load_policy(
-            source.stated.format or detect_format(data),
+            format_name,
             data,
             source.policy.name,
             acl_names=lambda name: self._of_partition(name).acl_names,
@@ -180,4 +193,4 @@ async def _read(file: _File) -> _Content:
     try:
         return await file.watched.read(_Content)
     except OSError as error:
-        raise UnreadableFile(file.name, error.strerror or str(error)) from error
+        raise UnreadableFile(file.name, error) from error

@@ -4,7 +4,17 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+_CHECK_PATH: Final = "check the path"
+_CHECK_RIGHTS: Final = "give the user that runs this the right to read it and to enter its folders"
+_REMEDIES: Final = {
+    errno.ENOENT: _CHECK_PATH,
+    errno.ENOTDIR: _CHECK_PATH,
+    errno.EISDIR: "name a file in it",
+    errno.EACCES: _CHECK_RIGHTS,
+    errno.EPERM: _CHECK_RIGHTS,
+}
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -32,3 +42,8 @@ def read_regular(path: Path) -> bytes:
     """Return what a file holds. Raises OSError, also for what is not a regular file."""
     with open_regular(path) as opened:
         return opened.read()
+
+
+def remedy(error: OSError) -> str:
+    """Return what to do about a file that cannot be read."""
+    return _REMEDIES.get(error.errno or 0, "check the path and what is there")

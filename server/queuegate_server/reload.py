@@ -8,7 +8,7 @@ ReloadPolicy call.
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from queuegate_server.engine import Engine, Served, Snapshot
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
-from queuegate_server.group_sources import CannotServe, GroupSources
+from queuegate_server.group_sources import CannotServe, GroupSources, Unusable
 from queuegate_server.letting_go import let_go
 from queuegate_server.policy.tree import Policy
 from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
@@ -47,8 +47,14 @@ class Reloader:
         sources: GroupSources,
         engine: Engine,
         wall: Callable[[], float],
+        number: Callable[[str, int], Awaitable[int]] | None = None,
     ) -> None:
-        """Take where the policy is, where groups come from, and a wall clock in seconds."""
+        """Take where the policy is, where groups come from, and a wall clock in seconds.
+
+        `number` gives the revision of a policy, by its checksum and the revision before it,
+        where others must agree on it.
+        """
+        self._number = number
         self._settings = settings
         self._sources = sources
         self._engine = engine
@@ -61,6 +67,10 @@ class Reloader:
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self._state = ReloadState(succeeded=True, failed_at=None, problems=())
+        self.succeeded = 0
+        """How many reloads have succeeded, the first one included."""
+        self.failed = 0
+        """How many have not."""
 
     @property
     def state(self) -> ReloadState:
@@ -95,6 +105,10 @@ class Reloader:
             self._next = None
             problems = await self._reload()
             self._state = self._outcome(problems)
+            if self._state.succeeded:
+                self.succeeded += 1
+            else:
+                self.failed += 1
             return self._state
 
     async def _reload(self) -> tuple[Problem, ...]:
@@ -108,12 +122,13 @@ class Reloader:
                     return _no_partitions(problems, lost)
                 await self._serve(read)
         except CannotServe as error:
-            return tuple(in_order((*problems, self._located(str(error)))))
+            return tuple(in_order((*problems, *(_no_groups(one, read) for one in error.unusable))))
         except UnreadableFile as error:
-            return (_error(error.file, f"cannot be read: {error.reason}"),)
+            return (_error(error.file, f"cannot be read: {error.reason}", error.remedy),)
         except Exception as error:  # a fault of ours must not end the service either
             _LOG.exception("unexpected error")
-            return (self._located(f"cannot be loaded: unexpected {type(error).__name__}"),)
+            message = f"cannot be loaded: unexpected {type(error).__name__}"
+            return (_error(self._files.name, message, "report it, with what the log says"),)
         return problems
 
     async def _serve(self, read: ReadPolicies) -> None:
@@ -122,7 +137,10 @@ class Reloader:
         if self._revision and self._engine.snapshot.policy.checksum == read.checksum:
             return
         groups = await self._sources.for_partitions(partitions)
-        policy = Policy(partitions, self._files.name, self._revision + 1, read.checksum)
+        revision = self._revision + 1
+        if self._number is not None:
+            revision = await self._number(read.checksum, self._revision)
+        policy = Policy(partitions, self._files.name, revision, read.checksum)
         served = {
             name: Served(
                 partition,
@@ -132,7 +150,7 @@ class Reloader:
             )
             for name, partition in partitions.items()
         }
-        self._revision += 1
+        self._revision = revision
         self._empty = read.empty
         before = self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
         if before is not None and (task := let_go(before)) is not None:
@@ -167,9 +185,6 @@ class Reloader:
         ]
         return replace(read, problems=tuple(in_order((*read.problems, *unused))))
 
-    def _located(self, message: str) -> Problem:
-        return _error(self._files.name, message)
-
     def _outcome(self, problems: tuple[Problem, ...]) -> ReloadState:
         failed = has_errors(problems)
         state = ReloadState(not failed, self._wall() if failed else None, problems)
@@ -196,5 +211,15 @@ def _no_partitions(problems: tuple[Problem, ...], lost: Collection[str]) -> tupl
     return tuple(in_order([*others, *(_error(file, message, remedy) for file in lost)]))
 
 
-def _error(file: str, message: str, remedy: str = "") -> Problem:
+def _no_groups(unusable: Unusable, read: ReadPolicies) -> Problem:
+    """Locate a source of groups that cannot be used where the policy asks for it."""
+    _, from_policy, message, remedy = unusable
+    if not from_policy:
+        return _error("settings", message, remedy)
+    file = read.files[unusable.partition.name]
+    line, column = unusable.partition.resolver_place
+    return Problem(file, line, column, Severity.ERROR, message, remedy)
+
+
+def _error(file: str, message: str, remedy: str) -> Problem:
     return Problem(file, 0, 0, Severity.ERROR, message, remedy)

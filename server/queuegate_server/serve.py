@@ -1,43 +1,25 @@
-"""Composition: from settings to a running server, and from a signal to a clean end."""
+"""A server from its start to its end: the order of things, and signals."""
 
 import asyncio
 import logging
 import signal
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import replace
 
-from grpc_health.v1 import health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2_grpc
-
-from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
-from queuegate_server.engine import Engine
+from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
-from queuegate_server.group_sources import GroupSources
+from queuegate_server.hangup import Hangup, OnHangup
+from queuegate_server.observe import logs
+from queuegate_server.ops.status import Phase
 from queuegate_server.policy.tree import Policy
 from queuegate_server.reload import Reloader
-from queuegate_server.rpc import health, reflection
-from queuegate_server.rpc.access import AccessServicer
-from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.columns import Columns
-from queuegate_server.rpc.interceptors import CallLimit
-from queuegate_server.rpc.policy import PolicyServicer
-from queuegate_server.rpc.registration import register
-from queuegate_server.rpc.user_groups import UserGroupServicer
+from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.choose import Transport, choose
-from queuegate_server.transports.grpc_servers import Server, make_server
-from queuegate_server.transports.listen import Address, bind, parse_address
+from queuegate_server.systemd_notify import Notifier
+from queuegate_server.transports.choose import choose
+from queuegate_server.workers.member import Member
 
 _LOG = logging.getLogger("queuegate_server.serve")
-_SERVICES: Final = (
-    access_pb2.DESCRIPTOR.services_by_name["AccessService"],
-    user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
-    policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
-)
-_SPARE_CALLS: Final = 100
-"""How many calls gRPC takes above the limit for ours: those of health and reflection."""
 
 
 class CannotStart(Exception):
@@ -49,77 +31,113 @@ class CannotStart(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    engine: Engine
-    server: Server
-    health: health.Health
-    reloader: Reloader
-    sources: GroupSources
-    draining: asyncio.Event
-
-
-async def serve(settings: Settings, started: Callable[[list[str], Policy], None]) -> None:
+async def serve(
+    settings: Settings,
+    started: Callable[[list[str], Policy], list[str]],
+    *,
+    reread: Callable[[], Settings] | None = None,
+    member: Member | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, also while the first policy is being read; a second
     signal ends the process at once.
 
-    Calls `started` with the addresses and the policy once the first one is served. Raises
-    CannotListen if an address is unusable and CannotStart if the policy is.
+    `started` returns the lines to print, from the addresses and the policy, once the first
+    one is served. `reread` reads the settings again on SIGHUP. As one worker of several
+    (`member`) it listens only when it can answer, and its supervisor does the printing.
+    Raises CannotListen if an address or a file is unusable, CannotStart if the policy is,
+    CannotAudit and TracingNotInstalled.
     """
-    addresses = [parse_address(text) for text in settings.listen]
-    transport, reason = choose(settings.transport, addresses)
-    parts = _compose(settings, transport)
-    bound = [bind(parts.server, address, settings.unix_socket_mode) for address in addresses]
-    stop = asyncio.Event()
+    addresses = _addresses(settings, member)
+    transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
+    parts = compose(settings, transport, member)
+    stop = asyncio.Event() if member is None else member.gone
+    notifier = Notifier()
+    hangup = Hangup(settings, reread, notifier)
+    hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = set()
-    _on_signals(stop, parts.reloader, tasks)
+    _on_signals(stop, hangup, tasks)
+    alive = asyncio.create_task(notifier.keep_alive())
+    bound: list[str] = []
     try:
-        await parts.server.start()
+        await parts.operations.start(parts.engine, parts.reloader, parts.sources)
+        if member is None:
+            bound = await _listen(parts, addresses)
+        else:
+            member.hangup = hangup.run
+            await member.open()
         if await _load_first(parts.reloader, stop):
+            if member is not None:
+                bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
+            parts.operations.set_phase(Phase.SERVING)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
-            _LOG.info("transport", extra={"transport": transport, "not_native": reason})
-            _announce(addresses, bound, settings)
-            started(bound, parts.engine.snapshot.policy)
+            _LOG.info("transport", extra={"transport": transport, "not_native": not_native})
+            _announce(bound, settings)
+            parts.edge.warn()
+            lines = started(bound, parts.engine.snapshot.policy)
+            if member is not None:
+                await member.ready(lines)
+            notifier.ready()
             await stop.wait()
-            _LOG.info("draining", extra={"grace_seconds": settings.drain.grace})
+            notifier.stopping()
+            drain = hangup.settings.drain
+            _LOG.info("draining", extra={"grace_seconds": drain.grace})
             parts.health.set_serving(serving=False)
-            await asyncio.sleep(settings.drain.delay)
+            parts.operations.set_phase(Phase.DRAINING)
+            await asyncio.sleep(drain.delay)
     finally:
-        parts.health.end_watches()
-        parts.draining.set()
         for task in tasks:
             task.cancel()
-        await parts.server.stop(settings.drain.grace if stop.is_set() else None)
-        await parts.sources.close()
+        await _end(parts, hangup.settings.drain.grace if stop.is_set() else None)
+        if member is not None:
+            await member.close()
+        alive.cancel()
     _LOG.info("stopped")
 
 
-def _compose(settings: Settings, transport: Transport) -> _Parts:
-    engine = Engine(time.monotonic, time.time)
-    sources = GroupSources(settings, time.monotonic, time.time)
-    reloader = Reloader(settings, sources, engine, time.time)
-    draining = asyncio.Event()
-    limits = settings.limits
-    server = make_server(transport, limits.max_concurrent_calls + _SPARE_CALLS, limits.max_message)
-    checks = Checks(engine, time.monotonic)
-    columns = Columns(engine, time.monotonic, checks.encoded)
-    servicers = (
-        AccessServicer(engine, checks, columns, limits.stream_batches_in_flight, draining),
-        UserGroupServicer(engine),
-        PolicyServicer(engine, reloader),
-    )
-    limit = CallLimit(limits.max_concurrent_calls)
-    for service, servicer in zip(_SERVICES, servicers, strict=True):
-        register(server, service, servicer, limit)
-    names = [service.full_name for service in _SERVICES]
-    health_servicer = health.Health(names)
-    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-        reflection.Reflection([*names, health.SERVICE, reflection.SERVICE], draining), server
-    )
-    return _Parts(engine, server, health_servicer, reloader, sources, draining)
+def _addresses(settings: Settings, member: Member | None) -> list[Address]:
+    """Return where to listen; a worker at the ports that its supervisor has chosen."""
+    addresses = [listener.parsed for listener in settings.listen]
+    if member is None:
+        return addresses
+    ports = member.place.ports
+    return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
+
+
+async def _listen(parts: Parts, addresses: list[Address]) -> list[str]:
+    bound = parts.edge.bind(parts.server, addresses)
+    await parts.server.start()
+    return bound
+
+
+async def _end(parts: Parts, grace: float | None) -> None:
+    """Let calls under way finish for so many seconds, and close everything."""
+    parts.health.end_watches()
+    parts.draining.set()
+    await parts.server.stop(grace)
+    await parts.sources.close()
+    parts.edge.close()
+    if parts.tracer is not None:
+        await parts.tracer.close()
+    await parts.operations.close()
+
+
+def _changes(parts: Parts, member: Member | None) -> list[OnHangup]:
+    """Return what SIGHUP does besides reading the settings. Certificates and tokens are
+    followed by themselves.
+    """
+    worker = None if member is None else member.place.index
+
+    async def reload_policy(_settings: Settings) -> None:
+        await parts.reloader.reload()
+
+    return [
+        lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
+        lambda settings: parts.operations.limit.use(settings.limits.max_concurrent_calls),
+        parts.sources.use,
+        reload_policy,
+    ]
 
 
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
@@ -137,7 +155,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task[object]]) -> None:
+def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[object]]) -> None:
     loop = asyncio.get_running_loop()
 
     def ask_to_stop() -> None:
@@ -147,7 +165,7 @@ def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task
             signal.signal(number, signal.SIG_DFL)
 
     def ask_to_reload() -> None:
-        task = asyncio.create_task(reloader.reload())
+        task = asyncio.create_task(hangup.run())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -156,10 +174,8 @@ def _on_signals(stop: asyncio.Event, reloader: Reloader, tasks: set[asyncio.Task
     loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
 
 
-def _announce(addresses: list[Address], bound: list[str], settings: Settings) -> None:
+def _announce(bound: list[str], settings: Settings) -> None:
     if not any(source.is_set for source in settings.sources):
         _LOG.warning("no policy is configured; serving the embedded default")
-    for address, text in zip(addresses, bound, strict=True):
-        if not address.is_local:
-            _LOG.warning("listening without TLS beyond this machine", extra={"address": text})
+    for text in bound:
         _LOG.info("listening", extra={"address": text})

@@ -152,8 +152,8 @@ def test_slow_clients(webhook: Webhook) -> None:
         for number in range(50):
             started = time.monotonic()
             assert webhook.review("/mutate", review(uid=str(number)))["uid"] == str(number)
-            assert time.monotonic() - started < 1
-        assert all(3 < each.result() < 9 for each in slow), [each.result() for each in slow]
+            assert time.monotonic() - started < 2.5
+        assert all(3 < each.result() < 15 for each in slow), [each.result() for each in slow]
     for each in (silent, in_head, in_body, nothing, endless_head):
         each.close()
     assert webhook.metric("queuegate_admission_reviews_total", 'endpoint="mutate",outcome="slow"')

@@ -1,5 +1,7 @@
 """The process: settings and certificate renewed under load, signals, wrong starts."""
 
+import base64
+import gzip
 import subprocess
 import threading
 from pathlib import Path
@@ -153,6 +155,23 @@ def test_queue_configuration(webhook: Webhook) -> None:
     message = ask("yunikorn-configs", {"queues.yaml": many})["status"]["message"]
     assert len(message.splitlines()) == 21
     assert message.splitlines()[-1].endswith(" more")
+
+
+def test_compressed_queue_configuration(webhook: Webhook) -> None:
+    def ask(value: str) -> dict[str, Any]:
+        config_map = configuration("yunikorn-configs", None)
+        config_map["request"]["object"]["binaryData"] = {"queues.yaml.gz": value}
+        return webhook.review("/validate-conf", config_map)
+
+    def packed(text: str) -> str:
+        return base64.b64encode(gzip.compress(text.encode())).decode()
+
+    assert ask(packed(QUEUES))["allowed"]
+    message = ask(packed(QUEUES.replace("'*'", "'a b c'")))["status"]["message"]
+    assert message.startswith("queues.yaml:5:")
+    message = ask(base64.b64encode(QUEUES.encode()).decode())["status"]["message"]
+    assert message == "queues.yaml.gz is not in the format of gzip"
+    assert ask("?")["status"]["message"] == "binaryData.queues.yaml.gz is not base64"
 
 
 def test_metrics_are_counted(webhook: Webhook) -> None:

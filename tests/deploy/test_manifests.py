@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import httpx2
 import kubernetes_validate
 import pytest
 import trustme
 import yaml
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+import queuegate
 from queuegate_server.admission.app import Webhook as WebhookApp
 from tests.running import server_command
 from tests.webhook import announced, write_certificate
 
 DEPLOY = Path("deploy")
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 VERSIONS = ("1.30", "1.32", "1.34")
 # Of others: no published schema of Kubernetes has them.
 CUSTOM = {
@@ -102,20 +102,46 @@ def test_hardening(pod: dict[str, Any], container: dict[str, Any]) -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
     assert set(container["resources"]["requests"]) == {"cpu", "memory"}
-    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= container.keys()
+    assert container.keys() >= set(PROBES)
 
 
 @pytest.mark.parametrize(("pod", "container"), containers())
 def test_names_agree(pod: dict[str, Any], container: dict[str, Any]) -> None:
     mounts = {mount["name"] for mount in container["volumeMounts"]}
     assert mounts <= {volume["name"] for volume in pod["volumes"]}
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    listened = set(re.findall(r"listen=0\.0\.0\.0:(\d+)", " ".join(container["args"])))
+    ports = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
+    said = " ".join((*container["args"], *settings_of(pod).values()))
+    listened = set(re.findall(r"0\.0\.0\.0:(\d+)", said))
     assert listened == {str(port) for port in ports.values()}
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+    for probe in PROBES:
         asked = container[probe]
-        port = asked["grpc"]["port"] if "grpc" in asked else ports[asked["httpGet"]["port"]]
-        assert port in ports.values()
+        if "grpc" in asked:
+            assert asked["grpc"]["port"] in ports.values()
+        else:
+            assert ports[asked["httpGet"]["port"]]
+
+
+@pytest.mark.parametrize(("pod", "container"), containers())
+def test_nothing_but_the_health_in_plaintext(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    """Callers of other machines have no role without a credential, wherever they call."""
+    said = " ".join((*container["args"], *settings_of(pod).values()))
+    if "insecure" in said:
+        assert "callers.loopback.roles=[]" in said
+        assert "certificates" not in said
+        assert "token" not in said
+
+
+def settings_of(pod: dict[str, Any]) -> dict[str, str]:
+    """Return the settings that are mounted, as file names and texts."""
+    named = {volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
+    return {
+        name: text
+        for document in of_kind("ConfigMap")
+        if document["metadata"]["name"] in named & {"queuegate-settings"}
+        for name, text in document["data"].items()
+    }
 
 
 def test_services_select_pods() -> None:
@@ -174,19 +200,16 @@ def mounted(
 ) -> Iterator[tuple[str, str]]:
     """Make what each volume mounts; give the path in the container and the one here."""
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    (config_maps,) = [
-        each for file, each in DOCUMENTS
-        if each["kind"] == "ConfigMap" and each["metadata"]["name"] == "yunikorn-configs"
-    ]  # fmt: skip
+    config_maps = {each["metadata"]["name"]: each["data"] for each in of_kind("ConfigMap")}
     for mount in container["volumeMounts"]:
         here = folder / mount["name"]
         here.mkdir()
         volume = volumes[mount["name"]]
-        if volume.get("configMap", {}).get("name") == "yunikorn-configs":
-            for key, value in config_maps["data"].items():
-                (here / key).write_text(value, encoding="utf-8")
+        for key, value in config_maps.get(volume.get("configMap", {}).get("name"), {}).items():
+            (here / key).write_text(value, encoding="utf-8")
         if "secret" in volume:
             write_certificate(ca, here)
+            ca.cert_pem.write_to_path(here / "ca.crt")
         yield mount["mountPath"], str(here)
 
 
@@ -195,28 +218,34 @@ def test_server_starts_with_these_arguments(
     pod: dict[str, Any], container: dict[str, Any], tmp_path: Path, ca: trustme.CA
 ) -> None:
     """Exactly these; only folders and ports are replaced by free ones."""
-    arguments = list(container["args"])
+    folders = dict(mounted(pod, container, tmp_path, ca))
     ports: dict[int, int] = {}
-    for there, here in mounted(pod, container, tmp_path, ca):
-        arguments = [argument.replace(f"{there}/", f"{here}/") for argument in arguments]
-        arguments = [re.sub(rf"{re.escape(there)}$", here, argument) for argument in arguments]
-    for port in container["ports"]:
+    named_ports = {port["containerPort"] for port in container.get("ports", ())}
+    settings = settings_of(pod)
+    for port in named_ports | set(map(int, re.findall(r"127\.0\.0\.1:(\d+)", str(settings)))):
         with socket.create_server(("127.0.0.1", 0)) as free:
-            ports[port["containerPort"]] = free.getsockname()[1]
-        arguments = [
-            re.sub(rf":{port['containerPort']}$", f":{ports[port['containerPort']]}", argument)
-            for argument in arguments
-        ]
+            ports[port] = free.getsockname()[1]
+
+    def here(text: str) -> str:
+        for folder, replaced in folders.items():
+            text = re.sub(rf"{re.escape(folder)}(?=/|$)", replaced, text, flags=re.MULTILINE)
+        for port, replaced_port in ports.items():
+            text = re.sub(rf":{port}(?!\d)", f":{replaced_port}", text)
+        return text
+
+    for name, text in settings.items():
+        (Path(folders["/etc/queuegate"]) / name).write_text(here(text), encoding="utf-8")
+    arguments = [here(argument) for argument in container["args"]]
     with announced(server_command(*arguments), {}) as (server, line):
         assert line.startswith("serving ")
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        for probe in PROBES:
             asked = container[probe]
             if "grpc" in asked:
                 address = f"127.0.0.1:{ports[asked['grpc']['port']]}"
-                with grpc.insecure_channel(address) as channel:
-                    stub = health_pb2_grpc.HealthStub(channel)
-                    answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=10)
-                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+                with queuegate.Client(address) as client:
+                    assert client.health()
+                    with pytest.raises(queuegate.NotPermitted):
+                        client.check("alice", "root")
             else:
                 named = {port["name"]: port["containerPort"] for port in container["ports"]}
                 port_here = ports[named[asked["httpGet"]["port"]]]

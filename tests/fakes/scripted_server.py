@@ -90,6 +90,13 @@ class Script:
     def __post_init__(self) -> None:
         self.gate.set()
 
+    def reset(self) -> None:
+        """Forget what arrived, and answer as at the start."""
+        self.calls.clear()
+        self.faults.clear()
+        self.answers.clear()
+        self.gate.set()
+
     def fail(self, method: str, *faults: Fault) -> None:
         self.faults[method].extend(faults)
 

@@ -14,10 +14,10 @@ from tests.fakes.loop import passing
 class Stack:
     """A directory with a partition in front of it."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, **more: int) -> None:
         self.clock = clock
         self.directory = FakeDirectory(sue=("g1",), bob=("g2",))
-        options = ResolverOptions(breaker_failures=3, breaker_pause=10)
+        options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
         self.shared = SharedResolver("corp", self.directory, options, clock=clock)
         self.groups = UserGroups(
             self.shared, GroupCache(CacheOptions(), clock, clock, lambda: 0.0), clock=clock

@@ -186,3 +186,49 @@ def test_an_outage_creates_nothing(cluster: ApiServer, webhook: Webhook) -> None
     assert answer.status_code == 500
     assert "failed calling webhook" in answer.json()["message"]
     created(cluster.ask("bob", "POST", PODS, pod("later")))
+
+
+@pytest.mark.parametrize("subresource", ["status", "resize", "ephemeralcontainers"])
+def test_a_subresource_is_no_way_around(
+    cluster: ApiServer, webhook: Webhook, subresource: str
+) -> None:
+    """`pods/status` takes annotations along; the others of this version leave them alone."""
+    path = f"{PODS}/by-{subresource}"
+    made = created(cluster.ask("bob", "POST", PODS, pod(f"by-{subresource}")))
+    forged = {"op": "add", "path": "/metadata/annotations", "value": {KEY: '{"user":"eve"}'}}
+    answer = cluster.ask("bob", "PATCH", f"{path}/{subresource}", [forged])
+    if subresource == "status":
+        assert "user info annotation change is not allowed" in refusal(answer)
+    found = created(cluster.ask("bob", "GET", path))["metadata"]["annotations"]
+    assert found == made["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("path", [f"{PODS}/bound/binding", PODS.replace("pods", "bindings")])
+def test_a_binding_is_no_way_around(cluster: ApiServer, webhook: Webhook, path: str) -> None:
+    created(cluster.ask("bob", "POST", PODS, pod("bound")))
+    binding: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "bound", "annotations": {KEY: '{"user":"eve"}'}},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    assert "not allowed" in refusal(cluster.ask("admin", "POST", path, binding))
+    del binding["metadata"]["annotations"][KEY]
+    created(cluster.ask("admin", "POST", path, binding))
+    assert recorded(created(cluster.ask("bob", "GET", f"{PODS}/bound"))) == "bob"
+    options = {"gracePeriodSeconds": 0}
+    created(cluster.ask("admin", "DELETE", f"{PODS}/bound", options))
+
+
+def test_what_leaves_the_annotation_alone_does_not_need_us(
+    cluster: ApiServer, webhook: Webhook
+) -> None:
+    """The kubelet's status updates go on while the webhook hangs."""
+    created(cluster.ask("bob", "POST", PODS, pod("running")))
+    change = [{"op": "add", "path": "/status/message", "value": "hello"}]
+    webhook.server.process.send_signal(signal.SIGSTOP)
+    try:
+        answer = cluster.ask("admin", "PATCH", f"{PODS}/running/status", change)
+    finally:
+        webhook.server.process.send_signal(signal.SIGCONT)
+    assert created(answer)["status"]["message"] == "hello"

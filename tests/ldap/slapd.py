@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import trustme
@@ -58,8 +58,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/libexec") or name
+
+
+def freeze(pid: int) -> None:
+    """Stop a process, and return once it is stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    state = Path(f"/proc/{pid}/stat")
+    while state.read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.005)
 
 
 class Slapd:
@@ -74,7 +82,9 @@ class Slapd:
         more_globals: str = "",
         more_database: str = "",
         tls: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self.environment = environment or {}
         self.folder = folder
         self.port, self.tls_port = free_port(), free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -115,11 +125,12 @@ class Slapd:
         with (self.folder / "slapd.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    _program("slapd"),
+                    program("slapd"),
                     "-f", str(self.folder / "slapd.conf"), "-h", urls, "-d", "0",
                 ],
                 stdout=log,
                 stderr=log,
+                env={**os.environ, **self.environment},
             )  # fmt: skip
         end = time.monotonic() + 30
         ports = (self.port, self.tls_port) if self.tls else (self.port,)
@@ -138,7 +149,7 @@ class Slapd:
         file = self.folder / "entries.ldif"
         file.write_text(ldif)
         done = subprocess.run(
-            [_program("slapadd"), "-q", "-f", str(self.folder / "slapd.conf"), "-l", str(file)],
+            [program("slapadd"), "-q", "-f", str(self.folder / "slapd.conf"), "-l", str(file)],
             capture_output=True,
             check=False,
         )
@@ -161,10 +172,7 @@ class Slapd:
         assert done.returncode == 0, done.stderr.decode()
 
     def freeze(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
-        state = Path(f"/proc/{self.pid}/stat")
-        while state.read_text().rpartition(")")[2].split()[0] != "T":
-            time.sleep(0.005)
+        freeze(self.pid)
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -201,6 +209,7 @@ def running_slapd(
     more_database: str = "",
     tls: bool = True,
     load: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Slapd]:
     """Run a slapd with these entries; stop it at the end, whatever happens.
 
@@ -214,6 +223,7 @@ def running_slapd(
             more_globals=more_globals,
             more_database=more_database,
             tls=tls,
+            environment=environment,
         )
         if load:
             slapd.load(load)

@@ -135,7 +135,7 @@ async def test_row_27_referrals_are_not_followed(resolver: Build, own_directory:
     for given in ({}, {"groups_from": "member_of"}):
         start = time.monotonic()
         assert await (await resolver(own_directory, **given)).resolve("bob") == BOB
-        assert time.monotonic() - start < 0.5
+        assert time.monotonic() - start < 10
     server.close()
     assert asked == []
 
@@ -176,15 +176,20 @@ async def test_row_30_beyond_the_queue_it_fails_at_once(resolver: Build) -> None
         return Answer(silent=True)
 
     async with fake_directory(silent) as fake:
-        opened = await resolver(fake.url, **PLAIN, max_in_flight=4, max_queued=6)
-        start = time.monotonic()
+        opened = await resolver(
+            fake.url, **PLAIN, max_in_flight=4, max_queued=6, operation_timeout=60
+        )
         tasks = [asyncio.create_task(opened.resolve("bob")) for _ in range(30)]
-        done, pending = await asyncio.wait(tasks, timeout=0.5)
+        # Long before the time of those that wait for the server is over.
+        async with asyncio.timeout(30):
+            while len(fake.searches) < 4 or sum(task.done() for task in tasks) < 20:
+                await asyncio.sleep(0.01)
+        done = [task for task in tasks if task.done()]
         assert len(done) == 20
         assert all("too many requests" in str(task.result()) for task in done)
-        assert time.monotonic() - start < 0.9
         assert len(fake.searches) == 4
-        await asyncio.wait(pending)
+        await opened.close()
+        await asyncio.wait(tasks)
 
 
 @pytest.mark.parametrize(
@@ -234,4 +239,4 @@ async def test_lies_are_failures(resolver: Build, reply: bytes) -> None:
         start = time.monotonic()
         outcome: Outcome = await opened.resolve("bob")
         assert isinstance(outcome, CouldNotAsk)
-        assert time.monotonic() - start < 1.5
+        assert time.monotonic() - start < 10

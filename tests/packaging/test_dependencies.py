@@ -25,6 +25,7 @@ def declared(texts: list[str]) -> set[str]:
 PLAIN = declared(CONFIGURATION["project"]["dependencies"])
 EXTRA = declared(CONFIGURATION["project"]["optional-dependencies"]["server"])
 LDAP = declared(CONFIGURATION["project"]["optional-dependencies"]["ldap"])
+TRACING = declared(CONFIGURATION["project"]["optional-dependencies"]["tracing"])
 # It brings the server's, and httptools, which uvicorn parses HTTP with.
 ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admission"]) - {
     "httptools",
@@ -33,8 +34,8 @@ ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admissio
 
 
 def modules(folder: Path) -> Iterator[str]:
-    """Yield the dotted names that the code of a folder imports absolutely."""
-    for path in folder.rglob("*.py"):
+    """Yield the dotted names that the code of a folder, or a file, imports absolutely."""
+    for path in [folder] if folder.is_file() else folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
@@ -65,8 +66,19 @@ def test_client_imports_what_the_plain_install_brings() -> None:
 
 def test_server_imports_what_its_extras_bring() -> None:
     imported = distributions(SERVER) - PLAIN
-    # What pydantic is split into comes with it.
-    assert imported - {"pydantic-core"} == EXTRA | LDAP | ADMISSION
+    # What pydantic is split into comes with it; so does what shares OpenTelemetry's name.
+    brought = {name for name in imported if name.startswith("opentelemetry-")} | {"pydantic-core"}
+    assert imported - brought == EXTRA | LDAP | ADMISSION
+    assert brought >= TRACING
+
+
+def test_only_tracing_needs_its_extra() -> None:
+    users = [
+        path.relative_to(SERVER).as_posix()
+        for path in SERVER.rglob("*.py")
+        if any(module.startswith("opentelemetry") for module in modules(path))
+    ]
+    assert users == ["observe/tracing.py"]
 
 
 def test_only_the_ldap_resolver_needs_its_extra() -> None:

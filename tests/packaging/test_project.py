@@ -23,6 +23,7 @@ FILES = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "pyproject.toml",
 }
 LOCKS = {

@@ -1,20 +1,21 @@
-"""Runs what matters on either transport over both."""
+"""Both clients, one after the other; and both transports, for what matters on either."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
+import queuegate
 from tests import running
+from tests.client_calls import Ask
 
 OVER_BOTH = {
-    "test_client_calls",
+    "test_bad_input",
     "test_columns",
-    "test_concurrency",
     "test_contract",
     "test_costly_requests",
     "test_drain",
-    "test_fuzz",
-    "testoverload",
 }
 
 
@@ -28,3 +29,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def over(request: pytest.FixtureRequest) -> Iterator[None]:
     with running.over(getattr(request, "param", "grpcio")):
         yield
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Ask]]:
+    """Make a client of one kind or the other, and call its methods by name."""
+    kind = queuegate.Client if request.param == "blocking" else queuegate.aio.Client
+    made: list[Ask] = []
+
+    def make(address: str, **settings: Any) -> Ask:
+        client = kind(address, **settings)
+
+        async def call(method: str, *args: Any, **kwargs: Any) -> Any:
+            result = getattr(client, method)(*args, **kwargs)
+            return await result if inspect.isawaitable(result) else result
+
+        made.append(call)
+        return call
+
+    yield make
+    for call in made:
+        await call("close")

@@ -1,13 +1,12 @@
 """How calls fail: retries counted at the server, time limits, closed clients."""
 
 import asyncio
-import inspect
-import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,7 +16,6 @@ from google.rpc import error_details_pb2
 
 import queuegate
 from queuegate import Check
-from queuegate._channel import plan
 from queuegate.exceptions import (
     DeadlineExceeded,
     GroupsUnavailable,
@@ -30,12 +28,9 @@ from queuegate.exceptions import (
     ServerUnavailable,
     UnknownPartition,
 )
-from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate.v1 import policy_pb2
+from tests.client_calls import CALLS, QUICK, Ask
 from tests.fakes.scripted_server import Fault, Script, ScriptedServer
-
-Ask = Callable[..., Awaitable[Any]]
-QUICK = queuegate.Retry(attempts=4, initial_backoff=0.01, max_backoff=0.01)
-UNAVAILABLE = Fault(grpc.StatusCode.UNAVAILABLE)
 
 
 @pytest.fixture
@@ -49,118 +44,9 @@ def script(server: ScriptedServer) -> Script:
     return server.script
 
 
-@pytest.fixture(params=["blocking", "asyncio"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Ask]]:
-    """Make a client of one kind or the other, and call its methods by name."""
-    kind = queuegate.Client if request.param == "blocking" else queuegate.aio.Client
-    made: list[Ask] = []
-
-    def make(address: str, **settings: Any) -> Ask:
-        client = kind(address, **settings)
-
-        async def call(method: str, *args: Any, **kwargs: Any) -> Any:
-            result = getattr(client, method)(*args, **kwargs)
-            return await result if inspect.isawaitable(result) else result
-
-        made.append(call)
-        return call
-
-    yield make
-    for call in made:
-        await call("close")
-
-
 @pytest.fixture
 async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
     return connect(server.address, timeout=10, retry=QUICK)
-
-
-VIEW = queuegate.ApplicationCheck("alice", "view", queuegate.Application("root.a", "bob"))
-CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
-    ("check", "CheckQueueAccess", ("alice", "root")),
-    ("check_many", "BatchCheckQueueAccess", ([Check("alice", "root")],)),
-    ("explain", "ExplainQueueAccess", ("alice", "root")),
-    ("check_application", "CheckApplicationAccess", (VIEW,)),
-    ("check_applications", "BatchCheckApplicationAccess", ([VIEW],)),
-    ("explain_application", "ExplainApplicationAccess", (VIEW,)),
-    ("queues", "ListQueues", ("alice",)),
-    ("resolve", "ResolveUserGroups", ("alice",)),
-    ("invalidate", "InvalidateUserGroups", ()),
-    ("policy", "GetPolicy", ()),
-    ("reload", "ReloadPolicy", ()),
-    ("validate", "ValidatePolicy", ("",)),
-]
-
-
-def test_every_unary_call_of_the_contract_is_in_the_table() -> None:
-    services = [
-        service
-        for file in (access_pb2, user_groups_pb2, policy_pb2)
-        for service in file.DESCRIPTOR.services_by_name.values()
-    ]
-    unary = {
-        method.name
-        for service in services
-        for method in service.methods
-        if not method.client_streaming
-    }
-    assert unary == {rpc for _, rpc, _ in CALLS}
-
-
-@pytest.mark.parametrize(("method", "rpc", "args"), CALLS)
-async def test_unavailable_is_tried_four_times(
-    ask: Ask, script: Script, method: str, rpc: str, args: tuple[Any, ...]
-) -> None:
-    script.fail(rpc, *[UNAVAILABLE] * 10)
-    with pytest.raises(ServerUnavailable) as caught:
-        await ask(method, *args)
-    assert caught.value.code == "UNAVAILABLE"
-    assert len(script.requests(rpc)) == 4
-
-
-async def test_a_retry_that_succeeds_is_not_noticed(ask: Ask, script: Script) -> None:
-    script.fail("CheckQueueAccess", *[UNAVAILABLE] * 3)
-    assert await ask("check", "alice", "root")
-    assert len(script.calls) == 4
-
-
-async def test_a_full_size_batch_is_tried_again_too(ask: Ask, script: Script) -> None:
-    checks = [Check(f"u{number}", "root." + "q" * 380) for number in range(10_000)]
-    script.fail("BatchCheckQueueAccess", UNAVAILABLE)
-    results = await ask("check_many", checks)
-    assert results[-1].matched_subject == "u9999"
-    first, second = script.requests("BatchCheckQueueAccess")
-    assert first == second
-    assert first.ByteSize() > 4_000_000
-
-
-@pytest.mark.parametrize("attempts", [1, 2, 5])
-async def test_the_number_of_attempts_is_a_setting(
-    server: ScriptedServer, connect: Callable[..., Ask], attempts: int
-) -> None:
-    retry = queuegate.Retry(attempts, initial_backoff=0.01, max_backoff=0.01)
-    ask = connect(server.address, timeout=10, retry=retry)
-    server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 10)
-    with pytest.raises(ServerUnavailable):
-        await ask("check", "alice", "root")
-    assert len(server.script.calls) == attempts
-
-
-async def test_a_server_that_says_not_to_try_again_is_obeyed(ask: Ask, script: Script) -> None:
-    never = Fault(grpc.StatusCode.UNAVAILABLE, trailers=[("grpc-retry-pushback-ms", "-1")])
-    script.fail("CheckQueueAccess", never, UNAVAILABLE)
-    with pytest.raises(ServerUnavailable):
-        await ask("check", "alice", "root")
-    assert len(script.calls) == 1
-
-
-async def test_a_server_that_says_when_to_try_again_is_obeyed(ask: Ask, script: Script) -> None:
-    later = Fault(grpc.StatusCode.UNAVAILABLE, trailers=[("grpc-retry-pushback-ms", "200")])
-    script.fail("CheckQueueAccess", later)
-    start = time.monotonic()
-    assert await ask("check", "alice", "root")
-    assert time.monotonic() - start >= 0.2
-    assert len(script.calls) == 2
 
 
 RETRY_IN = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5, nanos=500_000_000))
@@ -248,21 +134,15 @@ async def test_statuses_become_exceptions(
 
 
 @pytest.mark.parametrize(
-    "code", sorted({fault.code for fault, _, _ in ENDS} - {Code.UNAVAILABLE}, key=str)
+    "code",
+    sorted({fault.code for fault, _, _ in ENDS} - {Code.UNAVAILABLE, Code.CANCELLED}, key=str),
 )
-async def test_only_unavailable_is_tried_again(
+async def test_other_ends_are_not_tried_again(
     ask: Ask, script: Script, code: grpc.StatusCode
 ) -> None:
     script.fail("CheckQueueAccess", *[Fault(code)] * 5)
     with pytest.raises(QueuegateError):
         await ask("check", "alice", "root")
-    assert len(script.calls) == 1
-
-
-async def test_a_health_probe_is_not_tried_again(ask: Ask, script: Script) -> None:
-    script.fail("Check", *[UNAVAILABLE] * 5)
-    with pytest.raises(ServerUnavailable):
-        await ask("health")
     assert len(script.calls) == 1
 
 
@@ -281,30 +161,25 @@ async def test_a_hanging_server_ends_with_the_time_limit(
         assert 0.15 < time.monotonic() - start < 5
 
 
-async def test_retries_stay_within_the_time_limit(
-    server: ScriptedServer, connect: Callable[..., Ask]
-) -> None:
-    server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 10)
-    slow = queuegate.Retry(attempts=5, initial_backoff=5, max_backoff=5)
-    ask = connect(server.address, timeout=0.3, retry=slow)
-    start = time.monotonic()
-    with pytest.raises(queuegate.CouldNotAsk):
-        await ask("check", "alice", "root")
-    assert time.monotonic() - start < 2
+class ShutsAfterOne(threading.Event):
+    """A gate that lets one call pass."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        opened = super().wait(timeout)
+        self.clear()
+        return opened
 
 
 async def test_the_time_limit_covers_all_batches(ask: Ask, script: Script) -> None:
     checks = [Check("alice", "root")] * 30_000
-
-    def close_the_gate_after_the_first() -> None:
-        script.arrived.acquire()
-        script.gate.clear()
-
-    threading.Thread(target=close_the_gate_after_the_first, daemon=True).start()
+    script.gate = ShutsAfterOne()
+    script.gate.set()
     start = time.monotonic()
-    with pytest.raises(DeadlineExceeded, match="within 1 s"):
-        await ask("check_many", checks, timeout=1)
-    assert time.monotonic() - start < 3
+    with pytest.raises(DeadlineExceeded, match="within 2 s"):
+        await ask("check_many", checks, timeout=2)
+    assert time.monotonic() - start < 10
+    first, second = script.calls
+    assert (second.seconds_left or 0) < (first.seconds_left or 0)
 
 
 async def test_nobody_listens(connect: Callable[..., Ask]) -> None:
@@ -319,14 +194,17 @@ async def test_nobody_listens(connect: Callable[..., Ask]) -> None:
     assert caught.value.reason == ""
 
 
-async def test_a_server_that_comes_back_is_found(connect: Callable[..., Ask]) -> None:
-    with ScriptedServer() as first:
+async def test_a_server_that_comes_back_is_found(
+    connect: Callable[..., Ask], tmp_path: Path
+) -> None:
+    # Nobody else takes the address of a Unix socket meanwhile.
+    with ScriptedServer(f"unix:{tmp_path}/q.sock") as first:
         ask = connect(first.address, timeout=5, retry=queuegate.Retry(attempts=1))
         assert await ask("check", "alice", "root")
     with pytest.raises(ServerUnavailable):
         await ask("check", "alice", "root")
     with ScriptedServer(first.address):
-        end = time.monotonic() + 5
+        end = time.monotonic() + 20
         while time.monotonic() < end:
             try:
                 assert await ask("check", "alice", "root")
@@ -334,7 +212,7 @@ async def test_a_server_that_comes_back_is_found(connect: Callable[..., Ask]) ->
                 await asyncio.sleep(0.05)
             else:
                 return
-    pytest.fail("not found within 5 s")
+    pytest.fail("not found within 20 s")
 
 
 async def test_something_else_listens(connect: Callable[..., Ask]) -> None:
@@ -466,21 +344,3 @@ async def test_tasks_share_one_client(server: ScriptedServer) -> None:
     for user, decision in zip(users, decisions, strict=True):
         assert decision.allowed == user.startswith("user")
         assert decision.matched_subject == (user if decision.allowed else "")
-
-
-def test_retries_pause_when_most_calls_fail(server: ScriptedServer) -> None:
-    """An outage must not multiply the load by the number of attempts."""
-    server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 1_000)
-    with queuegate.Client(server.address, timeout=20, retry=QUICK) as client:
-        for _ in range(100):
-            with pytest.raises(ServerUnavailable):
-                client.check("alice", "root")
-    assert 100 < len(server.script.calls) < 200
-
-
-def test_keepalive_is_one_that_servers_accept() -> None:
-    options = dict(plan("127.0.0.1:1", 1.0, None, QUICK).options)
-    # Servers of default settings count pings within 5 minutes as abuse.
-    assert options["grpc.keepalive_time_ms"] >= 300_000
-    config = json.loads(options["grpc.service_config"])
-    assert config["methodConfig"][0]["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]

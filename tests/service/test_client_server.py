@@ -15,7 +15,7 @@ import pytest
 import queuegate
 from queuegate import Check, CheckFailure, Reason
 from queuegate.cli import main
-from tests.running import RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server
 
 QUEUES = """
 partitions:
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[RunningServer]:
     listen = (f"unix:{folder}/q.sock", "127.0.0.1:0")
-    with running_server("--policy", str(folder / "queues.yaml"), listen=listen) as started:
+    with running_server("--policy", str(folder / "queues.yaml"), *ADMIN, listen=listen) as started:
         yield started
 
 

@@ -1,13 +1,10 @@
-"""The contract over a real socket, by hand-made stubs: YuniKorn's vectors and bad input."""
+"""The contract over a real socket: what each call answers."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import (
     access_pb2,
@@ -18,70 +15,13 @@ from queuegate.v1 import (
     user_groups_pb2,
     user_groups_pb2_grpc,
 )
-from tests.running import RunningServer, running_server
-
-QUEUES = """
-partitions:
-  - name: default
-    usergroupresolver: {type: test}
-    queues:
-      - name: root
-        adminacl: boss
-        queues:
-          - name: open
-            submitacl: "*"
-          - name: dev
-            submitacl: "alice group1001"
-            queues:
-              - name: deep
-  - name: gpu
-    queues:
-      - name: root
-        submitacl: " alice"
-"""
-SUBMIT = access_pb2.ACCESS_TYPE_SUBMIT
-DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
+from tests.contract import QUEUES, SUBMIT, check, contract_channel, request, violations
 
 
 @pytest.fixture(scope="module")
-def server(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    path = tmp_path_factory.mktemp("policy") / "queues.yaml"
-    path.write_text(QUEUES)
-    with running_server("--policy", str(path)) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def channel(server: RunningServer) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as opened:
+def channel(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+    with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
         yield opened
-
-
-def request(
-    user: str = "alice", queue: str = "root.open", groups: tuple[str, ...] = (), **fields: Any
-) -> access_pb2.CheckQueueAccessRequest:
-    information = user_group_information_pb2.UserGroupInformation(user=user, groups=groups)
-    fields.setdefault("access", SUBMIT)
-    return access_pb2.CheckQueueAccessRequest(user=information, queue=queue, **fields)
-
-
-def check(channel: grpc.Channel, **fields: Any) -> access_pb2.CheckQueueAccessResponse:
-    stub = access_pb2_grpc.AccessServiceStub(channel)
-    return stub.CheckQueueAccess(request(**fields), timeout=5)
-
-
-def violations(error: grpc.RpcError) -> list[str]:
-    """Return the fields that the error names, and check what every error carries."""
-    trailers = {entry.key: entry.value for entry in error.trailing_metadata()}
-    status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
-    assert status.code == error.code().value[0]
-    info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert info.domain == "queuegate"
-    bad = error_details_pb2.BadRequest()
-    if info.reason == "INVALID_FIELD":
-        assert status.details[1].Unpack(bad)
-    return [violation.field for violation in bad.field_violations]
 
 
 @pytest.mark.parametrize(
@@ -137,160 +77,6 @@ def test_a_partial_group_list_is_no_answer(channel: grpc.Channel) -> None:
     assert violations(caught.value) == []
     # What lists everybody needs no groups, and works without them.
     assert check(channel, user="testuser5", queue="root.open").allowed
-
-
-@pytest.mark.parametrize("partition", ["nowhere", "DEFAULT", "GPU", "[rm-1]", "[gpu", " "])
-def test_unknown_partition(channel: grpc.Channel, partition: str) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        check(channel, partition=partition)
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert "default, gpu" in (caught.value.details() or "")
-    assert violations(caught.value) == []
-
-
-LONG = "x" * 257
-BAD_FIELDS: list[tuple[dict[str, Any], list[str]]] = [
-    ({"user": ""}, ["user.user"]),
-    ({"user": LONG}, ["user.user"]),
-    ({"user": "é" * 129}, ["user.user"]),
-    ({"user": "a\x00"}, ["user.user"]),
-    ({"user": "a\nb"}, ["user.user"]),
-    ({"user": "a b", "groups": ("g",)}, ["user.user"]),
-    ({"groups": ("g", "")}, ["user.groups[1]"]),
-    ({"groups": ("g", LONG, "h\x1b")}, ["user.groups[1]", "user.groups[2]"]),
-    ({"groups": ("g",) * 10_001}, ["user.groups"]),
-    ({"partition": "x" * 257}, ["partition"]),
-    ({"partition": "a\x00"}, ["partition"]),
-    ({"queue": ""}, ["queue"]),
-    ({"queue": "open"}, ["queue"]),
-    ({"queue": "root.a b"}, ["queue"]),
-    ({"queue": "root." + "x" * 65}, ["queue"]),
-    ({"queue": "root" + ".a" * 2047}, ["queue"]),
-    ({"queue": "root.\x00"}, ["queue"]),
-    ({"access": 0}, ["access"]),
-    ({"access": 3}, ["access"]),
-    ({"access": -1}, ["access"]),
-    (
-        {"user": "", "queue": "", "access": 0, "partition": "\x7f"},
-        ["user.user", "partition", "queue", "access"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("fields", "named"), BAD_FIELDS, ids=lambda case: str(case)[:40])
-def test_bad_fields_are_named(
-    channel: grpc.Channel, fields: dict[str, Any], named: list[str]
-) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        check(channel, **fields)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert violations(caught.value) == named
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"user": "x" * 256}, {"queue": "root" + ".a" * 2046}, {"groups": ("g",) * 10_000}],
-    ids=["user", "queue", "groups"],
-)
-def test_the_longest_fields_are_fine(channel: grpc.Channel, fields: dict[str, Any]) -> None:
-    assert check(channel, **{"queue": "root.open", **fields}) is not None
-
-
-def raw(channel: grpc.Channel, service: str, method: str, data: bytes) -> bytes:
-    """Call with bytes that no message class would write."""
-    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
-        f"/queuegate.v1.{service}/{method}"
-    )
-    return call(data, timeout=5)
-
-
-NOT_UTF8 = b"\x0a\x01\xff"
-IN_USER = b"\x0a\x03" + NOT_UTF8
-
-
-@pytest.mark.parametrize(
-    ("service", "method", "data", "named"),
-    [
-        ("AccessService", "CheckQueueAccess", IN_USER, ["user.user"]),
-        ("AccessService", "CheckQueueAccess", b"\x0a\x03\x12\x01\xff", ["user.groups[0]"]),
-        (
-            "AccessService",
-            "CheckQueueAccess",
-            b"\x12\x01\xff\x1a\x02\xc0\x80",
-            ["partition", "queue"],
-        ),
-        ("AccessService", "CheckQueueAccess", b"\xff\xff\xff", ["request"]),
-        ("AccessService", "CheckQueueAccess", b"", ["user.user", "queue", "access"]),
-        ("AccessService", "ExplainQueueAccess", IN_USER, ["user.user"]),
-        ("AccessService", "ExplainQueueAccess", b"", ["user.user", "queue", "access"]),
-        ("AccessService", "ListQueues", b"\x22\x01\xff", ["prefix"]),
-        ("AccessService", "ListQueues", b"", ["user.user", "access"]),
-        ("AccessService", "BatchCheckQueueAccess", b"", ["checks"]),
-        ("AccessService", "BatchCheckQueueAccess", b"\x0a\x05\x00", ["request"]),
-        ("UserGroupService", "ResolveUserGroups", b"", ["user"]),
-        ("UserGroupService", "ResolveUserGroups", b"\x12\x01\xff", ["user"]),
-        ("UserGroupService", "InvalidateUserGroups", b"\x12\x01a\x12\x01\xff", ["users[1]"]),
-        ("UserGroupService", "InvalidateUserGroups", b"\x12\x00", ["users[0]"]),
-        ("PolicyService", "GetPolicy", NOT_UTF8, ["partition"]),
-        ("PolicyService", "GetPolicy", b"\x12\x01x", ["prefix"]),
-        ("PolicyService", "ValidatePolicy", NOT_UTF8, ["format"]),
-        ("PolicyService", "ValidatePolicy", b"\x0a\x03xml", ["format"]),
-        ("PolicyService", "ReloadPolicy", b"\x0a\x05", ["request"]),
-    ],
-)
-def test_bad_bytes_are_named(
-    channel: grpc.Channel, service: str, method: str, data: bytes, named: list[str]
-) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        raw(channel, service, method, data)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert violations(caught.value) == named
-    if named == ["request"]:
-        assert caught.value.details() == "the bytes are not a message of this type"
-
-
-def test_one_bad_item_never_fails_the_others(channel: grpc.Channel) -> None:
-    good = request().SerializeToString()
-    items = [
-        good,
-        request(queue="").SerializeToString(),
-        IN_USER,
-        request(partition="nowhere").SerializeToString(),
-        request(user="testuser5", queue="root.dev").SerializeToString(),
-        good + b"\xf8\x01\x01",  # an unknown field
-        request(user="nouser", queue="root.dev").SerializeToString(),
-    ]
-    data = b"".join(b"\x0a" + len(item).to_bytes(1, "big") + item for item in items)
-    for _ in range(2):
-        answer = raw(channel, "AccessService", "BatchCheckQueueAccess", data)
-        results = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
-        codes = [result.error.code for result in results]
-        assert codes == [0, 3, 3, 5, 14, 0, 0]
-        assert results[0].decision.allowed
-        assert results[5].decision.allowed
-        assert results[6].decision.reason == access_pb2.REASON_UNKNOWN_USER
-        assert "user.user" in results[2].error.message
-
-
-@pytest.mark.parametrize("count", [10_000, 10_001])
-def test_the_size_of_a_batch_is_bounded(channel: grpc.Channel, count: int) -> None:
-    batch = access_pb2.BatchCheckQueueAccessRequest(
-        checks=[request(user=f"u{i}") for i in range(count)]
-    )
-    stub = access_pb2_grpc.AccessServiceStub(channel)
-    if count > 10_000:
-        with pytest.raises(grpc.RpcError) as caught:
-            stub.BatchCheckQueueAccess(batch, timeout=10)
-        assert violations(caught.value) == ["checks"]
-    else:
-        results = stub.BatchCheckQueueAccess(batch, timeout=10).results
-        assert [result.decision.allowed for result in results] == [True] * count
-
-
-def test_a_message_over_the_limit_is_refused(channel: grpc.Channel) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        check(channel, queue="root." + "x" * (5 << 20))
-    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def test_stream_answers_every_batch(channel: grpc.Channel) -> None:
@@ -351,37 +137,6 @@ def test_list_queues_by_pages(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         page(page_size=-1)
     assert violations(caught.value) == ["page_size"]
-
-
-@pytest.mark.parametrize(
-    ("token", "named"),
-    [
-        ("root.dev", []),
-        ("ROOT.dev", []),
-        ("root.no.longer.there", []),
-        ("dev", ["page_token"]),
-        ("root.", ["page_token"]),
-        ("root. ", ["page_token"]),
-        ("root" + ".x" * 2_046, []),
-        ("root" + ".x" * 2_047, ["page_token"]),
-    ],
-)
-def test_page_tokens_are_queue_paths(channel: grpc.Channel, token: str, named: list[str]) -> None:
-    stub = access_pb2_grpc.AccessServiceStub(channel)
-    asked = access_pb2.ListQueuesRequest(
-        user=user_group_information_pb2.UserGroupInformation(user="testuser1"),
-        access=SUBMIT,
-        page_token=token,
-    )
-    if named:
-        with pytest.raises(grpc.RpcError) as caught:
-            stub.ListQueues(asked, timeout=5)
-        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert violations(caught.value) == named
-    else:
-        expected = ["root.dev", "root.dev.deep", "root.open"]
-        after = [queue for queue in expected if queue > token.lower()]
-        assert list(stub.ListQueues(asked, timeout=5).queues) == after
 
 
 def test_resolve_and_invalidate(channel: grpc.Channel) -> None:
@@ -445,36 +200,3 @@ def test_validate_policy(channel: grpc.Channel) -> None:
     assert finding.queue == "root"
     assert finding.message
     assert finding.remedy
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["id"])
-def test_queue_vectors(document: dict[str, Any], tmp_path: Path) -> None:
-    """YuniKorn's answers, through the contract; the deviations are in DEVIATIONS.md."""
-    path = tmp_path / "queues.yaml"
-    path.write_text(document["yaml"])
-    access = {"submit": SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
-    with (
-        running_server("--policy", str(path)) as started,
-        grpc.insecure_channel(started.address) as opened,
-    ):
-        for asked in document["questions"]:
-            fields = {key: asked[key] for key in ("user", "queue", "partition")}
-            fields["groups"] = tuple(asked["groups"])
-            fields["access"] = access[asked["access"]]
-            try:
-                answer = check(opened, **fields)
-                outcome: Any = answer.allowed
-                if not asked["groups"] and answer.reason == access_pb2.REASON_GROUP:
-                    # No groups in a request means "resolve them": to the user's own name.
-                    assert answer.matched_subject == asked["user"]
-                    continue
-            except grpc.RpcError as error:
-                outcome = (error.code(), violations(error))
-            expected = asked.get("allowed")
-            if asked.get("error") == "partition_not_found":
-                expected = (grpc.StatusCode.NOT_FOUND, [])
-            elif asked["user"] == "" or (asked["user"] == "*" and asked["groups"]):
-                expected = (grpc.StatusCode.INVALID_ARGUMENT, ["user.user"])
-            elif asked["queue"].startswith("root.@recovery@.") and asked["access"] == "submit":
-                expected = False
-            assert outcome == expected, asked

@@ -13,7 +13,7 @@ from tests.running import RunningServer, running_server
 
 MOST = 4_000_000
 INVALID = "INVALID_ARGUMENT"
-SECONDS = 2.0
+SECONDS = 5.0
 """Far more than any of these needs, also on a busy machine; far less than they once took."""
 
 

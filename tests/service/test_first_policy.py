@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import queuegate
 from tests.blocking_pipes import blocking_server_command
+from tests.running import ADMIN
 from tests.waiting import eventually
 
 SERVICES = ["AccessService", "UserGroupService", "PolicyService"]
@@ -26,7 +27,7 @@ def waiting_for_its_policy(folder: Path) -> Iterator[tuple[str, Callable[[str], 
     os.mkfifo(path)
     address = f"unix:{folder}/q.sock"
     process = subprocess.Popen(
-        blocking_server_command("serve", "--policy", str(path), "--listen", address),
+        blocking_server_command("serve", "--policy", str(path), "--listen", address, *ADMIN),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -23,7 +23,7 @@ from tests.random_requests import (
     Model,
     Requests,
 )
-from tests.running import RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server
 from tests.waiting import eventually
 
 BATCHES = 96
@@ -68,7 +68,7 @@ def server(
     bounds = ("default", "table")
     few = [f"partitions.{name}.cache.max_entries=1000" for name in bounds]
     options = [part for setting in few for part in ("--set", setting)]
-    with running_server("--policy", str(tmp_path / "queues.yaml"), *options) as started:
+    with running_server("--policy", str(tmp_path / "queues.yaml"), *options, *ADMIN) as started:
         yield started
 
 

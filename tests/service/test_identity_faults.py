@@ -180,7 +180,7 @@ def test_stale_groups_can_be_turned_off(directory: ScriptedDirectory) -> None:
 
 def test_a_hung_look_up_is_nobody_elses_trouble(directory: ScriptedDirectory) -> None:
     directory.answer({"hung": {"groups": ["staff"], "seconds": HANGS}})
-    with two_partitions(directory, lookup_timeout="1500ms") as server, connected(server) as client:
+    with two_partitions(directory, lookup_timeout="3s") as server, connected(server) as client:
         with ThreadPoolExecutor(1) as pool:
             begin = time.monotonic()
             hung = pool.submit(client.check, "hung", "root.work")
@@ -191,8 +191,8 @@ def test_a_hung_look_up_is_nobody_elses_trouble(directory: ScriptedDirectory) ->
             assert not hung.done()
             with pytest.raises(queuegate.GroupsUnavailable) as caught:
                 hung.result()
-            assert 1.5 <= time.monotonic() - begin < 5
-        assert "1.5 s" in caught.value.message
+            assert 3 <= time.monotonic() - begin < 20
+        assert "3 s" in caught.value.message
         assert client.check("hung", "root.open").allowed
 
 
@@ -208,7 +208,7 @@ def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> N
         ]
         assert all("could not be asked" in error for error in errors), errors
         assert sum("too many" in error for error in errors) >= 4
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20
         assert directory.asked() <= 8
         # Those who need no groups, and those who bring them, are served all the while.
         assert client.check("alice", "root.work").allowed
@@ -217,7 +217,7 @@ def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> N
 
 def test_the_breaker_leaves_a_failing_directory_alone(directory: ScriptedDirectory) -> None:
     directory.answer({"*": DOWN})
-    options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": "700ms"}
+    options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": "3s"}
     with (
         two_partitions(directory, cache={"failure_ttl": "10ms"}, **options) as server,
         connected(server) as client,

@@ -13,7 +13,7 @@ import pytest
 import queuegate
 from tests.blocking_pipes import blocking_server_command
 from tests.reloading import ALICE, BOB, Reloading, queues_of, reloading_alice, reloading_server
-from tests.running import running_server, server_command
+from tests.running import ADMIN, running_server, server_command
 from tests.waiting import eventually
 
 FINDING = "finding in the policy"
@@ -254,7 +254,7 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
     path.write_text(ALICE)
     settings.write_text("partitions: {default: {trust_provided_groups: false}}\n")
     with (
-        running_server("--policy", str(path), "--config", str(settings)) as server,
+        running_server("--policy", str(path), "--config", str(settings), *ADMIN) as server,
         queuegate.Client(server.address, timeout=5) as client,
     ):
         path.write_text(ALICE.replace("default", "gpu"))

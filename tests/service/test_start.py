@@ -128,26 +128,25 @@ def test_bad_policy(policy: Path) -> None:
 def test_policy_is_missing(tmp_path: Path) -> None:
     missing = tmp_path / "missing.yaml"
     outcome = failing_start("--policy", str(missing), "--listen", "127.0.0.1:0")
-    assert_says(outcome, f"\n{missing}: error: cannot be read: No such file or directory\n")
+    assert_says(outcome, f"\n{missing}: error: cannot be read: No such file or directory (check")
 
 
 def test_policy_is_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     outcome = failing_start("--policy", str(pipe), "--listen", "127.0.0.1:0")
-    assert_says(outcome, f"\n{pipe}: error: cannot be read: not a regular file\n")
+    assert_says(outcome, f"\n{pipe}: error: cannot be read: not a regular file (check")
 
 
 @pytest.mark.parametrize(
     ("address", "remedy"),
     [
-        ("localhost", "host:port"),
         ("unix:/no/such/folder/q.sock", "/no/such/folder"),
-        ("203.0.113.1:50051", "203.0.113.1"),
+        ('[{"address": "203.0.113.1:50051", "insecure": true}]', "203.0.113.1"),
     ],
 )
 def test_address_cannot_be_used(address: str, remedy: str) -> None:
-    assert_says(failing_start("--listen", address), "cannot listen on", address, remedy)
+    assert_says(failing_start("--set", f"listen={address}"), "cannot listen on", remedy)
 
 
 def test_socket_of_a_running_server_is_left_alone(tmp_path: Path) -> None:
@@ -180,6 +179,7 @@ def test_stale_socket_is_replaced(tmp_path: Path) -> None:
         (["--set", "drain.grace=fast"], "drain.grace"),
         (["--set", "drain.grace"], "key=value"),
         (["--set", "listen=[]"], "listen"),
+        (["--listen", "localhost"], "--set listen: error: listen[0]: 'localhost': use host:port"),
         (["--set", "unix_socket_mode=rw"], "unix_socket_mode"),
         (["--set", "limits.max_concurrent_calls=0"], "max_concurrent_calls"),
         (["--set", "policy.format=json"], "policy.format"),
@@ -231,7 +231,26 @@ def test_resolver_that_cannot_be_opened(tmp_path: Path) -> None:
     }
     options = ("--config", settings_file(tmp_path, settings), "--listen", "127.0.0.1:0")
     outcome = failing_start(*options, environment=directory.environment)
-    assert_says(outcome, "'corp'", "the licence has run out")
+    assert_says(
+        outcome,
+        "settings: error: partition 'default' uses the resolver 'corp', which cannot be opened: ",
+        "the licence has run out (correct `resolvers.corp`, or set `partitions.default.resolver`",
+    )
+
+
+def test_resolver_that_the_policy_asks_for_and_nobody_has_set_up(policy: Path) -> None:
+    """Each partition that asks is told of, at its own line."""
+    asks = "    usergroupresolver:\n      type: ldap\n"
+    gpu = POLICY.replace("partitions:\n", "").replace("default", "gpu")
+    policy.write_text(POLICY + asks + gpu + asks)
+    outcome = failing_start("--policy", str(policy), "--listen", "127.0.0.1:0")
+    lines = len(POLICY.splitlines())
+    assert_says(
+        outcome,
+        f"\n{policy}:{lines + 2}:13: error: partition 'default' asks for the resolver type 'ldap'",
+        "(add it to `resolvers` and name it in `partitions.default.resolver`)",
+        f"\n{policy}:{2 * lines + 3}:13: error: partition 'gpu' asks for",
+    )
 
 
 def test_without_any_configuration() -> None:
@@ -243,6 +262,19 @@ def test_without_any_configuration() -> None:
         assert (policy.resolver, policy.revision, policy.diagnostics) == ("none", 1, ())
         entry = server.wait_for_log("no policy is configured; serving the embedded default")
         assert entry["level"] == "warning"
+
+
+def test_a_policy_without_partitions(policy: Path) -> None:
+    """It opens no queue to anybody."""
+    policy.write_text("partitions: []\n")
+    with (
+        running_server("--policy", str(policy)) as server,
+        queuegate.Client(server.address) as client,
+    ):
+        with pytest.raises(queuegate.UnknownPartition):
+            client.check("alice", "root")
+        (finding,) = client.validate("partitions: []\n").diagnostics
+        assert "NOT_FOUND" in finding.message
 
 
 def test_listens_in_several_places_at_once(tmp_path: Path, policy: Path) -> None:

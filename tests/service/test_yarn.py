@@ -11,7 +11,7 @@ import pytest
 import queuegate
 from queuegate import Access, Reason, StepOutcome
 from queuegate.cli import main
-from tests.running import running_server, server_command
+from tests.running import ADMIN, running_server, server_command
 from tests.waiting import eventually
 
 EXAMPLES = ("queues.yaml", "fair-scheduler.xml", "capacity-scheduler.xml", "yarn-site.xml")
@@ -25,6 +25,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "spark-defaults.conf").write_text(
         "# Spark\nspark.acls.enable true\nspark.admin.acls=root,ada\n"
         "spark.modify.acls.groups: dev\n"
+    )
+    (path / "proxied.xml").write_text(
+        "<allocations><queue name='root'><aclSubmitApps>~knox</aclSubmitApps>"
+        "<aclAdministerApps> </aclAdministerApps></queue></allocations>"
     )
     return path
 
@@ -44,7 +48,11 @@ def client(folder: Path) -> Iterator[queuegate.Client]:
             "spark_defaults": str(folder / "spark-defaults.conf"),
         },
     ]
-    options = ("--set", f"policies={json.dumps(policies)}")
+    policies.append(
+        {"path": str(folder / "proxied.xml"), "format": "fair-scheduler", "partition": "proxied"}
+    )
+    semantics = "partitions.proxied.semantics=hadoop"
+    options = ("--set", f"policies={json.dumps(policies)}", "--set", semantics, *ADMIN)
     with running_server(*options) as server, queuegate.Client(server.address, timeout=10) as asking:
         yield asking
 
@@ -123,7 +131,10 @@ def test_each_file_is_watched(client: queuegate.Client, folder: Path) -> None:
     site.write_text(before.replace("Bob", "Bob,zoe"))
     eventually(lambda: client.check("zoe", "Test", partition="hadoop", groups=["g"]).allowed, True)
     site.write_text("<broken")
-    assert not client.reload().succeeded
+    result = client.reload()
+    assert not result.succeeded
+    finding = next(found for found in result.diagnostics if found.severity == "error")
+    assert (finding.file, finding.line) == (str(site), 1)
     assert client.check("zoe", "Test", partition="hadoop", groups=["g"]).allowed
     site.write_text(before)
     assert client.reload().succeeded
@@ -188,6 +199,29 @@ def test_applications(
     assert told.decision == decision
     assert told.steps
     assert client.check_applications([asked, asked]) == [decision, decision]
+
+
+def test_a_service_that_acts_for_the_user(
+    client: queuegate.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision = client.check("eve", "a", partition="proxied", groups=["g"], real_user="knox")
+    assert (decision.reason, decision.matched_subject) == (Reason.USER, "~knox")
+    asked = queuegate.Check("eve", "a", "proxied", groups=["g"], real_user="knox")
+    other = queuegate.Check("knox", "a", "proxied", groups=["g"])
+    assert [bool(one) for one in client.check_many([asked, other])] == [True, False]
+    told = client.explain("eve", "a", partition="proxied", real_user="knox")
+    assert (told.decision, told.steps[-1].outcome) == (decision, StepOutcome.USER)
+    assert client.queues("eve", partition="proxied", groups=["g"], real_user="knox") == ["root"]
+    assert client.queues("eve", partition="proxied", groups=["g"]) == []
+    app = queuegate.Application("a", "olga", view_acl="~hue")
+    check = queuegate.ApplicationCheck("eve", "view", app, "proxied", ["g"], real_user="hue")
+    assert client.check_application(check).matched_subject == "~hue"
+    with pytest.raises(queuegate.InvalidArgument, match="real_user: has a control character"):
+        client.check("eve", "a", partition="proxied", real_user="a\nb")
+    base = ["--address", client.address, "check", "eve", "a", "--partition", "proxied"]
+    assert main([*base, "--group", "g", "--real-user", "knox"]) == 0
+    assert "~knox" in capsys.readouterr().out
+    assert main([*base, "--group", "g"]) == 1
 
 
 def test_applications_of_spark(client: queuegate.Client) -> None:

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from bench import policies
+from bench import policies, yarn
 from bench.policies import QueueSpec
 from bench.questions import MIX, Kind, Questions, batches, delimited, undelimited
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import detect_format, load_policy
 from queuegate_server.policy.decide import decide
 from queuegate_server.policy.tree import Access, Reason
 
@@ -43,6 +43,19 @@ def test_generated_policy_loads_whole_and_decides_as_foretold(specs: list[QueueS
             decision = decide(partition, asked.queue, Access.SUBMIT, asked.user, groups)
             assert decision is not None
             assert (decision.allowed, decision.reason) == (asked.allowed, REASONS[kind]), asked
+
+
+@pytest.mark.parametrize("format_name", yarn.WRITERS)
+def test_the_same_policy_in_the_formats_of_yarn(format_name: str) -> None:
+    specs = policies.small()
+    text = yarn.WRITERS[format_name](specs).encode()
+    assert detect_format(text) == format_name
+    loaded = load_policy(format_name, text, "file")
+    same = load_policy("yunikorn", policies.to_yaml(specs).encode(), "queues.yaml")
+    assert loaded.problems == ()
+    for path, queue in same.partitions["default"].queues.items():
+        other = loaded.partitions["default"].queues[path]
+        assert (other.submit, other.admin) == (queue.submit, queue.admin)
 
 
 def test_large_policy_has_the_promised_size() -> None:

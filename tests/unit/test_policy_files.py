@@ -1,5 +1,6 @@
 """The mounted ConfigMaps of the scheduler as the source of the policy."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,33 @@ def test_a_swap_changes_the_status(defaults: MountedConfigMap, configs: MountedC
 def test_too_much(configs: MountedConfigMap) -> None:
     configs.write({f"k{number}": "x" * 1_000_000 for number in range(5)})
     with pytest.raises(OSError, match="more than 4194304 bytes"):
+        overlaid((configs.folder,))
+
+
+def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
+    two_parts = gzip.compress(b"mine, ") + gzip.compress(b"in two parts")
+    defaults.write({"queues.yaml": "plain", "a.gz": gzip.compress(b"")})
+    configs.write({"queues.yaml.gz": two_parts, "queues.yaml": "namesake"})
+    assert overlaid((defaults.folder, configs.folder)) == {
+        "queues.yaml": b"mine, in two parts",
+        "a": b"",
+    }
+    assert source(defaults, configs).read() == b"mine, in two parts"
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (b"partitions: []", "queues.yaml.gz is not in the format of gzip"),
+        (gzip.compress(b"partitions: []")[:-9], "queues.yaml.gz ends too early"),
+        (gzip.compress(b"x" * 5_000_000), "queues.yaml.gz holds more than 4194304 bytes"),
+        (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in the format of gzip"),
+    ],
+    ids=["plain", "cut", "bomb", "followed"],
+)
+def test_what_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
+    configs.write({"queues.yaml.gz": value})
+    with pytest.raises(OSError, match=fault):
         overlaid((configs.folder,))
 
 

@@ -99,6 +99,14 @@ async def test_an_error_in_one_leaves_nothing_to_serve(folder: Path) -> None:
     assert {problem.file for problem in found.problems} == {str(folder / "site.xml")}
 
 
+async def test_what_is_said_about_yarn_is_not_ignored(folder: Path) -> None:
+    found = await read(folder, {**YARN, "path": "queues.yaml"})
+    (problem,) = found.problems
+    assert problem.message.endswith("of YuniKorn, and the settings say: yarn_site, partition")
+    assert problem.remedy
+    assert not found.partitions
+
+
 @pytest.mark.parametrize("name", ["queues.yaml", "fair.xml", "site.xml", "spark.conf"])
 async def test_none_may_be_a_pipe_or_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()

@@ -42,7 +42,12 @@ def _ask(options: argparse.Namespace) -> "Report":
 
     files = (options.tls_ca, options.tls_cert, options.tls_key, options.tls_server_name)
     tls = Tls(*files) if any(file is not None for file in files) else None
-    with Client(options.address, timeout=options.timeout or 1.0, tls=tls) as client:
+    with Client(
+        options.address,
+        timeout=options.timeout or 1.0,
+        tls=tls,
+        token_file=options.token_file,
+    ) as client:
         return VERBS[options.verb](client, options, colours_for(sys.stdout))
 
 

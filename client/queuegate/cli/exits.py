@@ -7,6 +7,7 @@ from queuegate.exceptions import (
     DeadlineExceeded,
     GroupsUnavailable,
     InvalidArgument,
+    NotPermitted,
     QueuegateError,
     RequestRejected,
     ServerUnavailable,
@@ -50,6 +51,11 @@ def _remedied(error: QueuegateError) -> str:
         case InvalidArgument() if error.violations:
             return "; ".join(
                 f"{_ARGUMENTS.get(field, field)}: {text}" for field, text in error.violations
+            )
+        case NotPermitted() if error.code == "UNAUTHENTICATED":
+            return (
+                f"{error.message}: show a token (--token-file) or a certificate (--tls-cert,"
+                " --tls-key)"
             )
         case ServerUnavailable() if not error.reason:
             return (

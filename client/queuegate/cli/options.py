@@ -19,8 +19,13 @@ exit status:
   3    no answer: the server or the directory cannot be asked, or not in time
 
 environment:
-  {ENVIRONMENT_VARIABLE}  where the server is, unless --address is given
-  NO_COLOR           set to anything: no colours
+  {ENVIRONMENT_VARIABLE}           where the server is, unless --address is given
+  QUEUEGATE_CA_FILE           as --tls-ca, if no --tls option is given
+  QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
+  QUEUEGATE_KEY_FILE          as --tls-key
+  QUEUEGATE_SERVER_NAME       as --tls-server-name
+  QUEUEGATE_TOKEN_FILE        as --token-file
+  NO_COLOR                    set to anything: no colours
 """
 
 _DEFAULTS: dict[str, Any] = {
@@ -31,6 +36,7 @@ _DEFAULTS: dict[str, Any] = {
     "tls_cert": None,
     "tls_key": None,
     "tls_server_name": None,
+    "token_file": None,
 }
 
 
@@ -155,6 +161,7 @@ def _common() -> _Parser:
     server.add_argument(
         "--tls-server-name", metavar="NAME", help="the name in the server's certificate"
     )
+    server.add_argument("--token-file", metavar="FILE", help="show the bearer token in this file")
     common.add_argument(
         "--output", choices=("text", "json"), help="how to print the answer (default: text)"
     )
@@ -182,6 +189,9 @@ def _add_app_check(asking: argparse.ArgumentParser) -> None:
         help="a property of the application of Spark, repeatable",
     )
     asking.add_argument("--spark-user", default="", metavar="USER", help="whom it runs for")
+    asking.add_argument(
+        "--process-user", default="", metavar="USER", help="whom its process belongs to"
+    )
     asking.add_argument("--explain", action="store_true", help="show each list that was looked at")
     _add_partition(asking)
     _add_groups(asking)
@@ -209,6 +219,12 @@ def _add_groups(parser: argparse.ArgumentParser) -> None:
         dest="groups",
         metavar="GROUP",
         help="a group of the user, repeatable; without any the server resolves them",
+    )
+    parser.add_argument(
+        "--real-user",
+        default="",
+        metavar="NAME",
+        help="the service that acts for the user, for ACLs of YARN that list ~NAME",
     )
 
 

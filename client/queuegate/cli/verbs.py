@@ -43,6 +43,7 @@ def check(client: "Client", options: argparse.Namespace, colours: Colours) -> Re
         partition=asked.partition,
         access=asked.access,
         groups=asked.groups,
+        real_user=asked.real_user,
     )
     status = Exit.OK if answer.allowed else Exit.NO
     return Report(answer, [words.decision(asked, answer, colours)], status)
@@ -57,6 +58,7 @@ def explain(client: "Client", options: argparse.Namespace, colours: Colours) -> 
         partition=asked.partition,
         access=asked.access,
         groups=asked.groups,
+        real_user=asked.real_user,
     )
     status = Exit.OK if answer.decision.allowed else Exit.NO
     return Report(answer, words.explanation(asked, answer, colours), status)
@@ -68,12 +70,13 @@ def app_check(client: "Client", options: argparse.Namespace, colours: Colours) -
     asked = ApplicationCheck(
         options.user,
         Action(options.action.replace("-", "_")),
-        SparkApplication(properties, options.spark_user)
+        SparkApplication(properties, options.spark_user, options.process_user)
         if options.spark
         else Application(options.queue, options.owner, options.view_acl, options.modify_acl),
         options.partition,
         options.groups,
         options.target_queue,
+        options.real_user,
     )
     if options.explain:
         told = client.explain_application(asked)
@@ -92,6 +95,7 @@ def queues(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
         access=Access(options.access),
         prefix=options.prefix,
         groups=options.groups,
+        real_user=options.real_user,
     )
     return Report({"queues": answer}, map(escape, answer), Exit.OK)
 
@@ -154,6 +158,7 @@ def _question(options: argparse.Namespace) -> Check:
         options.partition,
         Access(options.access),
         options.groups,
+        options.real_user,
     )
 
 

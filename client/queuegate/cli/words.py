@@ -233,9 +233,11 @@ def _queue(queue: PolicyQueue, colours: Colours) -> str:
 
 
 def diagnostics(findings: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
-    """Yield findings, one a line: `line:column: severity: message (remedy)`."""
+    """Yield findings, one a line: `file:line:column: severity: message (remedy)`."""
     for finding in findings:
-        place = f"{finding.line}:{finding.column}: " if finding.line else ""
+        place = f"{escape(finding.file)}:" if finding.file else ""
+        place += f"{finding.line}:{finding.column}:" if finding.line else ""
+        place += " " if place else ""
         colour = colours.bad if finding.severity is Severity.ERROR else colours.doubtful
         remedy = f" ({escape(finding.remedy)})" if finding.remedy else ""
         yield f"{place}{colour(finding.severity)}: {escape(finding.message)}{remedy}"

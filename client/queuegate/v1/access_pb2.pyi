@@ -283,15 +283,23 @@ class CheckQueueAccessRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
+    REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition of the queue. Empty: `default`. `[rmID]name` means `name`."""
     queue: _builtins.str
     """The full path of the queue, `root.a.b`, at most 4 096 bytes. A queue that
     does not exist is decided at its nearest existing ancestor. In YuniKorn case
-    does not matter; in YARN it does, and `root.` may be left out.
+    does not matter; in YARN it does, and `root.` may be left out. In a partition of the
+    capacity scheduler, a name without dots is any queue of that name; if there are several,
+    nobody has access.
     """
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
+    real_user: _builtins.str
+    """The service that acts for the user (Hadoop's proxy user), if one does. In YARN with
+    `semantics: hadoop` an ACL that lists `~name` lets in whoever `name` acts for; elsewhere
+    it does not matter. It never makes the user a member of anything else.
+    """
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
@@ -303,10 +311,11 @@ class CheckQueueAccessRequest(_message.Message):
         partition: _builtins.str = ...,
         queue: _builtins.str = ...,
         access: Global___AccessType.ValueType = ...,
+        real_user: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "partition", b"partition", "queue", b"queue", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -328,12 +337,12 @@ class CheckQueueAccessResponse(_message.Message):
     reason: Global___Reason.ValueType
     """Why."""
     matched_queue: _builtins.str
-    """The path (lower case) of the queue that decided: the one whose ACL matched,
-    or the recovery queue. Empty where nothing matched.
+    """The path of the queue that decided: the one whose ACL matched, or the recovery
+    queue. In lower case in YuniKorn. Empty where nothing matched.
     """
     matched_subject: _builtins.str
-    """The user or group name that matched; `*` for a wildcard. Empty where
-    nothing matched.
+    """The user or group name that matched; `*` for a wildcard, `~name` for the service
+    that acts for the user. Empty where nothing matched.
     """
     policy_revision: _builtins.int
     """The revision of the policy that decided: starts at 1 when the server
@@ -650,12 +659,15 @@ class ExplainQueueAccessRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
+    REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition of the queue. Empty: `default`."""
     queue: _builtins.str
     """The full path of the queue."""
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
+    real_user: _builtins.str
+    """The service that acts for the user."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
@@ -667,10 +679,11 @@ class ExplainQueueAccessRequest(_message.Message):
         partition: _builtins.str = ...,
         queue: _builtins.str = ...,
         access: Global___AccessType.ValueType = ...,
+        real_user: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "partition", b"partition", "queue", b"queue", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -773,8 +786,8 @@ class ExplainQueueAccessResponse(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     evaluated_queue: _builtins.str
-    """The queue (lower case) that was evaluated: the queue asked for, or its
-    nearest existing ancestor.
+    """The queue that was evaluated: the queue asked for, or its nearest existing
+    ancestor. In lower case in YuniKorn.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
@@ -816,6 +829,7 @@ class ListQueuesRequest(_message.Message):
     PREFIX_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition. Empty: `default`."""
     access: Global___AccessType.ValueType
@@ -828,6 +842,8 @@ class ListQueuesRequest(_message.Message):
     """`next_page_token` of the page before, a full queue path of at most 4 096
     bytes. Empty: the first page.
     """
+    real_user: _builtins.str
+    """The service that acts for the user, as in CheckQueueAccessRequest."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
@@ -841,10 +857,11 @@ class ListQueuesRequest(_message.Message):
         prefix: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        real_user: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "prefix", b"prefix", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "prefix", b"prefix", "real_user", b"real_user", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -865,7 +882,7 @@ class ListQueuesResponse(_message.Message):
     """The revision of the policy that decided."""
     @_builtins.property
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Full paths (lower case), sorted."""
+        """Full paths, sorted. In lower case in YuniKorn."""
 
     def __init__(
         self,
@@ -984,12 +1001,17 @@ class CheckApplicationAccessRequest(_message.Message):
     APPLICATION_FIELD_NUMBER: _builtins.int
     SPARK_FIELD_NUMBER: _builtins.int
     TARGET_QUEUE_FIELD_NUMBER: _builtins.int
+    REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition of the application. Empty: `default`."""
     action: Global___ApplicationAction.ValueType
     """What the user wants to do. Required."""
     target_queue: _builtins.str
     """For APPLICATION_ACTION_MOVE, and required there: the path of the queue to move to."""
+    real_user: _builtins.str
+    """The service that acts for the user, as in CheckQueueAccessRequest. Does not matter
+    to Spark.
+    """
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
@@ -1011,10 +1033,11 @@ class CheckApplicationAccessRequest(_message.Message):
         application: Global___Application | None = ...,
         spark: Global___SparkApplication | None = ...,
         target_queue: _builtins.str = ...,
+        real_user: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "spark", b"spark", "subject", b"subject", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "application", b"application", "partition", b"partition", "spark", b"spark", "subject", b"subject", "target_queue", b"target_queue", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "application", b"application", "partition", b"partition", "real_user", b"real_user", "spark", b"spark", "subject", b"subject", "target_queue", b"target_queue", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["application", "spark"]  # noqa: Y015
     _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015

@@ -50,6 +50,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE: the server is about to end, and ends this stream after it has
     answered what it had read; what has no answer must be asked again.
     """
+    ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
+    """UNAVAILABLE: the decision cannot be written to the audit log, and is not
+    told without its record; google.rpc.RetryInfo says when to try again.
+    """
+    ERROR_REASON_CALLER_UNKNOWN: _ErrorReason.ValueType  # 10
+    """UNAUTHENTICATED: the caller showed no credential (certificate, token), or
+    one that is not valid.
+    """
+    ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 11
+    """RESOURCE_EXHAUSTED: this caller makes more calls than it may;
+    google.rpc.RetryInfo says when to try again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call failed: `reason` of the google.rpc.ErrorInfo that each error
@@ -85,5 +97,17 @@ google.rpc.RetryInfo says when to try again.
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
 """UNAVAILABLE: the server is about to end, and ends this stream after it has
 answered what it had read; what has no answer must be asked again.
+"""
+ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
+"""UNAVAILABLE: the decision cannot be written to the audit log, and is not
+told without its record; google.rpc.RetryInfo says when to try again.
+"""
+ERROR_REASON_CALLER_UNKNOWN: ErrorReason.ValueType  # 10
+"""UNAUTHENTICATED: the caller showed no credential (certificate, token), or
+one that is not valid.
+"""
+ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
+"""RESOURCE_EXHAUSTED: this caller makes more calls than it may;
+google.rpc.RetryInfo says when to try again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

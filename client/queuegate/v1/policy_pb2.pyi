@@ -56,6 +56,7 @@ class Diagnostic(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     REMEDY_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
     severity: Global___Severity.ValueType
     """How bad it is."""
     line: _builtins.int
@@ -68,6 +69,8 @@ class Diagnostic(_message.Message):
     """What is wrong."""
     remedy: _builtins.str
     """What to do about it."""
+    file: _builtins.str
+    """The name of the file that it is in; empty where a text was sent."""
     def __init__(
         self,
         *,
@@ -77,10 +80,11 @@ class Diagnostic(_message.Message):
         queue: _builtins.str = ...,
         message: _builtins.str = ...,
         remedy: _builtins.str = ...,
+        file: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "line", b"line", "message", b"message", "queue", b"queue", "remedy", b"remedy", "severity", b"severity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "file", b"file", "line", b"line", "message", b"message", "queue", b"queue", "remedy", b"remedy", "severity", b"severity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -235,11 +239,12 @@ class ValidatePolicyRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     format: _builtins.str
-    """The name of the format, as in the settings: `yunikorn`, `fair-scheduler` or
-    `capacity-scheduler`. Empty: what the content looks like.
+    """The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, and for
+    files that stand beside a policy `yarn-site` or `spark-defaults`. Empty: what the
+    content looks like.
     """
     content: _builtins.str
-    """The text of the configuration."""
+    """The text of the configuration, at most 2 MiB."""
     def __init__(
         self,
         *,

@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 NAMES = ("queuegate-admission.yunikorn.svc", "queuegate-admission.yunikorn.svc.cluster.local")
 SECRET = "queuegate-admission-tls"  # noqa: S105 - the name of the object
 DAYS = 365
-WEBHOOKS = {"ca-mutating.yaml": 1, "ca-validating.yaml": 2}
+WEBHOOKS = {"ca-mutating.yaml": 1, "ca-validating.yaml": 3}
 
 
 def main() -> None:

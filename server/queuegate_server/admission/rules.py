@@ -20,6 +20,7 @@ from queuegate_server.admission.workloads import (
     pod_metadata,
 )
 
+BINDING: Final = "Binding"
 DEFAULT_NAMESPACE: Final = "default"
 UPDATE: Final = "UPDATE"
 _SETS_NOTHING: Final = frozenset({"DELETE", "CONNECT"})
@@ -56,7 +57,8 @@ ALLOWED: Final = Verdict(allowed=True)
 
 def concerns(request: Request) -> bool:
     """Say whether the request can set the annotation at all; all others are allowed unread."""
-    return request.kind in METADATA and request.operation not in _SETS_NOTHING
+    writes_it = request.kind in METADATA or request.kind == BINDING
+    return writes_it and request.operation not in _SETS_NOTHING
 
 
 def decide(
@@ -70,6 +72,8 @@ def decide(
         return ALLOWED
     scope = _Scope(request, settings, namespace_annotations)
     try:
+        if request.kind == BINDING:
+            return _decide_binding(scope)
         if request.operation == UPDATE:
             return _decide_update(scope)
         return _decide_pod(scope) if request.kind == POD else _decide_workload(scope)
@@ -89,7 +93,7 @@ def verify(
         if verdict.patch:
             return _refused("user info annotation is missing; the mutating webhook adds it")
         return verdict
-    if request.operation != UPDATE and concerns(request):
+    if request.operation != UPDATE and request.kind != BINDING and concerns(request):
         try:
             set_by_decide = _own(request) == pod_metadata(request.kind, request.new).user_info
         except (UnreadableObject, user_info.InvalidUserInfo):
@@ -166,6 +170,13 @@ def _decide_workload(scope: _Scope) -> Verdict:
     if not scope.covers(pod):
         return ALLOWED
     return _check(scope, pod) or _with_annotation(scope, pod)
+
+
+def _decide_binding(scope: _Scope) -> Verdict:
+    """The annotations of a binding are written over those of the pod, which is not told."""
+    if pod_metadata(POD, scope.request.new).user_info is None or not scope.processed():
+        return ALLOWED
+    return _refused(_CHANGED)
 
 
 def _decide_update(scope: _Scope) -> Verdict:

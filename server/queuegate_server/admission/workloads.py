@@ -78,12 +78,15 @@ def pod_metadata(kind: str, value: object) -> PodMetadata:
     path = METADATA[kind]
     node = _mapping(value, f"the {kind}")
     parents = 0
+    above = node
     for number, step in enumerate(path, start=1):
-        below = node.get(step)
+        above, below = node, node.get(step)
         node = _mapping({} if below is None else below, ".".join(path[:number]))
         if below is not None:
             parents = number
     where = ".".join(path)
+    if above.get("spec") is not None:
+        _mapping(above["spec"], ".".join((*path[:-1], "spec")))
     return PodMetadata(
         _strings(node.get("annotations"), f"{where}.annotations"),
         _strings(node.get("labels"), f"{where}.labels"),
@@ -101,6 +104,9 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 def _strings(value: object, where: str) -> Mapping[str, str]:
     if value is None:
         return {}
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+    if not isinstance(value, dict) or not all(
+        text is None or isinstance(text, str) for text in value.values()
+    ):
         raise UnreadableObject(f"{where} is not a map of strings to strings")
-    return value
+    # As Go reads it: a key without a value is there.
+    return {key: text or "" for key, text in value.items()}

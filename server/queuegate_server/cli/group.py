@@ -3,9 +3,11 @@
 import click
 
 from queuegate_server.cli.admission import admission
+from queuegate_server.cli.convert import convert
 from queuegate_server.cli.ldap_check import ldap_check
 from queuegate_server.cli.lint import lint
 from queuegate_server.cli.serve import serve
+from queuegate_server.cli.token import token
 from queuegate_server.cli.validate import validate
 
 
@@ -19,4 +21,6 @@ group.add_command(admission)
 group.add_command(serve)
 group.add_command(validate)
 group.add_command(lint)
+group.add_command(convert)
 group.add_command(ldap_check)
+group.add_command(token)

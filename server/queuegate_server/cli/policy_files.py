@@ -6,12 +6,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, Severity, has_errors
-from queuegate_server.formats.registry import FORMATS, Loaded, detect_format, load_policy
 from queuegate_server.formats.yaml_tree import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.acl import AclNames
-from queuegate_server.regular_files import open_regular, read_regular
+from queuegate_server.policy.yarn_acl import Semantics
+from queuegate_server.regular_files import open_regular, read_regular, remedy
 
 NO: Final = 1
 """Exit status: the answer is no."""
@@ -24,6 +25,27 @@ Check = Callable[[bytes, str], Iterable[Problem]]
 """From the bytes of a file and the name to show for it to findings in order."""
 
 
+acl_names_option: Final = click.option(
+    "--acl-names",
+    type=click.Choice([names.value for names in AclNames]),
+    default=AclNames.YUNIKORN.value,
+    show_default=True,
+    help="Which names the ACLs of a queues.yaml may list, in all partitions.",
+)
+yarn_site_option: Final = click.option(
+    "--yarn-site",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="YARN: the cluster's yarn-site.xml.",
+)
+semantics_option: Final = click.option(
+    "--semantics",
+    type=click.Choice([semantics.value for semantics in Semantics]),
+    default=Semantics.DOCUMENTED.value,
+    show_default=True,
+    help="YARN: what holds where its documentation and Hadoop's code differ.",
+)
+
+
 def options(command: _Command) -> _Command:
     """Add the arguments that both commands take."""
     for decorate in (
@@ -34,61 +56,62 @@ def options(command: _Command) -> _Command:
             metavar="TYPE",
             help="A group resolver that the server has beside its own; repeatable.",
         ),
-        click.option(
-            "--acl-names",
-            type=click.Choice([names.value for names in AclNames]),
-            default=AclNames.YUNIKORN.value,
-            show_default=True,
-            help="Which names ACLs may list, in all partitions.",
-        ),
+        acl_names_option,
         click.option(
             "--format",
             "format_name",
-            type=click.Choice(sorted(FORMATS)),
+            type=click.Choice(sorted(FILE_FORMATS)),
             help="The format of the files. [default: what their content looks like]",
         ),
-        click.option(
-            "--yarn-site",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="YARN: the cluster's yarn-site.xml.",
-        ),
+        yarn_site_option,
+        semantics_option,
         click.argument("files", nargs=-1, required=True, metavar="FILE..."),
     ):
         command = decorate(command)
     return command
 
 
-def loader(
+def checker(
     format_name: str | None,
     *,
+    with_lint: bool,
     acl_names: str,
     resolver_types: tuple[str, ...],
     yarn_site: Path | None,
-) -> Callable[[bytes, str], Loaded]:
-    """Return what loads one file, given its content and its name, as the options say."""
-    yarn_options = YarnOptions(site=_site(yarn_site))
+    semantics: str,
+) -> Check:
+    """Return what finds the problems of one file, as the options say."""
+    chosen = Semantics(semantics)
+    yarn_options = YarnOptions(semantics=lambda _: chosen, site=site(yarn_site))
 
-    def load(data: bytes, name: str) -> Loaded:
-        return load_policy(
-            format_name or detect_format(data),
+    def check(data: bytes, name: str) -> list[Problem]:
+        return check_file(
+            format_name or detect_file_format(data),
             data,
             name,
+            with_lint=with_lint,
             acl_names=AclNames(acl_names),
             resolver_types=frozenset(resolver_types),
             yarn_options=yarn_options,
         )
 
-    return load
+    return check
 
 
-def _site(path: Path | None) -> tuple[bytes, str] | None:
+def site(path: Path | None) -> tuple[bytes, str] | None:
+    """Return the content and the name of a yarn-site.xml. Raises UsageError."""
     if path is None:
         return None
     try:
         return read_regular(path), str(path)
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror or error}"
+        message = f"{path}: cannot be read: {error.strerror or error} ({remedy(error)})"
         raise click.UsageError(message) from None
+
+
+def content(file: str) -> tuple[bytes, str]:
+    """Return the content of a file (- is standard input) and its name. Raises OSError."""
+    return _read(file), _name(file)
 
 
 def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
@@ -98,12 +121,12 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
     count = 0
     for file in files:
         count += 1
-        name = "<stdin>" if file == _STDIN else file
+        name = _name(file)
         try:
             data = _read(file)
         except OSError as error:
             message = f"cannot be read: {error.strerror or error}"
-            click.echo(str(Problem(name, 0, 0, Severity.ERROR, message)), err=True)
+            click.echo(str(Problem(name, 0, 0, Severity.ERROR, message, remedy(error))), err=True)
             readable = False
             continue
         problems = list(check(data, name))
@@ -114,6 +137,10 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
     if not readable:
         return CANNOT_READ
     return NO if has_errors(found) or (warnings_fail and found) else 0
+
+
+def _name(file: str) -> str:
+    return "<stdin>" if file == _STDIN else file
 
 
 def _read(file: str) -> bytes:

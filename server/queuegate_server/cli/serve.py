@@ -5,8 +5,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -14,6 +15,14 @@ from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
 from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import Settings
+from queuegate_server.systemd_notify import Notifier
+from queuegate_server.workers.place import Place
+from queuegate_server.workers.process import OPTION
+
+
+class _Read(Protocol):
+    def __call__(self, content: bytes | None = None) -> Settings: ...
 
 
 class _Failure(click.ClickException):
@@ -38,36 +47,128 @@ class _Failure(click.ClickException):
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
 )
+@click.option(OPTION, "worker", hidden=True, help="Says which of several workers this is.")
 def serve(
-    config: Path | None, policy: str | None, listen: tuple[str, ...], overrides: tuple[str, ...]
+    config: Path | None,
+    policy: str | None,
+    listen: tuple[str, ...],
+    overrides: tuple[str, ...],
+    worker: str | None,
 ) -> None:
-    """Serve decisions until SIGTERM; SIGHUP reads the policy again.
+    """Serve decisions until SIGTERM; SIGHUP reads policy and settings again.
 
     Without any configuration, serves a small embedded policy on 127.0.0.1:50051.
     Exit status: 0 ended by a signal, 2 wrong usage or configuration.
     """
-    # gRPC's own lines on stderr repeat what is reported properly; set before its import.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
-    from queuegate_server.transports.listen import CannotListen  # noqa: PLC0415
-
     all_overrides = list(overrides)
     if policy is not None:
         all_overrides.append(f"policy.path={json.dumps(policy)}")
     if listen:
         all_overrides.append(f"listen={json.dumps(listen)}")
+
+    def read(content: bytes | None = None) -> Settings:
+        return load_settings(config, os.environ, all_overrides, content)
+
+    if worker is not None:
+        _serve_as_worker(Place.parse(worker), read)
+        return
+    content = _content(config)
+    settings = _settings(read, content)
+    logs.configure(settings.log.level, settings.log.format)
+    if settings.workers > 1:
+        _supervise(settings, content, read)
+    else:
+        _serve(settings, read, None)
+
+
+def _content(config: Path | None) -> bytes | None:
+    """Return what is in the file; None if there is none, or whoever reads it then says why."""
     try:
-        settings = load_settings(config, os.environ, all_overrides)
+        return None if config is None else config.read_bytes()
+    except OSError:
+        return None
+
+
+def _settings(read: _Read, content: bytes | None) -> Settings:
+    try:
+        return read(content)
     except SettingsError as error:
         raise _Failure("\n".join(str(problem) for problem in error.problems)) from None
-    logs.configure(settings.log.level, settings.log.format)
+
+
+def _serve_as_worker(place: Place, read: _Read) -> None:
+    """Serve as one of several; the supervisor prints why this one cannot start."""
     try:
-        _run(server.serve(settings, _announce))
+        settings = _settings(read, place.content())
+        logs.configure(settings.log.level, settings.log.format, worker=place.index)
+        _serve(settings, read, place)
+    except _Failure as error:
+        place.report(error.message)
+        sys.exit(error.exit_code)
+
+
+def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
+    # gRPC's own lines on stderr repeat what is reported properly; set before its import.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
+    from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
+    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415
+    from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415
+    from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
+
+    def started(addresses: list[str], policy: Policy) -> list[str]:
+        lines = _announcement(addresses, policy)
+        if place is None:
+            _print(lines)
+        return lines
+
+    async def main() -> None:
+        member = None if place is None else Member(place)
+        await server.serve(settings, started, reread=read, member=member)
+
+    try:
+        _run(main())
     except CannotListen as error:
         raise _Failure(f"cannot listen on {error}") from None
+    except CannotAudit as error:
+        raise _Failure(f"cannot write the audit log {error}") from None
+    except TracingNotInstalled as error:
+        raise _Failure(str(error)) from None
     except server.CannotStart as error:
         findings = "\n".join(str(problem) for problem in error.problems)
         raise _Failure(f"the policy cannot be served\n{findings}") from None
+
+
+def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
+    """Look after several workers; this process never imports gRPC."""
+    from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415 - as there
+    from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
+
+    def reread() -> Settings:
+        again = read()
+        logs.configure(again.log.level, again.log.format)
+        return again
+
+    async def main() -> None:
+        notifier = Notifier()
+        supervisor = Supervisor(
+            settings, content=content, started=_print, reread=reread, notifier=notifier
+        )
+        await supervisor.run()
+
+    try:
+        asyncio.run(main())
+    except CannotListen as error:
+        raise _Failure(f"cannot listen on {error}") from None
+    except CannotStart as error:
+        if not str(error):
+            raise click.ClickException("a worker crashed at the start; see the log") from None
+        raise _Failure(str(error)) from None
+
+
+def _print(lines: Sequence[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 def _run(main: Coroutine[object, object, None]) -> None:
@@ -79,8 +180,7 @@ def _run(main: Coroutine[object, object, None]) -> None:
         uvloop.run(main)
 
 
-def _announce(addresses: list[str], policy: Policy) -> None:
-    click.echo(f"serving {policy.source} on {', '.join(addresses)}")
+def _announcement(addresses: list[str], policy: Policy) -> list[str]:
     partition = DEFAULT_PARTITION
     if policy.partitions and partition not in policy.partitions:
         partition = next(iter(policy.partitions))
@@ -90,7 +190,10 @@ def _announce(addresses: list[str], policy: Policy) -> None:
     command += ["check", user, queue]
     if partition != DEFAULT_PARTITION:
         command += ["--partition", partition]
-    click.echo(f"ask it: {shlex.join(command)}")
+    return [
+        f"serving {policy.source} on {', '.join(addresses)}",
+        f"ask it: {shlex.join(command)}",
+    ]
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from queuegate_server.cli import policy_files
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.problems import Problem, Severity
 from queuegate_server.settings.load import SettingsError, load_settings
 
 
@@ -28,8 +28,11 @@ def validate(
     acl_names: str,
     resolver_types: tuple[str, ...],
     yarn_site: Path | None,
+    semantics: str,
 ) -> None:
     """Say whether the server would load the policy in each FILE (- is standard input).
+
+    A spark-defaults.conf and a yarn-site.xml can be given, too.
 
     With --settings each FILE is a queuegate.yaml: its keys and values, the filters, names
     and addresses of directories, and the files that it names are looked at.
@@ -41,23 +44,29 @@ def validate(
     Exit status: 0 all valid, 1 an error in a policy, 2 wrong usage or a file that
     cannot be read.
     """
-    load = policy_files.loader(
-        format_name, acl_names=acl_names, resolver_types=resolver_types, yarn_site=yarn_site
+    check = policy_files.checker(
+        format_name,
+        with_lint=False,
+        acl_names=acl_names,
+        resolver_types=resolver_types,
+        yarn_site=yarn_site,
+        semantics=semantics,
     )
-    context.exit(
-        policy_files.report(
-            files,
-            lambda data, name: (
-                _settings_problems(name) if are_settings else load(data, name).problems
-            ),
-            warnings_fail=False,
-        )
-    )
+
+    def check_settings(_: bytes, name: str) -> Iterable[Problem]:
+        return _settings_problems(name)
+
+    chosen = check_settings if are_settings else check
+    context.exit(policy_files.report(files, chosen, warnings_fail=False))
 
 
 def _settings_problems(name: str) -> Iterable[Problem]:
     try:
-        load_settings(Path(name))
+        settings = load_settings(Path(name))
     except SettingsError as error:
         return error.problems
-    return ()
+    if not settings.callers.token_file and not any(each.tls for each in settings.listen):
+        return ()
+    from queuegate_server.edge import unusable_files  # noqa: PLC0415 - slow, and seldom needed
+
+    return [Problem(name, 0, 0, Severity.ERROR, text) for text in unusable_files(settings)]

@@ -9,6 +9,7 @@ from queuegate_server.formats.yarn import lint as yarn
 from queuegate_server.formats.yarn.load import STATES
 from queuegate_server.formats.yunikorn import lint as yunikorn
 from queuegate_server.policy.acl import AclNames
+from queuegate_server.policy.yarn_acl import Semantics
 
 
 def lint(
@@ -17,15 +18,17 @@ def lint(
     file: str,
     *,
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
+    semantics: Semantics = Semantics.DOCUMENTED,
 ) -> list[Problem]:
     """Return warnings about doubtful things, by place; none if the text cannot be read.
 
-    Arguments are as those of `load_policy`, which reports errors and dropped names.
+    Arguments are as those of `load_policy`, which reports errors and dropped names;
+    `semantics` says how a file of YARN is read.
     Raises ValueError if the format is not known.
     """
     if format_name not in FORMATS:
         raise ValueError(unknown_format(format_name))
     with paused_collector():
         if format_name in STATES:
-            return list(yarn.lint(STATES[format_name], data, file))
+            return list(yarn.lint(STATES[format_name], data, file, semantics))
         return list(yunikorn.lint(data, file, acl_names=names_chooser(acl_names)))

@@ -29,8 +29,11 @@ YUNIKORN: Final = "yunikorn"
 FORMATS: Final = frozenset({YUNIKORN, *yarn.STATES})
 """The names of all formats."""
 
-# What may stand before the first tag: a byte order mark, a declaration, comments.
-_FIRST_TAG: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!].*?>\s*)*<([\w:.-]+)", re.DOTALL)
+# What may stand before the first tag: a byte order mark, a declaration, comments. Nothing
+# is tried twice: a text of comments must not take time without end.
+_FIRST_TAG: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*+>)*+<([\w:.-]++)", re.DOTALL
+)
 _FIRST_TAGS: Final = {
     b"allocations": "fair-scheduler",
     b"configuration": "capacity-scheduler",

@@ -1,9 +1,10 @@
 """spark-defaults.conf: a property on each line, read as Java reads its property files."""
 
 import re
+from contextlib import suppress
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yaml_text import At, Unreadable, decode
 from queuegate_server.policy.spark import SparkError, spark_acls
@@ -26,6 +27,12 @@ def read_spark_defaults(data: bytes, file: str) -> tuple[dict[str, str], tuple[P
     except Unreadable as fault:
         findings.error(fault.place, fault.message, fault.remedy)
         return {}, findings.in_order()
+    with suppress(TooManyErrors):
+        _read(text, properties, findings)
+    return properties, findings.in_order()
+
+
+def _read(text: str, properties: dict[str, str], findings: Findings) -> None:
     for number, line in enumerate(text.splitlines(), start=1):
         place = At(number, 1)
         stated = line.strip()
@@ -44,4 +51,3 @@ def read_spark_defaults(data: bytes, file: str) -> tuple[dict[str, str], tuple[P
             spark_acls({found["key"]: properties[found["key"]]})
         except SparkError as error:
             findings.error(place, str(error), "write true or false")
-    return properties, findings.in_order()

@@ -53,10 +53,6 @@ class _Builder:
     def __init__(self) -> None:
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
-        self._parser.StartDoctypeDeclHandler = self._doctype
         self._open: list[Element] = []
         self._texts: list[list[str]] = []
         self._root: Element | None = None
@@ -65,8 +61,13 @@ class _Builder:
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
             raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+        parser = self._parser
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._characters
+        parser.StartDoctypeDeclHandler = self._doctype
         try:
-            self._parser.Parse(data, True)
+            parser.Parse(data, True)
         except expat.ExpatError as error:
             place = At(error.lineno, error.offset + 1)
             message = f"not valid XML: {expat.ErrorString(error.code)}"
@@ -74,6 +75,11 @@ class _Builder:
             raise Unreadable(place, message, remedy) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know
             raise Unreadable(At(1, 1), f"not readable: {error}", "save it as UTF-8") from None
+        finally:
+            # In a cycle, the elements would stay until the collector stops every thread to
+            # find them.
+            parser.StartElementHandler = parser.EndElementHandler = None
+            parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
         if self._root is None:
             raise Unreadable(At(1, 1), "there is no element", "write an element")
         return self._root

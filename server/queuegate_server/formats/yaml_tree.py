@@ -176,7 +176,11 @@ class _Builder:
         self._characters = 0
         # Equal texts are kept once; what is built from them compares faster, too.
         self._texts: dict[str, str] = {}
-        self._handlers: dict[type, Callable[[Any], None]] = {
+
+    def build(self, get_event: Callable[[], Any]) -> Node | None:
+        # Not an attribute: in a cycle, the nodes would stay until the collector stops
+        # every thread to find them.
+        handlers: dict[type, Callable[[Any], None]] = {
             events.ScalarEvent: self._scalar,
             events.AliasEvent: self._alias,
             events.SequenceStartEvent: lambda event: self._start(Sequence, event),
@@ -184,9 +188,6 @@ class _Builder:
             events.SequenceEndEvent: self._end,
             events.MappingEndEvent: self._end,
         }
-
-    def build(self, get_event: Callable[[], Any]) -> Node | None:
-        handlers = self._handlers
         while True:
             event = get_event()
             kind = event.__class__

@@ -50,16 +50,21 @@ class Breaker:
         return BreakerState.HALF_OPEN
 
     @property
+    def refuses(self) -> bool:
+        """True if a look-up would not be let through at this moment."""
+        state = self.state
+        return state is BreakerState.OPEN or (state is BreakerState.HALF_OPEN and self._probing)
+
+    @property
     def remaining(self) -> float:
         """For how many seconds more no look-up will be let through."""
         return max(0.0, (self._open_until or 0.0) - self._clock())
 
     def admit(self) -> Permit | None:
         """Let a look-up through, or not. A permit ends in one of the calls below."""
-        state = self.state
-        if state is BreakerState.OPEN or (state is BreakerState.HALF_OPEN and self._probing):
+        if self.refuses:
             return None
-        self._probing = state is BreakerState.HALF_OPEN
+        self._probing = self.state is BreakerState.HALF_OPEN
         return Permit(self._changes)
 
     def succeeded(self, permit: Permit) -> None:

@@ -20,7 +20,9 @@ __all__ = ["CacheEntry", "CacheStatistics", "GroupCache", "Ticket"]
 _JITTER: Final = 0.1
 """Lifetimes are shortened by up to this part: what came together need not expire together."""
 _REFRESH_AFTER: Final = 0.8
-"""The part of the lifetime of groups after which a use starts a refresh."""
+"""The part of the lifetime of groups after which a use starts a refresh, at the latest."""
+_REFRESH_SPREAD: Final = 0.3
+"""Up to which part of the lifetime earlier: users who came together are asked for apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class GroupCache:
     ) -> None:
         """Take a monotonic and a wall clock in seconds, and a source of numbers in [0, 1)."""
         self._options = options
+        self.stale_wait = options.stale_wait
+        """Seconds that a caller may wait before `groups_despite_failure` are to be used."""
         self._clock = clock
         self._wall = wall
         self._chance = chance
@@ -87,6 +91,11 @@ class GroupCache:
         self._refreshes = 0
         self._invalidated = 0
         self._outdated = 0
+
+    def use(self, options: CacheOptions) -> None:
+        """Have other options from now on; entries keep the lifetimes they were given."""
+        self._options = options
+        self._entries.use(options.max_entries, options.max_stale)
 
     def fresh(self, user: str, now: float) -> CacheEntry | None:
         """Return the entry of a user unless it has expired. `now` is monotonic.
@@ -115,6 +124,15 @@ class GroupCache:
             self._entries.touch(entry, now)
             return entry, True
         return None
+
+    def has_groups(self, user: str) -> bool:
+        """Say whether `groups_despite_failure` would return any; nothing is counted."""
+        entry = self._entries.get(user)
+        return (
+            entry is not None
+            and isinstance(entry.outcome, Found)
+            and self._clock() < self._entries.stale_until(entry)
+        )
 
     def remembered_failure(self, user: str) -> CacheEntry | None:
         """Return the failed look-up after which the user is not to be asked for yet."""
@@ -235,7 +253,8 @@ class GroupCache:
     def _entry(self, user: str, outcome: Outcome, now: float) -> CacheEntry:
         options = self._options
         if isinstance(outcome, Found):
-            lifetime, fresh_part = options.positive_ttl, _REFRESH_AFTER
+            lifetime = options.positive_ttl
+            fresh_part = _REFRESH_AFTER - _REFRESH_SPREAD * self._chance()
         elif isinstance(outcome, NoSuchUser):
             lifetime, fresh_part = options.negative_ttl, 1.0
         else:

@@ -89,6 +89,11 @@ class Entries:
         """Entries with groups by user, least recently used first. For reading only."""
         self._others: OrderedDict[str, CacheEntry] = OrderedDict()
 
+    def use(self, max_entries: int, max_stale: float) -> None:
+        """Have other bounds from now on; what is too much goes when something is stored."""
+        self._max_entries = max_entries
+        self._max_stale = max_stale
+
     def __len__(self) -> int:
         """Return how many entries are held, some of which may be of no more use."""
         return len(self.groups) + len(self._others)

@@ -32,6 +32,11 @@ class CacheOptions(BaseModel):
         description="How long after their expiry groups are still used while the resolver "
         "cannot be asked. 0: never.",
     )
+    stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
+        0.25,
+        description="How long a caller waits for a look-up before such groups are used instead; "
+        "the look-up goes on.",
+    )
 
 
 class ResolverOptions(BaseModel):

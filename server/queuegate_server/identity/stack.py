@@ -21,12 +21,17 @@ from queuegate_server.identity.breaker import BehindBreaker, Breaker, BreakerSta
 from queuegate_server.identity.cache import CacheEntry, CacheStatistics, GroupCache
 from queuegate_server.identity.limits import CatchFaults, ConcurrencyLimit, TimeLimit
 from queuegate_server.identity.lookup import CouldNotAsk, Immediate, Outcome, Resolver
-from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.single_flight import FlightCancelled, SingleFlight
 
 _LOG = logging.getLogger("queuegate_server.identity")
 
 _CLOSE_SECONDS: Final = 2.0
+_GIVEN_UP: Final = CouldNotAsk(
+    "the look-up was given up: the server ends, or the partition has got another resolver"
+)
+_REFRESHES: Final = 8
+"""One of so many turns is for users of whom groups are known."""
 
 
 class SharedResolver:
@@ -61,13 +66,26 @@ class SharedResolver:
                 TimeLimit(name, options.lookup_timeout, CatchFaults(name, resolver)),
             ),
         )
+        # The other turns are for those who wait, and the loop is for more than look-ups: when
+        # all known users have expired at once, they are asked for bit by bit.
+        self._most_refreshes = max(1, options.max_concurrent // _REFRESHES)
         self._opening = asyncio.Lock()
         self._users = 0
+
+    @property
+    def resolver(self) -> Resolver:
+        """What is behind the limits."""
+        return self._resolver
 
     @property
     def breaker_state(self) -> BreakerState:
         """Whether look-ups reach the resolver."""
         return self._breaker.state
+
+    @property
+    def takes_refreshes(self) -> bool:
+        """True if a look-up that nobody needs would be let through, and in nobody's way."""
+        return self.running < self._most_refreshes and not self._breaker.refuses
 
     @property
     def running(self) -> int:
@@ -179,18 +197,24 @@ class UserGroups:
     async def lookup(self, user: str, *, bypass_cache: bool = False) -> Answer:
         """Return what is known of a user, asking the resolver if need be.
 
-        If it cannot be asked, groups that have expired not too long ago are the answer;
-        with `bypass_cache` the answer is then the failure, and what is known stays. Raises
+        If it cannot be asked, is busy or takes long, groups that have expired not too long ago are
+        the answer; with `bypass_cache` it is what the resolver says, however long it takes,
+        and a failure leaves what is known. Raises
         ValueError if the user name is empty.
         """
         if not user:
             raise ValueError("the user name is empty")
         if not bypass_cache and (answer := self._known(user)) is not None:
             return answer
+        can_wait = bypass_cache or not self._cache.has_groups(user)
+        wait = None if can_wait else self._cache.stale_wait
         try:
-            entry = await self._flights.join(user, alone=bypass_cache)
-        except FlightCancelled:
-            entry = self._cache.unstored(user, CouldNotAsk("the resolver is being closed"))
+            entry = await self._entry(user, wait, alone=bypass_cache)
+        except TimeoutError:
+            groups = self._cache.groups_despite_failure(user)
+            if groups is not None:
+                return Answer(groups[0], cached=True, stale=groups[1])
+            entry = await self._entry(user, None)
         if isinstance(entry.outcome, CouldNotAsk) and not bypass_cache:
             groups = self._cache.groups_despite_failure(user)
             if groups is not None:
@@ -228,6 +252,10 @@ class UserGroups:
         task.add_done_callback(self._forgetting.discard)
         return await asyncio.shield(task)
 
+    def use(self, options: CacheOptions) -> None:
+        """Have other options of the cache from now on."""
+        self._cache.use(options)
+
     def statistics(self) -> CacheStatistics:
         """Return what the cache has done so far."""
         return self._cache.statistics()
@@ -243,21 +271,32 @@ class UserGroups:
         if self._opened:
             await self._shared.close()
 
+    async def _entry(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:
+        """Return what comes of a look-up. Raises TimeoutError; the look-up goes on."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._flights.join(user, alone=alone)
+        except FlightCancelled:
+            return self._cache.unstored(user, _GIVEN_UP)
+
     def _known(self, user: str) -> Answer | None:
         entry = self.cached(user, self._clock())
         if entry is not None:
             return Answer(entry, cached=True, stale=False)
         failure = self._cache.remembered_failure(user)
-        if failure is None:
-            self._cache.count_miss()
-            return None
-        groups = self._cache.groups_despite_failure(user)
-        if groups is not None:
-            return Answer(groups[0], cached=True, stale=groups[1])
-        return Answer(failure, cached=True, stale=False)
+        # In an outage the answer to a look-up is known beforehand; when the source is back,
+        # or slow, all known users at once would keep each other waiting.
+        if failure is not None or not self._shared.takes_refreshes:
+            groups = self._cache.groups_despite_failure(user)
+            if groups is not None:
+                return Answer(groups[0], cached=True, stale=groups[1])
+        if failure is not None:
+            return Answer(failure, cached=True, stale=False)
+        self._cache.count_miss()
+        return None
 
     def _refresh(self, user: str) -> None:
-        if user not in self._flights and not self._closed:
+        if self._shared.takes_refreshes and user not in self._flights and not self._closed:
             self._cache.count_refresh()
             self._flights.start(user)
 

@@ -1,1 +1,1 @@
-"""What operators see: logs."""
+"""What operators see: logs, metrics, the audit log."""

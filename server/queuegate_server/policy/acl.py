@@ -67,7 +67,7 @@ class Acl:
     @property
     def is_empty(self) -> bool:
         """True if the ACL grants nothing to anybody."""
-        return not (self.allows_all or self.users or self.groups)
+        return not (self.allows_all or self.users or self.groups or self.proxies)
 
     def lets_in(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
         """Say whether the ACL names the user, one of the groups, or the service that
@@ -136,3 +136,12 @@ def _sort_out(
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)
+
+
+def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
+    """Return those users and groups of an ACL, of any grammar, that YuniKorn's accepts."""
+    (user, _), (group, _) = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
+    return (
+        frozenset(name for name in acl.users if user.fullmatch(name)),
+        frozenset(name for name in acl.groups if group.fullmatch(name)),
+    )

@@ -92,8 +92,10 @@ def decide_application(
     groups: Sequence[str] | None,
     *,
     target: str = "",
+    real_user: str = "",
 ) -> Judged:
-    """Decide about an application of YARN. `target` is the path of the queue to move it to.
+    """Decide about an application of YARN. `target` is the path of the queue to move it to,
+    `real_user` the service that acts for the user.
 
     `groups` are all groups of the user, or None while they are not known. Raises
     NoApplications for a partition of YuniKorn, and ValueError for Action.ADMIN.
@@ -106,7 +108,7 @@ def decide_application(
     documented = cluster.semantics is Semantics.DOCUMENTED
     if action is not Action.MOVE:
         lists = list(_lists(partition, application, action))
-        return judge(lists, user, groups)
+        return judge(lists, user, groups, real_user)
     if target not in partition.queues:
         return Judged(NO_MATCH, ())
     source = (
@@ -114,22 +116,27 @@ def decide_application(
         if documented
         else list(_lists(partition, application, Action.MODIFY))
     )
-    first = judge(source, user, groups)
+    first = judge(source, user, groups, real_user)
     if first.decision is not None and not first.decision.allowed:
         return first
-    second = judge(list(_queue(partition, target, submit=True)), user, groups)
+    second = judge(list(_queue(partition, target, submit=True)), user, groups, real_user)
     decided = second.decision
     if first.decision is None and (decided is None or decided.allowed):
         decided = None
     return Judged(decided, (*first.lists, *second.lists))
 
 
-def judge(lists: Sequence[Listed], user: str, groups: Sequence[str] | None) -> Judged:
-    """Find the first list that names everybody or the user, else the first with a group."""
+def judge(
+    lists: Sequence[Listed], user: str, groups: Sequence[str] | None, real_user: str = ""
+) -> Judged:
+    """Find the first list that names everybody, the user, or who acts for the user; else the
+    first with a group.
+    """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl
-        if acl.allows_all or user in acl.users:
-            subject = WILDCARD if acl.allows_all else user
+        if acl.allows_all or user in acl.users or real_user in acl.proxies:
+            named = user if user in acl.users else f"~{real_user}"
+            subject = WILDCARD if acl.allows_all else named
             plain = Reason.WILDCARD if acl.allows_all else Reason.USER
             return Judged(_granted(listed, plain, subject), tuple(lists[:count]))
     if not any(listed.acl.groups for listed in lists):
@@ -172,8 +179,7 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[Listed]:
     """Yield the ACLs from a queue up to the root, and what is above it as documented."""
     path = partition.nearest(path).path
-    while path:
-        queue = partition.queues[path]
+    while queue := partition.queues.get(path):
         if submit:
             yield Listed(ListKind.QUEUE_SUBMIT, path, queue.submit_acl)
         yield Listed(ListKind.QUEUE_ADMIN, path, queue.admin_acl)

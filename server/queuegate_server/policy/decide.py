@@ -12,6 +12,7 @@ for submission.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from queuegate_server.policy.names import parent_path
 from queuegate_server.policy.tree import NO_MATCH, Access, Chain, Decision, Partition, Reason
 
 _USER: Final = Reason.USER
@@ -19,14 +20,40 @@ _GROUP: Final = Reason.GROUP
 
 
 def decide(
-    partition: Partition, path: str, access: Access, user: str, groups: Sequence[str] | None
+    partition: Partition,
+    path: str,
+    access: Access,
+    user: str,
+    groups: Sequence[str] | None,
+    *,
+    real_user: str = "",
 ) -> Decision | None:
     """Decide about a queue, given by its path as the partition spells it.
 
     `groups` are all groups of the user, or None while they are not known. Returns
-    None only then, and only if the decision depends on them.
+    None only then, and only if the decision depends on them. `real_user` is the service
+    that acts for the user, empty if none does.
     """
-    return walk(partition.nearest(path).chain(access), user, groups)
+    decision = walk(partition.nearest(path).chain(access), user, groups)
+    if real_user and (decision is None or not decision.allowed):
+        return _by_proxy(partition, path, access, real_user) or decision
+    return decision
+
+
+def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
+    """Return the grant of an ACL that lists `~real_user`, from the queue up; None without one.
+
+    Looked up in the ACLs and not in the chains, so that the many questions without a real
+    user do not pay for it.
+    """
+    path = partition.nearest(path).path
+    while queue := partition.queues.get(path):
+        if real_user in queue.admin_acl.proxies or (
+            access is Access.SUBMIT and real_user in queue.submit_acl.proxies
+        ):
+            return Decision(True, Reason.USER, path, f"~{real_user}")
+        path = parent_path(path)
+    return None
 
 
 def walk(chain: Chain, user: str, groups: Sequence[str] | None) -> Decision | None:
@@ -63,6 +90,8 @@ def usable(
     access: Access,
     user: str,
     groups: Sequence[str] | None,
+    *,
+    real_user: str = "",
 ) -> list[str] | None:
     """Return those of the existing queues that the user may use, in the given order.
 
@@ -79,6 +108,6 @@ def usable(
             if decision is None:
                 return None
             allowed = decided[id(chain)] = decision.allowed
-        if allowed:
+        if allowed or (real_user and _by_proxy(partition, path, access, real_user)):
             found.append(path)
     return found

@@ -64,10 +64,16 @@ class Explanation:
 
 
 def explain(
-    partition: Partition, path: str, access: Access, user: str, groups: Sequence[str] | None
+    partition: Partition,
+    path: str,
+    access: Access,
+    user: str,
+    groups: Sequence[str] | None,
+    *,
+    real_user: str = "",
 ) -> Explanation:
     """Explain the decision that `decide` makes on the same arguments."""
-    decision = decide(partition, path, access, user, groups)
+    decision = decide(partition, path, access, user, groups, real_user=real_user)
     if decision is ACLS_DISABLED:
         step = Step("", None, None, StepOutcome.ACLS_DISABLED)
         return Explanation(decision, partition.nearest(path).path, (step,))
@@ -89,8 +95,7 @@ def explain(
 def _acls_upwards(
     partition: Partition, path: str, access: Access
 ) -> Iterator[tuple[str, Access, Acl]]:
-    while path:
-        queue = partition.queues[path]
+    while queue := partition.queues.get(path):
         if access is Access.SUBMIT:
             yield path, Access.SUBMIT, queue.submit_acl
         yield path, Access.ADMIN, queue.admin_acl
@@ -109,7 +114,8 @@ def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> Step
     subject = decision.matched_subject
     holds = {
         Reason.WILDCARD: acl.allows_all,
-        Reason.USER: subject in acl.users,
+        Reason.USER: subject in acl.users
+        or (subject.startswith("~") and subject[1:] in acl.proxies),
         Reason.GROUP: subject in acl.groups,
         Reason.CLUSTER_ADMIN: True,
     }[decision.reason]

@@ -5,7 +5,7 @@ The rules of access are compiled in here; `decide.py` tells what they are.
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -129,6 +129,8 @@ class Cluster:
     checks_submission_always: bool = False
     """True for the fair scheduler: in Hadoop it looks at its submit ACLs even while
     ACLs are disabled."""
+    has_short_names: bool = False
+    """True for the capacity scheduler: a name without dots is any queue of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +148,25 @@ class Partition:
     """How many levels the deepest path has."""
     cluster: Cluster | None = None
     """None for a partition of YuniKorn."""
+    resolver_place: tuple[int, int] = (0, 0)
+    """Line and column of what the configuration names as its group resolver."""
+    short_names: Mapping[str, str] = field(default_factory=dict)
+    """Paths of queues by their last level; one that several queues share stands for itself,
+    which is the path of none."""
 
     def path(self, text: str) -> str | None:
         """Return a queue's path in the spelling in which this partition compares paths,
         or None if the text is no path.
         """
-        return queue_path(text) if self.cluster is None else yarn_queue_path(text)
+        if self.cluster is None:
+            return queue_path(text)
+        return self.short_names.get(text) or yarn_queue_path(text)
 
     def nearest(self, path: str) -> Queue:
         """Return the queue of a path at or below `root`, or its nearest existing ancestor:
         there a missing queue would be created, and there YuniKorn (`placement.go`,
-        `PlaceApplication`) and the fair scheduler check access to it.
+        `PlaceApplication`) and the fair scheduler check access to it. A short name that
+        several queues share is a queue that lists nobody: the capacity scheduler knows none.
 
         A missing queue below the recovery queue is granted to nobody, whether or
         not the recovery queue itself is configured.
@@ -164,6 +174,10 @@ class Partition:
         queue = self.queues.get(path)
         if queue is not None:
             return queue
+        if path in self.short_names:
+            chain = self.queues[ROOT].admin
+            chain = chain if chain is _OPEN else _NOBODY
+            return Queue(path, EMPTY, EMPTY, chain, chain)
         candidate = SEPARATOR.join(path.split(SEPARATOR, self.depth)[: self.depth])
         while (queue := self.queues.get(candidate)) is None:
             candidate = parent_path(candidate)
@@ -200,8 +214,16 @@ def build_partition(
         depth = max(depth, path.count(SEPARATOR) + 1)
     if not compiled:
         compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
+    paths = _in_order(compiled)
+    short_names = _short_names(paths) if cluster and cluster.has_short_names else {}
     return Partition(
-        name, resolver_type, MappingProxyType(compiled), _in_order(compiled), depth, cluster
+        name,
+        resolver_type,
+        MappingProxyType(compiled),
+        paths,
+        depth,
+        cluster,
+        short_names=short_names,
     )
 
 
@@ -213,6 +235,15 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
         for start in range(0, len(rest), _SORTED_AT_ONCE)
     ]
     return tuple(heapq.merge(*parts))
+
+
+def _short_names(paths: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in paths:
+        above, _, name = path.rpartition(SEPARATOR)
+        if above and name != ROOT:
+            found[name] = name if name in found else path
+    return found
 
 
 def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:

@@ -13,7 +13,7 @@ from queuegate_server.policy.names import SEPARATOR
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.applications import Applications
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.columns import Columns
+from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import Draining, to_status
 
 _DRAINING: Final = "the server is draining: ask again, on a new call, what has no answer yet"
@@ -39,19 +39,19 @@ class AccessServicer:
         self,
         engine: Engine,
         checks: Checks,
-        columns: Columns,
+        decisions: Decisions,
         batches_in_flight: int,
         draining: asyncio.Event,
     ) -> None:
-        """Take the engine, the hot paths, how many batches of one stream may be in work,
-        and the event that ends streams.
+        """Take the engine, the hot path, what counts and records decisions, how many batches
+        of one stream may be in work, and the event that ends streams.
         """
         self._engine = engine
         self._checks = checks
         self._draining = draining
         self._batches_in_flight = batches_in_flight
-        self._applications = Applications(engine)
-        self._columns = columns
+        self._decisions = decisions
+        self._applications = Applications(engine, decisions)
 
     async def CheckQueueAccess(self, data: bytes) -> bytes:
         """Decide one question."""
@@ -63,7 +63,7 @@ class AccessServicer:
 
     async def CheckQueueAccessColumns(self, data: bytes) -> bytes:
         """Decide questions given as columns."""
-        return await self._columns.answer(data)
+        return await self._checks.columns.answer(data)
 
     async def StreamQueueAccess(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Decide batches as they arrive and answer them as they are ready.
@@ -116,7 +116,8 @@ class AccessServicer:
         number = 0
         try:
             number, batch = wire.stream_request(data)
-            return _streamed(number, await self._checks.answer_batch(batch))
+            results = await self._checks.answer_batch(batch, "StreamQueueAccess")
+            return _streamed(number, results)
         except Exception as error:
             return access_pb2.StreamQueueAccessResponse(
                 id=number, error=to_status(error)
@@ -124,10 +125,18 @@ class AccessServicer:
 
     async def ExplainQueueAccess(self, data: bytes) -> bytes:
         """Decide one question and show the evaluation."""
-        request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
-        snapshot = self._engine.snapshot
-        explained = await self._engine.explain(snapshot, convert.question(request, snapshot))
-        return _explained(explained, snapshot.policy.revision).SerializeToString()
+        try:
+            request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
+            snapshot = self._engine.snapshot
+            explained = await self._engine.explain(snapshot, convert.question(request, snapshot))
+        except Exception as error:
+            await self._decisions.failed("ExplainQueueAccess", data, error)
+            raise
+        message = _explained(explained, snapshot.policy.revision)
+        response = message.SerializeToString()
+        reason = message.decision.reason
+        await self._decisions.decided("ExplainQueueAccess", data, response, reason)
+        return response
 
     async def CheckApplicationAccess(self, data: bytes) -> bytes:
         """Decide one question about an application."""

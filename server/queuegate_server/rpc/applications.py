@@ -16,6 +16,7 @@ from queuegate_server.policy.applications import (
 )
 from queuegate_server.policy.spark import SparkError, spark_acls
 from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 
 _DECIDED_AT_ONCE: Final = 200
@@ -42,21 +43,45 @@ _LISTS: Final = {
 class Applications:
     """Answers single questions and batches. Used from one event loop."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Take the engine."""
+    def __init__(self, engine: Engine, decisions: Decisions) -> None:
+        """Take the engine, and what counts and records decisions."""
         self._engine = engine
+        self._decisions = decisions
 
     async def answer(self, data: bytes) -> bytes:
-        """Return the answer to one question; raise what the engine raises, InvalidRequest."""
-        request = wire.parse(access_pb2.CheckApplicationAccessRequest, data)
-        snapshot = self._engine.snapshot
-        explained = await self._decide(request, snapshot)
-        return _decision(explained, snapshot).SerializeToString()
+        """Return the answer to one question; raise what the engine raises, InvalidRequest,
+        AuditUnavailable.
+        """
+        try:
+            request = wire.parse(access_pb2.CheckApplicationAccessRequest, data)
+            snapshot = self._engine.snapshot
+            explained = await self._decide(request, snapshot)
+        except Exception as error:
+            await self._decisions.failed("CheckApplicationAccess", data, error)
+            raise
+        message = _decision(explained, snapshot)
+        response = message.SerializeToString()
+        await self._decisions.decided("CheckApplicationAccess", data, response, message.reason)
+        return response
 
     async def answer_batch(self, data: bytes) -> bytes:
         """Return the results of a batch; an item that fails fails alone. Raises
-        InvalidRequest if the batch as a whole is wrong.
+        InvalidRequest if the batch as a whole is wrong, NotReady, AuditUnavailable.
         """
+        counts = self._decisions.none_yet()
+        try:
+            response = (await self._results(data, counts)).SerializeToString()
+        except Exception as error:
+            await self._decisions.failed("BatchCheckApplicationAccess", b"", error)
+            raise
+        if due := self._decisions.add(counts):
+            await self._decisions.record("BatchCheckApplicationAccess", data, response, due)
+        return response
+
+    async def _results(
+        self, data: bytes, counts: list[int]
+    ) -> access_pb2.BatchCheckApplicationAccessResponse:
+        """Return the results of a batch, and count the decisions."""
         request = wire.parse(access_pb2.BatchCheckApplicationAccessRequest, data)
         if not request.checks:
             raise InvalidRequest([("checks", "is empty")])
@@ -71,23 +96,30 @@ class Applications:
                 try:
                     explained = await self._decide(check, snapshot)
                 except Exception as error:
+                    counts[ERROR] += 1
+                    self._decisions.count_error(error)
                     result.error.CopyFrom(to_status(error))
                 else:
                     result.decision.CopyFrom(_decision(explained, snapshot))
+                    counts[result.decision.reason] += 1
                 if count % _DECIDED_AT_ONCE == 0:
                     await asyncio.sleep(0)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_LOOKED_UP_AT_ONCE, len(request.checks))):
                 group.create_task(work())
-        return response.SerializeToString()
+        return response
 
     async def explain(self, data: bytes) -> bytes:
         """Return an explained answer; raises as `answer` does."""
-        request = wire.parse(access_pb2.ExplainApplicationAccessRequest, data)
-        snapshot = self._engine.snapshot
-        explained = await self._decide(request.check, snapshot)
-        return access_pb2.ExplainApplicationAccessResponse(
+        try:
+            request = wire.parse(access_pb2.ExplainApplicationAccessRequest, data)
+            snapshot = self._engine.snapshot
+            explained = await self._decide(request.check, snapshot)
+        except Exception as error:
+            await self._decisions.failed("ExplainApplicationAccess", data, error)
+            raise
+        message = access_pb2.ExplainApplicationAccessResponse(
             decision=_decision(explained, snapshot),
             steps=[_step(listed) for listed in explained.judged.lists],
             groups=access_pb2.ExplainGroups(
@@ -96,7 +128,11 @@ class Applications:
                 resolver=explained.resolver,
                 detail=explained.detail,
             ),
-        ).SerializeToString()
+        )
+        response = message.SerializeToString()
+        reason = message.decision.reason
+        await self._decisions.decided("ExplainApplicationAccess", data, response, reason)
+        return response
 
     async def _decide(
         self, request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot
@@ -110,15 +146,16 @@ class Applications:
 
 def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot) -> AppQuestion:
     faults: convert.Violations = []
-    user, groups = convert.who(request.user, faults)
+    partition = snapshot.policy.partition(request.partition)
+    user, groups = convert.who(request.user, partition, faults)
     convert.check_partition(request.partition, faults)
     kind = request.WhichOneof("subject")
+    convert.check_real_user(request.real_user, faults)
     action = _action(request, faults)
     if kind == "spark":
         return _spark_question(request, snapshot, action, (user, groups), faults)
     if kind is None:
         faults.append(("application", "is required"))
-    partition = snapshot.policy.partition(request.partition)
     stated = request.application
     queue = convert.queue_field("application.queue", stated.queue, partition, faults)
     convert.check_user("application.owner", stated.owner, faults)
@@ -136,7 +173,13 @@ def _question(request: access_pb2.CheckApplicationAccessRequest, snapshot: Snaps
         groups,
         request.partition,
         lambda found, known: decide_application(
-            found, application, action, user, known, target=target
+            found,
+            application,
+            action,
+            user,
+            known,
+            target=target,
+            real_user=request.real_user,
         ),
     )
 

@@ -5,13 +5,16 @@ to loops that run in C: maps over positions, and a number read from a text of ze
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Question, Snapshot, UnknownPartition, Verdict
-from queuegate_server.policy.tree import Chain, Decision
+from queuegate_server.policy.tree import Chain, Decision, Partition
 from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.audit_records import COLUMNS
+from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import to_status
 from queuegate_server.rpc.grid import UNKNOWN, Grid, Grids, Row, numbers
 
@@ -20,15 +23,26 @@ MAX_NAMES: Final = 10_000
 """Users of a request, and queues."""
 _DECIDED_AT_ONCE: Final = 1_000
 _LOOKED_UP_AT_ONCE: Final = 16
+_RECORD_BYTES: Final = 256
+"""About as much as an audit record takes, which is more than its part of a request."""
 _BYTES: Final = 256
 _DIGITS: Final = b"01".ljust(_BYTES, b"\0")
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse
 Pair = tuple[int, int]
-Outcomes = Mapping[Pair, Verdict | bytes]
-"""By positions of user and queue: the verdict, or the bytes of a ColumnsError without
-questions."""
+
+
+class Failed(NamedTuple):
+    """Why a pair could not be decided."""
+
+    status: bytes
+    """A ColumnsError without questions."""
+    error: Exception
+
+
+Outcomes = Mapping[Pair, Verdict | Failed]
+"""By positions of user and queue."""
 
 
 class Columns:
@@ -38,22 +52,37 @@ class Columns:
         self,
         engine: Engine,
         clock: Callable[[], float],
-        encoded: Callable[[Decision, int], bytes],
+        encoded: Callable[[Decision, int], tuple[bytes, int]],
+        decisions: Decisions,
     ) -> None:
-        """Take the engine, a monotonic clock in seconds, and what makes bytes of a decision
-        by a policy revision.
+        """Take the engine, a monotonic clock in seconds, what makes bytes of a decision by a
+        policy revision and knows the number of its reason, and what counts and records.
         """
         self._engine = engine
         self._clock = clock
         self._encoded = encoded
+        self._decisions = decisions
         self._grids = Grids()
 
     async def answer(self, data: bytes) -> bytes:
         """Return the answers, all decided on one snapshot. Lets other work run between
         parts of a long request.
 
-        Raises InvalidRequest if the request as a whole is wrong, NotReady.
+        Raises InvalidRequest if the request as a whole is wrong, NotReady, AuditUnavailable.
         """
+        try:
+            response, decided = await self._decide(data)
+        except Exception as error:
+            await self._decisions.failed(COLUMNS, b"", error)
+            raise
+        if due := self._decisions.add(decided.counts):
+            told = response if decided.are_told else response + self._told(decided)
+            size = due * _RECORD_BYTES
+            await self._decisions.record(COLUMNS, data, told, due, size=size)
+        return response
+
+    async def _decide(self, data: bytes) -> tuple[bytes, "_Decided"]:
+        """Return the response, and what was decided."""
         request = wire.parse(Request, data)
         asking, asked = request.user_indexes[:], request.queue_indexes[:]
         _check(request, asking, asked)
@@ -70,16 +99,32 @@ class Columns:
                 grid = Grid()
             else:
                 _keep(grid, selected, outcomes)
-            errors = _fill(grid, found, missing, pairs, outcomes)
+            errors = self._fill(grid, found, missing, pairs, outcomes)
         response = Response(
             allowed=_bits(_allowed(grid, found)),
             errors=errors,
             policy_revision=revision,
         )
         encoded = response.SerializeToString()
-        if request.with_decisions:
-            encoded += self._decisions(grid, found, revision)
-        return encoded
+        decided = self._count(grid, found, revision, are_told=request.with_decisions)
+        if decided.are_told:
+            encoded += self._told(decided)
+        return encoded, decided
+
+    def _count(
+        self, grid: Grid, found: Sequence[int], revision: int, *, are_told: bool
+    ) -> "_Decided":
+        """Return the different decisions as bytes, and how often there was which reason."""
+        counts = self._decisions.none_yet()
+        parts: dict[int, bytes] = {}
+        for number, times in Counter(found).items():
+            decision = grid.decisions[number]
+            if decision is None:
+                counts[ERROR] += times
+            else:
+                parts[number], reason = self._encoded(decision, revision)
+                counts[reason] += times
+        return _Decided(found, parts, counts, are_told)
 
     def _select(
         self, snapshot: Snapshot, request: Request
@@ -94,20 +139,56 @@ class Columns:
             selected = grid.select(users, request.queues, now)
         return grid, selected
 
-    def _decisions(self, grid: Grid, found: Sequence[int], revision: int) -> bytes:
+    def _told(self, decided: "_Decided") -> bytes:
         """Return the different decisions and their positions, as bytes to append."""
-        used = [number for number in dict.fromkeys(found) if number != UNKNOWN]
-        parts = []
-        for number in used:
-            decision = grid.decisions[number]
-            if decision is None:
-                raise AssertionError("only the unknown has no decision")
-            encoded = self._encoded(decision, revision)
-            parts.append(wire.embedded(Response.DECISIONS_FIELD_NUMBER, encoded))
-        places = {number: place for place, number in enumerate(used, start=1)}
+        parts = [
+            wire.embedded(Response.DECISIONS_FIELD_NUMBER, part) for part in decided.parts.values()
+        ]
+        places = {number: place for place, number in enumerate(decided.parts, start=1)}
         places[UNKNOWN] = 0
-        indexes = Response(decision_indexes=map(places.__getitem__, found))
+        indexes = Response(decision_indexes=map(places.__getitem__, decided.found))
         return b"".join([*parts, indexes.SerializeToString()])
+
+    def _fill(
+        self,
+        grid: Grid,
+        found: list[int],
+        missing: Sequence[int],
+        pairs: Sequence[Pair],
+        outcomes: Outcomes,
+    ) -> list[access_pb2.ColumnsError]:
+        """Put numbers in the missing places, of which those of errors stay unknown, and
+        return the errors.
+        """
+        questions: dict[bytes, list[int]] = {}
+        faults: dict[bytes, Exception] = {}
+        for place, pair in zip(missing, pairs, strict=True):
+            outcome = outcomes[pair]
+            if isinstance(outcome, Failed):
+                questions.setdefault(outcome.status, []).append(place)
+                faults[outcome.status] = outcome.error
+            else:
+                found[place] = grid.number(outcome.decision)
+        errors = []
+        for status, places in questions.items():
+            message = access_pb2.ColumnsError.FromString(status)
+            message.questions.extend(places)
+            self._decisions.count_error(faults[status], len(places))
+            errors.append(message)
+        return errors
+
+
+class _Decided(NamedTuple):
+    """What was decided for one request."""
+
+    found: Sequence[int]
+    """The number of each question's decision."""
+    parts: Mapping[int, bytes]
+    """The different decisions by number, as bytes."""
+    counts: list[int]
+    """How often there was which reason, by its number."""
+    are_told: bool
+    """Whether the caller asked for decisions."""
 
 
 class _Work:
@@ -117,7 +198,6 @@ class _Work:
         self._engine = engine
         self._snapshot = snapshot
         self._request = request
-        self._users = [_user(request, place) for place in range(len(request.users))]
         self._access = convert.ACCESS.get(request.access)
         faults: convert.Violations = []
         convert.check_partition(request.partition, faults)
@@ -125,11 +205,13 @@ class _Work:
             self._served = None if faults else snapshot.find(request.partition)
         except UnknownPartition:
             self._served = None
+        partition = None if self._served is None else self._served.partition
+        self._users = [_user(request, place, partition) for place in range(len(request.users))]
         self._chains = [self._chain(queue) for queue in request.queues]
 
     async def decide(self, pairs: Sequence[Pair]) -> Outcomes:
         """Decide each different pair, looking up groups where need be."""
-        outcomes: dict[Pair, Verdict | bytes] = {}
+        outcomes: dict[Pair, Verdict | Failed] = {}
         waiting = []
         for count, pair in enumerate(dict.fromkeys(pairs), start=1):
             try:
@@ -154,7 +236,7 @@ class _Work:
         return self._engine.check_known(self._served, chain, *user)
 
     async def _look_up(
-        self, waiting: Iterator[Pair], outcomes: dict[Pair, Verdict | bytes]
+        self, waiting: Iterator[Pair], outcomes: dict[Pair, Verdict | Failed]
     ) -> None:
         async def work() -> None:
             for pair in waiting:
@@ -190,9 +272,11 @@ class _Work:
         return None if faults else partition.nearest(path).chain(self._access)
 
 
-def _user(request: Request, place: int) -> tuple[str, Sequence[str]] | None:
+def _user(
+    request: Request, place: int, partition: Partition | None
+) -> tuple[str, Sequence[str]] | None:
     faults: convert.Violations = []
-    user = convert.who(request.users[place], faults)
+    user = convert.who(request.users[place], partition, faults)
     return None if faults else user
 
 
@@ -230,33 +314,9 @@ def _keep(grid: Grid, selected: tuple[list[Row], list[int]], outcomes: Outcomes)
             grid.keep(rows[user], columns[queue], outcome)
 
 
-def _fill(
-    grid: Grid,
-    found: list[int],
-    missing: Sequence[int],
-    pairs: Sequence[Pair],
-    outcomes: Outcomes,
-) -> list[access_pb2.ColumnsError]:
-    """Put numbers in the missing places, of which those of errors stay unknown, and return
-    the errors.
-    """
-    questions: dict[bytes, list[int]] = {}
-    for place, pair in zip(missing, pairs, strict=True):
-        outcome = outcomes[pair]
-        if isinstance(outcome, bytes):
-            questions.setdefault(outcome, []).append(place)
-        else:
-            found[place] = grid.number(outcome.decision)
-    errors = []
-    for error, places in questions.items():
-        message = access_pb2.ColumnsError.FromString(error)
-        message.questions.extend(places)
-        errors.append(message)
-    return errors
-
-
-def _failed(error: Exception) -> bytes:
-    return access_pb2.ColumnsError(error=to_status(error)).SerializeToString()
+def _failed(error: Exception) -> Failed:
+    status = access_pb2.ColumnsError(error=to_status(error)).SerializeToString()
+    return Failed(status, error)
 
 
 def _allowed(grid: Grid, found: Sequence[int]) -> bytes:

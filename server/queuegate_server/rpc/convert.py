@@ -69,6 +69,8 @@ class _Identified(Protocol):
     def partition(self) -> str: ...
     @property
     def access(self) -> access_pb2.AccessType.ValueType: ...
+    @property
+    def real_user(self) -> str: ...
 
 
 class _Asking(_Identified, Protocol):
@@ -79,13 +81,15 @@ class _Asking(_Identified, Protocol):
 def question(request: _Asking, snapshot: Snapshot) -> Question:
     """Return the question of a check or explain request; raise InvalidRequest."""
     faults: Violations = []
-    user, groups = who(request.user, faults)
+    partition = snapshot.policy.partition(request.partition)
+    user, groups = who(request.user, partition, faults)
     check_partition(request.partition, faults)
-    path = queue_field("queue", request.queue, snapshot.policy.partition(request.partition), faults)
+    path = queue_field("queue", request.queue, partition, faults)
     access = _access(request.access, faults)
+    check_real_user(request.real_user, faults)
     if faults or access is None:
         raise InvalidRequest(faults)
-    return Question(user, groups, request.partition, path, access)
+    return Question(user, groups, request.partition, path, access, request.real_user)
 
 
 def listing_question(
@@ -95,9 +99,9 @@ def listing_question(
     path after which the page begins (empty: at the first queue); raise InvalidRequest.
     """
     faults: Violations = []
-    user, groups = who(request.user, faults)
-    check_partition(request.partition, faults)
     partition = snapshot.policy.partition(request.partition)
+    user, groups = who(request.user, partition, faults)
+    check_partition(request.partition, faults)
 
     def path_of(field: str, text: str) -> str:
         return queue_field(field, text, partition, faults) if text else ""
@@ -107,9 +111,11 @@ def listing_question(
     if request.page_size < 0:
         faults.append(("page_size", "is negative"))
     after = path_of("page_token", request.page_token)
+    check_real_user(request.real_user, faults)
     if faults or access is None:
         raise InvalidRequest(faults)
-    return Question(user, groups, request.partition, path, access), after
+    asked = Question(user, groups, request.partition, path, access, request.real_user)
+    return asked, after
 
 
 def prefix_path(prefix: str, partition: Partition) -> str:
@@ -136,6 +142,12 @@ def check_user(field: str, user: str, faults: Violations) -> None:
         _name(field, user, faults)
 
 
+def check_real_user(real_user: str, faults: Violations) -> None:
+    """Check the name of the service that acts for a user; empty means none."""
+    if real_user:
+        _name("real_user", real_user, faults)
+
+
 def raise_if(faults: Violations) -> None:
     """Raise InvalidRequest if anything is wrong."""
     if faults:
@@ -143,15 +155,20 @@ def raise_if(faults: Violations) -> None:
 
 
 def who(
-    user: user_group_information_pb2.UserGroupInformation, faults: Violations
+    user: user_group_information_pb2.UserGroupInformation,
+    partition: Partition | None,
+    faults: Violations,
 ) -> tuple[str, Sequence[str]]:
-    """Check who asks; return the name and the given groups."""
+    """Check who asks in a partition (None: an unknown one); return the name and the given
+    groups.
+    """
     name = user.user
     groups: Sequence[str] = tuple(user.groups)
     check_user("user.user", name, faults)
     if not groups:
         return name, groups
-    if name and not is_user_name(name):
+    of_yarn = partition is not None and partition.cluster is not None
+    if name and not of_yarn and not is_user_name(name):
         # As YuniKorn's ConvertUGI: a name is checked where its groups are not looked up.
         faults.append(
             (
@@ -230,6 +247,7 @@ def diagnostics(problems: Iterable[Problem]) -> list[policy_pb2.Diagnostic]:
             queue=problem.queue,
             message=problem.message,
             remedy=problem.remedy,
+            file=problem.file,
         )
         for problem in problems
     ]

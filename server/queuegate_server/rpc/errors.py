@@ -16,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.rpc.call_identity import REQUEST_ID
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
@@ -26,6 +27,7 @@ _PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
+_AUDIT_RETRY_SECONDS: Final = 1.0
 _NAMED_PARTITIONS: Final = 10
 _TOLD_VIOLATIONS: Final = 10
 _LOG = logging.getLogger("queuegate_server.rpc")
@@ -57,9 +59,53 @@ class Draining(Exception):
     """The server ends a stream that the caller has not ended; the message says so."""
 
 
+class AuditUnavailable(Exception):
+    """The answer may not be given, because its record cannot be written."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("the decision cannot be recorded, and is not told without its record")
+
+
+class CallerUnknown(Exception):
+    """The caller showed no credential, or one that is not valid; the message says so."""
+
+
+class CallerNotPermitted(Exception):
+    """The caller is known and may not do this; the message says what it needs."""
+
+
+class TooManyCalls(Exception):
+    """The caller is over its rate."""
+
+    def __init__(self, retry_after: float) -> None:
+        """Take the seconds until it may call again."""
+        super().__init__("the caller makes more calls a second than it may")
+        self.retry_after = retry_after
+
+
+class NotConfirmed(Exception):
+    """A worker process did not confirm what all of them must do; the text says which."""
+
+
 _WITH_OWN_TEXT: Final = {
     TooMuchWork: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    TooManyCalls: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
+    AuditUnavailable: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_AUDIT_UNAVAILABLE),
+    CallerUnknown: (grpc.StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CALLER_UNKNOWN),
+    CallerNotPermitted: (
+        grpc.StatusCode.PERMISSION_DENIED,
+        errors_pb2.ERROR_REASON_CALLER_NOT_PERMITTED,
+    ),
+}
+_REASONS: Final = {
+    InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
+    UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
+    GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+    NotReady: errors_pb2.ERROR_REASON_NOT_READY,
+    NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
+    **{kind: reason for kind, (_, reason) in _WITH_OWN_TEXT.items()},
 }
 
 
@@ -95,16 +141,24 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
                 _retry(error.retry_after),
             )
-        case NotReady():
+        case NotReady() | NotConfirmed():
             return _status(
                 grpc.StatusCode.UNAVAILABLE,
-                "no policy has been loaded yet",
+                str(error) or "no policy has been loaded yet",
                 errors_pb2.ERROR_REASON_NOT_READY,
                 _retry(_NOT_READY_RETRY_SECONDS),
             )
-        case TooMuchWork() | Draining():
+        case (
+            TooMuchWork()
+            | TooManyCalls()
+            | Draining()
+            | AuditUnavailable()
+            | CallerUnknown()
+            | CallerNotPermitted()
+        ):
             code, reason = _WITH_OWN_TEXT[type(error)]
-            return _status(code, str(error), reason)
+            seconds = _retry_after(error)
+            return _status(code, str(error), reason, *((_retry(seconds),) if seconds else ()))
     fault = secrets.token_hex(8)
     _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
     return _status(
@@ -114,14 +168,41 @@ def to_status(error: Exception) -> status_pb2.Status:
     )
 
 
-async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Exception) -> NoReturn:
-    """End the call with the status of the error."""
-    status = to_status(error)
-    trailers: tuple[tuple[str, str | bytes], ...] = ((DETAILS_TRAILER, status.SerializeToString()),)
+def reason_name(error: Exception) -> str:
+    """Return the reason in the ErrorInfo of an error's status, in lower case."""
+    reason = _REASONS.get(type(error), errors_pb2.ERROR_REASON_INTERNAL)
+    return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
+
+
+async def abort(
+    context: "grpc.aio.ServicerContext[Any, Any]",
+    error: Exception,
+    status: status_pb2.Status,
+    request_id: str,
+) -> NoReturn:
+    """End the call with the status of the error, and tell the caller its request id."""
+    trailers: tuple[tuple[str, str | bytes], ...] = (
+        (DETAILS_TRAILER, status.SerializeToString()),
+        (REQUEST_ID, request_id),
+    )
     if isinstance(error, GroupsUnavailable):
         # The failure is remembered for longer than a client retries by itself.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
-    await context.abort(_CODES[status.code], status.message, trailing_metadata=trailers)
+    await context.abort(code_of(status), status.message, trailing_metadata=trailers)
+
+
+def code_of(status: status_pb2.Status) -> grpc.StatusCode:
+    """Return the code of a status."""
+    return _CODES[status.code]
+
+
+def reason_of(status: status_pb2.Status) -> str:
+    """Return the reason that the status gives in its ErrorInfo."""
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        if detail.Unpack(info):
+            return str(info.reason)
+    return ""
 
 
 def _status(
@@ -144,3 +225,12 @@ def _retry(seconds: float) -> error_details_pb2.RetryInfo:
     info = error_details_pb2.RetryInfo()
     info.retry_delay.FromNanoseconds(int(seconds * 1e9))
     return info
+
+
+def _retry_after(error: Exception) -> float:
+    match error:
+        case TooManyCalls():
+            return error.retry_after
+        case AuditUnavailable():
+            return _AUDIT_RETRY_SECONDS
+    return 0.0

@@ -15,7 +15,7 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Served, Snapshot, UnknownPartition
 from queuegate_server.policy.names import is_user_name
-from queuegate_server.policy.tree import Chain
+from queuegate_server.policy.tree import Chain, Partition
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest
 
@@ -37,7 +37,8 @@ class Halves:
 
     def __init__(self) -> None:
         """Know none."""
-        self._who: dict[bytes, Who] = {}
+        # Apart: in a partition of YARN more names are valid.
+        self._who: tuple[dict[bytes, Who], dict[bytes, Who]] = ({}, {})
         self._groups: set[str] = set()
         self._what: dict[bytes, What] = {}
         self._snapshot: Snapshot | None = None
@@ -48,16 +49,25 @@ class Halves:
             return None
         end += 2
         head, tail = request[2:end], request[end:]
-        who = self._who.get(head) or self._parse_who(head, end - 2)
-        if who is None:
-            return None
         if snapshot is not self._snapshot:
             self._what = {}
             self._snapshot = snapshot
         what = self._what.get(tail) or self._parse_what(tail, snapshot)
-        return None if what is None else (who, what)
+        if what is None:
+            return None
+        partition = what[0].partition
+        known = self._who[partition.cluster is not None]
+        who = known.get(head)
+        if who is None:
+            who = self._parse_who(head, end - 2, partition)
+            if who is None:
+                return None
+            if len(known) >= _KEPT:
+                known.clear()
+            known[head] = who
+        return who, what
 
-    def _parse_who(self, head: bytes, size: int) -> Who | None:
+    def _parse_who(self, head: bytes, size: int, partition: Partition) -> Who | None:
         if len(head) != size:
             return None
         try:
@@ -69,15 +79,12 @@ class Halves:
             user.isascii() and user.isprintable() and self._groups.issuperset(groups) and user
         ) or (groups and not is_user_name(user)):
             faults: convert.Violations = []
-            convert.who(asking, faults)
+            convert.who(asking, partition, faults)
             if faults:
                 return None
             if len(self._groups) >= _KEPT:
                 self._groups.clear()
             self._groups.update(groups)
-        if len(self._who) >= _KEPT:
-            self._who.clear()
-        self._who[head] = found
         return found
 
     def _parse_what(self, tail: bytes, snapshot: Snapshot) -> What | None:
@@ -85,6 +92,8 @@ class Halves:
         try:
             asked = wire.parse(access_pb2.CheckQueueAccessRequest, tail)
             if asked.HasField("user"):  # a second one, to be merged with the first
+                return None
+            if asked.real_user:
                 return None
             convert.check_partition(asked.partition, faults)
             served = snapshot.find(asked.partition)

@@ -16,6 +16,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 _OVERALL: Final = ""
+_MOST_WATCHES: Final = 50
+"""At once: whoever can connect may watch, and shall not use up the calls of all others."""
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 _SERVICE_UNKNOWN: Final = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
@@ -34,6 +36,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._names = (_OVERALL, *services)
         self._serving = False
         self._ended = False
+        self._watches = 0
         self._changed = asyncio.Event()
 
     def set_serving(self, *, serving: bool) -> None:
@@ -56,6 +59,15 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
         """Tell the status of a service, and each change of it."""
+        if self._watches >= _MOST_WATCHES:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many watch the health")
+        self._watches += 1
+        try:
+            await self._watch(request, context)
+        finally:
+            self._watches -= 1
+
+    async def _watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
         told = None
         while True:
             changed = self._changed

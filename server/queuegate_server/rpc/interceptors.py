@@ -8,11 +8,12 @@ decision does.
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Protocol
 
 import grpc.aio
 
-from queuegate_server.rpc.errors import TooMuchWork, abort
+from queuegate_server.rpc.call_lines import CallLine
+from queuegate_server.rpc.errors import TooMuchWork
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Unary = Callable[[bytes, Context], Awaitable[bytes]]
@@ -21,52 +22,49 @@ Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
 _LOG = logging.getLogger("queuegate_server.rpc")
 
 
-def log_calls(method: str, handler: Unary) -> Unary:
-    """Log one line a call at level debug; costs nothing when that is off at start."""
-    if not _LOG.isEnabledFor(logging.DEBUG):
-        return handler
-
-    async def logged(data: bytes, context: Context) -> bytes:
-        start = time.perf_counter()
-        try:
-            return await handler(data, context)
-        finally:
-            # None after a plain return, though the types say otherwise.
-            code: grpc.StatusCode | None = context.code()
-            fields: dict[str, Any] = {
-                "method": method,
-                "code": code.name if code else "OK",
-                "seconds": round(time.perf_counter() - start, 6),
-                "peer": context.peer(),
-            }
-            _LOG.debug("call", extra=fields)
-
-    return logged
-
-
-def end_with_status(_method: str, handler: Unary) -> Unary:
-    """End the call with the status of whatever is raised; never with its text, unless
-    it is meant for callers.
+def end_with_status(method: str, handler: Unary) -> Unary:
+    """End the call with the status of whatever is raised, never with its text, unless it is
+    meant for callers; and log it. A call that succeeds is logged at level debug only.
     """
 
     async def answered(data: bytes, context: Context) -> bytes:
+        # Asked for each call: the level may change while we serve.
+        if _LOG.isEnabledFor(logging.DEBUG):
+            return await logged(data, context)
         try:
             return await handler(data, context)
         except Exception as error:  # the boundary: every fault becomes a status
-            await abort(context, error)
+            await CallLine(method, context).fail(error)
+
+    async def logged(data: bytes, context: Context) -> bytes:
+        line = CallLine(method, context, time.perf_counter())
+        try:
+            answer = await handler(data, context)
+        except Exception as error:
+            await line.fail(error)
+        except BaseException:
+            line.write("CANCELLED")
+            raise
+        line.write("OK")
+        return answer
 
     return answered
 
 
-def end_stream_with_status(_method: str, handler: Stream) -> Stream:
+def end_stream_with_status(method: str, handler: Stream) -> Stream:
     """Do for streams what `end_with_status` does for single calls."""
 
     async def answered(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        line = CallLine(method, context, time.perf_counter())
         try:
             async for response in handler(requests, context):
                 yield response
         except Exception as error:  # the boundary: every fault becomes a status
-            await abort(context, error)
+            await line.fail(error)
+        except BaseException:
+            line.write("CANCELLED")
+            raise
+        line.write("OK")
 
     return answered
 
@@ -82,6 +80,20 @@ class CallLimit:
         """Take the bound."""
         self._most = most
         self._running = 0
+
+    @property
+    def most(self) -> int:
+        """The bound."""
+        return self._most
+
+    @property
+    def running(self) -> int:
+        """How many calls are in work."""
+        return self._running
+
+    def use(self, most: int) -> None:
+        """Have another bound from now on; calls in work stay."""
+        self._most = most
 
     def unary(self, _method: str, handler: Unary) -> Unary:
         """Bound a single call."""
@@ -114,13 +126,29 @@ class CallLimit:
         self._running += 1
 
 
-def around_call(limit: CallLimit) -> tuple[Callable[[str, Unary], Unary], ...]:
-    """Return what stands around a single call, outermost first: what is logged includes
-    how an error ended, and refusals end as other errors do.
+class Tracer(Protocol):
+    """Puts spans around calls."""
+
+    def unary(self, method: str, handler: Unary) -> Unary:
+        """Trace a single call."""
+
+    def stream(self, method: str, handler: Stream) -> Stream:
+        """Trace a stream."""
+
+
+def around_call(
+    limit: CallLimit, tracer: Tracer | None
+) -> tuple[Callable[[str, Unary], Unary], ...]:
+    """Return what stands around a single call, outermost first: refusals end as other
+    errors do, and a span sees how.
     """
-    return (log_calls, end_with_status, limit.unary)
+    traced = () if tracer is None else (tracer.unary,)
+    return (*traced, end_with_status, limit.unary)
 
 
-def around_stream(limit: CallLimit) -> tuple[Callable[[str, Stream], Stream], ...]:
+def around_stream(
+    limit: CallLimit, tracer: Tracer | None
+) -> tuple[Callable[[str, Stream], Stream], ...]:
     """Return what stands around a stream, outermost first."""
-    return (end_stream_with_status, limit.stream)
+    traced = () if tracer is None else (tracer.stream,)
+    return (*traced, end_stream_with_status, limit.stream)

@@ -27,7 +27,7 @@ class _Timeless:
     fresh_until: Final = _ALWAYS
 
 
-_TIMELESS: Final = _Timeless()
+TIMELESS: Final = _Timeless()
 
 
 class Kept(NamedTuple):
@@ -36,6 +36,9 @@ class Kept(NamedTuple):
     response: bytes
     batch_result: bytes
     source: CacheEntry | _Timeless
+    """Where its groups came from; TIMELESS if it used none."""
+    reason: int
+    """The number of the decision's reason in the contract."""
 
 
 class DecisionMemo:
@@ -67,20 +70,10 @@ class DecisionMemo:
             self._store(request, kept)
         return kept
 
-    def keep(
-        self,
-        snapshot: Snapshot,
-        request: bytes,
-        response: bytes,
-        batch_result: bytes,
-        entry: CacheEntry | None,
-    ) -> None:
-        """Keep an answer. `entry` is where its groups came from, None if it used none.
-
-        Does nothing if another snapshot is being served by now.
-        """
+    def keep(self, snapshot: Snapshot, request: bytes, kept: Kept) -> None:
+        """Keep an answer, unless another snapshot is being served by now."""
         if snapshot is self._snapshot and len(request) <= MAX_REQUEST_BYTES:
-            self._store(request, tuple.__new__(Kept, (response, batch_result, entry or _TIMELESS)))
+            self._store(request, kept)
 
     def _store(self, request: bytes, kept: Kept) -> None:
         if len(self._answers) >= self._max_answers:

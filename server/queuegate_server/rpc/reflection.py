@@ -6,6 +6,10 @@ from typing import Final, TypeVar
 
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from queuegate_server.rpc.callers import Context
+from queuegate_server.rpc.gate import Gate
+from queuegate_server.settings.callers import Role
+
 SERVICE: Final[str] = reflection.SERVICE_NAME
 
 T = TypeVar("T")
@@ -14,17 +18,19 @@ T = TypeVar("T")
 class Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
     """Answers what the services and their messages are."""
 
-    def __init__(self, services: Sequence[str], draining: asyncio.Event) -> None:
-        """Take the names of the services and the event that ends streams."""
+    def __init__(self, services: Sequence[str], draining: asyncio.Event, gate: Gate) -> None:
+        """Take the names of the services, the event that ends streams, and who may ask."""
         super().__init__(services)
         self._draining = draining
+        self._gate = gate
 
     async def ServerReflectionInfo(
         self,
         request_iterator: AsyncIterator[reflection_pb2.ServerReflectionRequest],
-        unused_context: object,
+        unused_context: Context,
     ) -> AsyncIterator[reflection_pb2.ServerReflectionResponse]:
         """Answer each request, until the caller has sent all or the server drains."""
+        await self._gate.admit_or_abort(SERVICE, Role.READ, unused_context)
         requests = _until(self._draining, request_iterator)
         async for response in super().ServerReflectionInfo(requests, unused_context):
             yield response

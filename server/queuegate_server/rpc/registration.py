@@ -1,15 +1,18 @@
 """Puts servicers behind their methods, as the contract's descriptors name them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
+from queuegate_server.rpc.call_counts import CallCounts, count_calls, count_streams
+from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.interceptors import (
     CallLimit,
     Context,
     Stream,
+    Tracer,
     Unary,
     around_call,
     around_stream,
@@ -23,15 +26,31 @@ class _Registers(Protocol):
     ) -> None: ...
 
 
-def register(
-    server: _Registers, service: ServiceDescriptor, servicer: object, limit: CallLimit
-) -> None:
-    """Serve every method of a service with the servicer's method of the same name.
+class Interceptors(NamedTuple):
+    """What stands around the calls of all services."""
 
-    Messages are handed over as bytes. Raises AttributeError if one is missing.
+    limit: CallLimit
+    gate: Gate
+    calls: CallCounts
+    tracer: Tracer | None = None
+
+
+def register(
+    server: _Registers,
+    service: ServiceDescriptor,
+    servicers: Sequence[object],
+    interceptors: Interceptors,
+) -> None:
+    """Serve every method of a service with the servicers' method of the same name: of the
+    first for callers whose groups are believed, of the second for the others.
+
+    Messages are handed over as bytes. Raises AttributeError if one is missing, and KeyError
+    if it has no role.
     """
     handlers = {
-        method.name: _handler(method, getattr(servicer, method.name), limit)
+        method.name: _handler(
+            method, [getattr(servicer, method.name) for servicer in servicers], interceptors
+        )
         for method in service.methods
     }
     server.add_generic_rpc_handlers(
@@ -42,34 +61,34 @@ def register(
 
 
 def _handler(
-    method: MethodDescriptor, serve: Callable[..., Any], limit: CallLimit
+    method: MethodDescriptor, serve: list[Callable[..., Any]], interceptors: Interceptors
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    limit, gate, calls, tracer = interceptors
     name = method.full_name
+    service = method.containing_service.full_name
     if method.client_streaming:
-        return grpc.stream_stream_rpc_method_handler(_stream(name, serve, limit))
-    return grpc.unary_unary_rpc_method_handler(_unary(name, serve, limit))
+        stream = gate.stream(name, *map(_stream, serve))
+        for around in reversed(around_stream(limit, tracer)):
+            stream = around(name, stream)
+        counts = calls.of_method("bidi_stream", service, method.name)
+        return grpc.stream_stream_rpc_method_handler(count_streams(counts, stream))
+    unary = gate.unary(name, *map(_unary, serve))
+    for intercept in reversed(around_call(limit, tracer)):
+        unary = intercept(name, unary)
+    counts = calls.of_method("unary", service, method.name)
+    return grpc.unary_unary_rpc_method_handler(count_calls(counts, unary))
 
 
-def _unary(name: str, serve: Callable[[bytes], Awaitable[bytes]], limit: CallLimit) -> Unary:
+def _unary(serve: Callable[[bytes], Awaitable[bytes]]) -> Unary:
     async def handler(data: bytes, _context: Context) -> bytes:
         return await serve(data)
 
-    wrapped: Unary = handler
-    for intercept in reversed(around_call(limit)):
-        wrapped = intercept(name, wrapped)
-    return wrapped
+    return handler
 
 
-def _stream(
-    name: str,
-    serve: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]],
-    limit: CallLimit,
-) -> Stream:
+def _stream(serve: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> Stream:
     async def handler(requests: AsyncIterator[bytes], _context: Context) -> AsyncIterator[bytes]:
         async for response in serve(requests):
             yield response
 
-    wrapped: Stream = handler
-    for intercept in reversed(around_stream(limit)):
-        wrapped = intercept(name, wrapped)
-    return wrapped
+    return handler

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
@@ -156,11 +157,16 @@ def _keys_at(location: Location, tree: Any) -> Iterator[str]:
     """Yield the keys that the section at a location may have."""
     kind: Any = Settings
     for part in location:
-        tree = tree.get(part) if isinstance(tree, Mapping) else None
+        if isinstance(part, int):
+            tree = tree[part] if isinstance(tree, Sequence) else None
+        else:
+            tree = tree.get(part) if isinstance(tree, Mapping) else None
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             kind = kind.model_fields[str(part)].annotation
         else:
-            kind = get_args(kind)[-1]
+            kind = get_args(kind)[0 if isinstance(part, int) else -1]
+        if isinstance(kind, UnionType):
+            kind = get_args(kind)[0]
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
         if kind is ConfiguredResolver:

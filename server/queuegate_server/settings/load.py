@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yaml_nodes import plain_data
 from queuegate_server.formats.yaml_tree import Document, read
+from queuegate_server.regular_files import remedy
 from queuegate_server.settings.faults import Places, located
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.overrides import Overrides, from_environment, from_options
@@ -27,22 +28,26 @@ def load_settings(
     file: Path | None = None,
     variables: Mapping[str, str] | None = None,
     options: Iterable[str] = (),
+    content: bytes | None = None,
 ) -> Settings:
     """Return the settings: those of the file, under those of the variables, under the options.
 
     `file` is YAML; without one, everything that nothing else sets has its default.
     `variables` are those of the environment, of which `QUEUEGATE_…` count, and `options`
-    are texts `key=value` with dots in the key. Raises SettingsError with all faults.
+    are texts `key=value` with dots in the key. With `content`, the file is not read: it is
+    what was in it. Raises SettingsError with all faults.
     """
-    document = _read(file)
-    content = plain_data(document.root)
+    document = _read(file) if content is None else read(content, str(file))
+    tree_or_text = plain_data(document.root)
     problems = list(document.problems)
     name = str(file)
     tree: dict[str, Any] = {}
-    if isinstance(content, dict):
-        tree = content
-    elif content is not None:
-        problems.append(_of_file(name, "must hold keys and values, such as `listen: …`"))
+    if isinstance(tree_or_text, dict):
+        tree = tree_or_text
+    elif tree_or_text is not None:
+        problems.append(
+            _of_file(name, "holds no keys", "write keys and values, such as `listen: …`")
+        )
     overrides = Overrides()
     for override in (
         *from_environment(variables or {}, Settings.model_fields, tree),
@@ -76,12 +81,12 @@ def _read(file: Path | None) -> Document:
     try:
         return read(file.read_bytes(), str(file))
     except OSError as error:
-        problem = _of_file(str(file), f"cannot be read: {error.strerror or error}")
-        return Document(None, (problem,))
+        message = f"cannot be read: {error.strerror or error}"
+        return Document(None, (_of_file(str(file), message, remedy(error)),))
 
 
-def _of_file(file: str, message: str) -> Problem:
-    return Problem(file, 0, 0, Severity.ERROR, message)
+def _of_file(file: str, message: str, what_to_do: str) -> Problem:
+    return Problem(file, 0, 0, Severity.ERROR, message, what_to_do)
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:

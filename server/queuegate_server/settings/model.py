@@ -4,57 +4,33 @@ Everything is frozen and every unknown key is refused. Durations are kept in sec
 sizes in bytes.
 """
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.yarn_acl import Semantics
+from queuegate_server.settings.audit import Audit
+from queuegate_server.settings.callers import Callers
+from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.listeners import (
+    DEFAULT_LISTENERS,
+    FileMode,
+    FilePath,
+    Listeners,
+)
+from queuegate_server.settings.ops import Ops
 from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
+from queuegate_server.settings.section import Section
+from queuegate_server.settings.tracing import Tracing
 from queuegate_server.units import Duration, Size
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
-_MOST_MODE: Final = 0o777
-_OCTAL: Final = re.compile(r"(?:0o?)?[0-7]{3}")
-
-
-def _addresses(value: object) -> object:
-    """Take `a,b` for a list: a variable of the environment has no better way to say it."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return value
-
-
-def _all_different(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    for position, address in enumerate(addresses):
-        if not address:
-            raise PydanticCustomError("address", "an address must not be empty")
-        if address in addresses[:position] and not address.endswith(":0"):
-            raise PydanticCustomError(
-                "address", "the address {address} is listed twice", {"address": address}
-            )
-    return addresses
-
-
-def _file_mode(value: object) -> object:
-    if isinstance(value, str):
-        if not _OCTAL.fullmatch(value):
-            raise PydanticCustomError("mode", "not a file mode: write it in octal, such as 0660")
-        return int(value.removeprefix("0o"), 8)
-    return value
-
-
-def _path(value: object) -> object:
-    if isinstance(value, str) and (not value or "\0" in value):
-        raise PydanticCustomError("path", "not a path of a file")
-    return value
 
 
 def _lower(value: object) -> object:
@@ -80,12 +56,6 @@ def _partition_names(
     return spelled
 
 
-class Section(BaseModel):
-    """What all parts of the settings have in common."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 def _partition_name(name: str) -> str:
     if not name or name.startswith("["):
         raise PydanticCustomError("partition", "not a partition name")
@@ -100,7 +70,7 @@ class PolicySource(Section):
         description="How the file is written: as YuniKorn's queues.yaml, or as the file of one of "
         "YARN's schedulers. Without it, what the content looks like.",
     )
-    path: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    path: FilePath | None = Field(
         None,
         description="The file; a relative path starts at the working folder. "
         "Without it a small embedded policy is served.",
@@ -110,12 +80,12 @@ class PolicySource(Section):
         description="The partition that the queues of a YARN cluster are; YuniKorn's file has "
         "names of its own.",
     )
-    yarn_site: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    yarn_site: FilePath | None = Field(
         None,
         description="The cluster's yarn-site.xml, for yarn.acl.enable and yarn.admin.acl. Without "
         "it ACLs are enforced and nobody administers the cluster.",
     )
-    spark_defaults: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    spark_defaults: FilePath | None = Field(
         None,
         description="The spark-defaults.conf of the applications of Spark in these partitions.",
     )
@@ -124,12 +94,12 @@ class PolicySource(Section):
         description="The user that YARN's ResourceManager runs as, always an administrator of the "
         "cluster.",
     )
-    configs: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    configs: FilePath | None = Field(
         None,
         description="Instead of `path`: the folder that the scheduler's ConfigMap "
         "yunikorn-configs is mounted to.",
     )
-    defaults: Annotated[Path, BeforeValidator(_path)] | None = Field(
+    defaults: FilePath | None = Field(
         None,
         description="The folder of yunikorn-defaults; a key of yunikorn-configs wins.",
     )
@@ -145,7 +115,27 @@ class PolicySource(Section):
             raise PydanticCustomError(
                 "source", "path cannot be together with configs or defaults; keep one of them"
             )
+        for_yarn = self.for_yarn
+        if self.format not in {None, "yunikorn"}:
+            for_yarn = ("format", *for_yarn)
+        if for_yarn and (self.path is None or self.format == "yunikorn"):
+            why = "format says yunikorn" if self.path else "path does not name one"
+            raise PydanticCustomError(
+                "source",
+                "{keys} is for the file of a scheduler of YARN, and {why}; correct or remove it",
+                {"keys": ", ".join(for_yarn), "why": why},
+            )
         return self
+
+    @property
+    def for_yarn(self) -> tuple[str, ...]:
+        """The keys that are set and mean nothing to a policy of YuniKorn."""
+        stated = {
+            "yarn_site": self.yarn_site is not None,
+            "daemon_user": bool(self.daemon_user),
+            "partition": self.partition != DEFAULT_PARTITION,
+        }
+        return tuple(key for key, is_set in stated.items() if is_set)
 
     @property
     def is_set(self) -> bool:
@@ -196,6 +186,15 @@ class Limits(Section):
     stream_batches_in_flight: int = Field(
         16, ge=1, le=10_000, description="How many batches of one stream are worked on at once."
     )
+    caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
+        0.0,
+        description="How many calls a second one caller may make in the long run; a message of a "
+        "stream counts as a call. 0: as many as it likes.",
+    )
+    caller_burst: int = Field(
+        100, ge=1, le=1_000_000, description="And how many at once after a pause."
+    )
+    connections: Connections = Connections()
 
 
 class Drain(Section):
@@ -225,19 +224,20 @@ class Log(Section):
 class Settings(Section):
     """All settings. The file that holds them is usually called queuegate.yaml."""
 
-    listen: Annotated[
-        tuple[str, ...],
-        BeforeValidator(_addresses),
-        AfterValidator(_all_different),
-        Field(min_length=1),
-    ] = Field(("127.0.0.1:50051",), description="Addresses: host:port, [ipv6]:port, unix:/path.")
-    unix_socket_mode: Annotated[int, BeforeValidator(_file_mode), Field(ge=0, le=_MOST_MODE)] = (
-        Field(0o660, description="The file mode of Unix sockets, in octal.")
+    listen: Listeners = Field(
+        DEFAULT_LISTENERS, description="Addresses, with what protects each of them."
+    )
+    unix_socket_mode: FileMode = Field(
+        0o660, description="The file mode of Unix sockets that name none, in octal."
+    )
+    callers: Callers = Callers()
+    reflection: bool = Field(
+        True, description="Whether the API describes itself to callers with the role read."
     )
     transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(_lower)] = Field(
         "grpcio",
         description="What serves gRPC: grpcio; native, several times as fast, for one TCP address "
-        "without TLS; auto, native where the extra is installed and the address is on loopback.",
+        "on loopback; auto, native where it is installed and serves all that is set.",
     )
     policy: PolicySource = PolicySource()
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = Field(
@@ -251,12 +251,30 @@ class Settings(Section):
     )
     limits: Limits = Limits()
     drain: Drain = Drain()
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="How many processes serve on the same TCP ports; beyond 1, another one looks "
+        "after them.",
+    )
     log: Log = Log()
+    ops: Ops = Ops()
+    audit: Audit = Audit()
+    tracing: Tracing = Tracing()
 
     @model_validator(mode="after")
     def _one_way_to_name_policies(self) -> "Settings":
         if self.policies and self.policy.is_set:
             raise PydanticCustomError("policies", "give either policy or policies, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _ports_only_for_several_workers(self) -> "Settings":
+        if self.workers > 1 and any(each.parsed.path for each in self.listen):
+            raise PydanticCustomError(
+                "workers", "several workers cannot listen on a Unix socket; use workers: 1"
+            )
         return self
 
     @property

@@ -14,7 +14,17 @@ Path = tuple[str, ...]
 PREFIX: Final = "QUEUEGATE_"
 NESTING: Final = "__"
 
-_OTHER_USES: Final = frozenset({"QUEUEGATE_ADDRESS", "QUEUEGATE_CONFIG"})
+_OTHER_USES: Final = frozenset(
+    {
+        "QUEUEGATE_ADDRESS",
+        "QUEUEGATE_CA_FILE",
+        "QUEUEGATE_CERTIFICATE_FILE",
+        "QUEUEGATE_CONFIG",
+        "QUEUEGATE_KEY_FILE",
+        "QUEUEGATE_SERVER_NAME",
+        "QUEUEGATE_TOKEN_FILE",
+    }
+)
 """Variables of the client and of the command line, which name no setting."""
 
 # Kubernetes puts the addresses of each service into the environment of every pod of

@@ -6,11 +6,15 @@ from typing import Any, Final, Protocol
 import grpc
 import grpc.aio
 
+from queuegate_server.settings.model import Limits
 from queuegate_server.transports.choose import Transport
+from queuegate_server.transports.connections import connection_options
 
 _ACCESS: Final = "/queuegate.v1.AccessService/"
 _AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")
 """The hot path: these methods use no task before they first wait."""
+_SPARE_CALLS: Final = 100
+"""How many calls a transport takes above the limit for ours: those of health and reflection."""
 
 
 class Server(Protocol):
@@ -27,6 +31,9 @@ class Server(Protocol):
     def add_insecure_port(self, address: str, /) -> int:
         """Bind an address and return its port; raise RuntimeError."""
 
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials, /) -> int:
+        """Do the same with TLS."""
+
     async def start(self) -> None:
         """Serve from now on."""
 
@@ -34,19 +41,28 @@ class Server(Protocol):
         """Take no more calls and end, after so many seconds for those under way."""
 
 
-def make_server(transport: Transport, max_calls: int, max_message: int) -> Server:
-    """Return a server that takes so many calls at once, and requests of so many bytes."""
+def make_server(transport: Transport, limits: Limits, *, shares_port: bool) -> Server:
+    """Return a server with the limits; as one worker of several it shares its port."""
+    max_calls = limits.max_concurrent_calls + _SPARE_CALLS
     server = grpc.aio.server(
         maximum_concurrent_rpcs=max_calls,
         options=(
-            ("grpc.max_receive_message_length", max_message),
+            ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
-            # Two servers on one port would answer from two policies.
-            ("grpc.so_reuseport", 0),
+            # Two servers on one port would answer from two policies; workers have one.
+            ("grpc.so_reuseport", int(shares_port)),
+            *connection_options(limits.connections),
         ),
     )
     if transport == "grpcio":
         return server
     from queuegate_server.transports.native import NativeServer  # noqa: PLC0415 - an extra
 
-    return NativeServer(server, max_message=max_message, max_calls=max_calls, at_once=_AT_ONCE)
+    return NativeServer(
+        server,
+        max_message=limits.max_message,
+        max_calls=max_calls,
+        connections=limits.connections,
+        shares_port=shares_port,
+        at_once=_AT_ONCE,
+    )

@@ -1,104 +1,98 @@
-"""Addresses to listen on, checked before gRPC sees them.
+"""Binds the addresses to listen on, and says why one cannot be bound.
 
-gRPC takes nearly any text as an address and reports a malformed one as a
-RuntimeError and a line on stderr; it also takes over the Unix socket of a server
-that is still running.
+gRPC itself only logs the reason; it also takes over the Unix socket of a server that is
+still running.
 """
 
-import ipaddress
+import grp
 import os
+import pwd
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
-_LONGEST_SOCKET_PATH: Final = 107
-_HIGHEST_PORT: Final = 65_535
+import grpc
 
-
-class CannotListen(Exception):
-    """An address is malformed or taken; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A checked address: either `path` of a Unix socket, or host and port."""
-
-    text: str
-    host: str = ""
-    port: int = 0
-    path: str = ""
-
-    @property
-    def is_local(self) -> bool:
-        """True if only this machine can reach the address."""
-        if self.path or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def at_port(self, port: int) -> str:
-        """Return the address as text, with the port that was bound."""
-        if self.path:
-            return f"unix:{self.path}"
-        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+from queuegate_server.settings.addresses import Address
+from queuegate_server.transports.tcp import CannotListen
 
 
 class _Binds(Protocol):
     def add_insecure_port(self, address: str) -> int: ...
 
 
-def parse_address(text: str) -> Address:
-    """Parse `host:port`, `[ipv6]:port`, `unix:/path` or `unix:///path`; port 0 lets the
-    system choose.
-
-    Raises CannotListen.
-    """
-    if text.startswith("unix:"):
-        path = text.removeprefix("unix:")
-        if path.startswith("//"):
-            path = path.removeprefix("//")
-        if not path.startswith("/"):
-            raise CannotListen(f"{text!r}: a Unix socket needs an absolute path: unix:/run/x.sock")
-        if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
-            raise CannotListen(
-                f"{text!r}: the path of a Unix socket is at most {_LONGEST_SOCKET_PATH} bytes"
-            )
-        if "," in path or "\0" in path:
-            # gRPC takes a comma, also an encoded one, for the end of a first address.
-            raise CannotListen(f"{text!r}: the path of a Unix socket has no comma and no NUL")
-        return Address(text, path=path)
-    host, colon, port_text = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not host or (":" in host and not bracketed):
-        raise CannotListen(f"{text!r}: use host:port, [ipv6]:port or unix:/path")
-    if not (port_text.isascii() and port_text.isdigit() and int(port_text) <= _HIGHEST_PORT):
-        raise CannotListen(f"{text!r}: the port must be a number from 0 to {_HIGHEST_PORT}")
-    return Address(text, host=host[1:-1] if bracketed else host, port=int(port_text))
+class _BindsSecurely(_Binds, Protocol):
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int: ...
 
 
-def bind(server: _Binds, address: Address, socket_mode: int) -> str:
-    """Bind a gRPC server to an address and return it as text, with the port in use.
+def bind(
+    server: _Binds,
+    address: Address,
+    socket_mode: int,
+    *,
+    owner: str | None = None,
+    group: str | None = None,
+) -> str:
+    """Bind a gRPC server to an address, without TLS, and return it as text, with the port
+    in use.
 
-    A Unix socket gets `socket_mode` before anybody can connect. Raises CannotListen
-    if the address is taken or not ours.
+    A Unix socket gets its mode, and its owner and group by name or number, before anybody
+    can connect. Raises CannotListen if the address is taken or not ours.
     """
     if address.path:
         _check_socket_path(address)
+    accounts = _account_numbers(address, owner, group)
     try:
-        with _umask(0o777 & ~socket_mode):
+        # Nobody may connect until the socket is whose it should be.
+        with _umask(0o777):
             port = server.add_insecure_port(_for_grpc(address))
     except RuntimeError:
         raise CannotListen(_why_not(address)) from None
     if address.path:
-        Path(address.path).chmod(socket_mode)
+        try:
+            os.chown(address.path, *accounts)
+            Path(address.path).chmod(socket_mode)
+        except OSError as error:
+            # With the mode that it has, nobody could look whether a server is behind it.
+            Path(address.path).unlink(missing_ok=True)
+            given = f"{owner or ''}:{group or ''}"
+            raise CannotListen(
+                f"{address.text!r}: the socket cannot be given to {given}: {error.strerror};"
+                " only root may give it away, and others to groups of their own"
+            ) from None
     return address.at_port(port)
+
+
+def bind_with_tls(
+    server: _BindsSecurely, address: Address, credentials: grpc.ServerCredentials
+) -> str:
+    """Bind as `bind` does, to a port with TLS."""
+    try:
+        port = server.add_secure_port(_for_grpc(address), credentials)
+    except RuntimeError:
+        raise CannotListen(_why_not(address)) from None
+    return address.at_port(port)
+
+
+def _account_numbers(address: Address, owner: str | None, group: str | None) -> tuple[int, int]:
+    """Return the numbers of a user and a group; -1 for what is not given."""
+    try:
+        user_number = -1 if owner is None else _number(owner, lambda: pwd.getpwnam(owner).pw_uid)
+    except KeyError:
+        raise CannotListen(f"{address.text!r}: there is no user {owner!r}") from None
+    try:
+        group_number = -1 if group is None else _number(group, lambda: grp.getgrnam(group).gr_gid)
+    except KeyError:
+        raise CannotListen(f"{address.text!r}: there is no group {group!r}") from None
+    return user_number, group_number
+
+
+def _number(account: str, look_up: Callable[[], int]) -> int:
+    return int(account) if account.isdecimal() else look_up()
 
 
 def _for_grpc(address: Address) -> str:

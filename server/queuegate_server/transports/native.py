@@ -20,6 +20,8 @@ import grpc
 import grpc.aio
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
+from queuegate_server.settings.connections import Connections
+from queuegate_server.transports.connections import milliseconds
 from queuegate_server.transports.native_call import Call
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
@@ -40,17 +42,23 @@ class NativeServer:
         *,
         max_message: int,
         max_calls: int,
+        connections: Connections,
+        shares_port: bool,
         at_once: Collection[str],
     ) -> None:
-        """Take the server that streams go to, the most bytes of a request, and the most
-        single calls in work.
+        """Take the server that streams go to, the most bytes of a request, the most single
+        calls in work, and bounds on connections, of which those on metadata and keep-alive
+        hold.
 
         Methods named in `at_once` start within the event that brings the call, which saves
-        a task for each. They must not use the current task before they first wait.
+        a task for each. They must not use the current task before they first wait, nor
+        what needs it, such as `asyncio.timeout` and `asyncio.TaskGroup`.
         """
         self._behind = behind
         self._max_message = max_message
         self._max_calls = max_calls
+        self._connections = connections
+        self._shares_port = shares_port
         self._at_once = frozenset(at_once)
         self._handlers: dict[str, Handler] = {}
         self._table: list[tuple[Handler, bool]] = []
@@ -82,11 +90,18 @@ class NativeServer:
                 address,
                 [],
                 call_details=True,
-                keepalive_permit_without_calls=False,
+                keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
+                keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
+                max_metadata_size=self._connections.max_metadata,
+                reuse_port=self._shares_port,
             )
         except OSError as error:
             raise RuntimeError(str(error)) from None
         return self._front.bound_port
+
+    def add_secure_port(self, address: str, _credentials: grpc.ServerCredentials) -> int:
+        """Refuse TLS, which this transport has not: raises RuntimeError."""
+        raise RuntimeError(f"{address}: no TLS")
 
     async def start(self) -> None:
         """Start to serve."""

@@ -89,8 +89,8 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
         result = run(command, "missing.yaml", str(tmp_path), "bad.yaml")
         assert result.stdout == f"bad.yaml:{FAULT}"
         assert result.stderr == (
-            "missing.yaml: error: cannot be read: No such file or directory\n"
-            f"{tmp_path}: error: cannot be read: Is a directory\n"
+            "missing.yaml: error: cannot be read: No such file or directory (check the path)\n"
+            f"{tmp_path}: error: cannot be read: Is a directory (name a file in it)\n"
             "3 files, 1 error, 0 warnings\n"
         )
         assert result.exit_code == 2
@@ -101,7 +101,10 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for command in (validate, lint):
         result = run(command, str(pipe))
-        assert result.stderr.startswith(f"{pipe}: error: cannot be read: not a regular file\n")
+        fault = (
+            f"{pipe}: error: cannot be read: not a regular file (check the path and what is there)"
+        )
+        assert result.stderr.startswith(f"{fault}\n")
         assert result.exit_code == 2
 
 
@@ -146,3 +149,55 @@ def test_works_in_a_process_of_its_own_without_grpc() -> None:
     assert process.stdout == f"<stdin>:{FAULT}"
     assert process.stderr == "1 file, 1 error, 0 warnings\n"
     assert process.returncode == 1
+
+
+ACL = (
+    "<allocations><queue name='root'><aclSubmitApps>bob g h</aclSubmitApps>{}</queue></allocations>"
+)
+CLOSED = ACL.format("<aclAdministerApps> </aclAdministerApps>")
+SITE = (
+    "<configuration><property><name>yarn.acl.enable</name><value>{}</value></property>{}"
+    "</configuration>"
+)
+ADMINS = "<property><name>yarn.admin.acl</name><value>bob</value></property>"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "status", "words"),
+    [
+        ("# Spark\nspark.acls.enable true\n", [], 0, "1 file, 0 errors, 0 warnings"),
+        ("spark.acls.enable yes\n", [], 1, "<stdin>:1:1: error: spark.acls.enable should be true"),
+        ("a=b\n", ["--format", "spark-defaults"], 0, "0 errors, 0 warnings"),
+        (SITE.format("true", ADMINS), [], 0, "0 errors, 0 warnings"),
+        (SITE.format("no", ADMINS), [], 0, "neither true nor false, so false"),
+        (SITE.format("true", ""), ["--format", "yarn-site"], 0, "not set, and * by default"),
+        ("<configuration/>", [], 0, "names no queue"),
+        (CLOSED, [], 0, 'ignored in this ACL, as documented: "h"'),
+        (CLOSED, ["--semantics", "hadoop"], 0, "0 errors, 0 warnings"),
+    ],
+)
+def test_files_of_the_other_family(text: str, options: list[str], status: int, words: str) -> None:
+    result = run(validate, *options, "-", stdin=text)
+    assert words in result.output
+    assert result.exit_code == status
+    if "warning:" in result.stdout:
+        assert run(lint, *options, "-", stdin=text).exit_code == 1
+
+
+def test_lint_looks_at_the_administrators_of_the_cluster(tmp_path: Path) -> None:
+    text = SITE.format("true", ADMINS.replace("bob", "bob *"))
+    result = run(lint, "-", stdin=text)
+    assert '"bob *" is ambiguous: as documented it lets in user' in result.stdout
+    assert result.exit_code == 1
+    site = tmp_path / "yarn-site.xml"
+    site.write_text(text)
+    result = run(lint, "--yarn-site", str(site), "-", stdin=CLOSED.replace("bob g h", "bob"))
+    assert result.stdout.startswith(f"{site}:1:")
+    assert result.stdout.count("ambiguous") == 1
+
+
+def test_lint_says_which_meaning_counts() -> None:
+    assert "; it is read as documented (" in run(lint, "-", stdin=CLOSED).stdout
+    assert (
+        "; it is read as hadoop (" in run(lint, "--semantics", "hadoop", "-", stdin=CLOSED).stdout
+    )

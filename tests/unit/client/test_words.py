@@ -190,9 +190,9 @@ def test_resolutions(answer: queuegate.Resolution, lines: list[str]) -> None:
 
 def test_a_policy() -> None:
     warning = queuegate.Diagnostic(
-        queuegate.Severity.WARNING, 4, 2, "root.a", "dropped\x1b", "write it otherwise"
+        queuegate.Severity.WARNING, 4, 2, "root.a", "dropped\x1b", "write it otherwise", "a.xml"
     )
-    fault = queuegate.Diagnostic(queuegate.Severity.ERROR, 0, 0, "", "unreadable", "")
+    fault = queuegate.Diagnostic(queuegate.Severity.ERROR, 0, 0, "", "unreadable", "", "b\x1b")
     answer = queuegate.PolicyInfo(
         source="/etc/queues.yaml",
         revision=2,
@@ -221,8 +221,8 @@ def test_a_policy() -> None:
           a  submit 'alice b.ob' (never match: b.ob)
             b
 
-        4:2: warning: dropped\\x1b (write it otherwise)
+        a.xml:4:2: warning: dropped\\x1b (write it otherwise)
 
         the reload of 2026-01-02 03:04:05Z failed:
-        error: unreadable
+        b\\x1b: error: unreadable
     """)

@@ -120,8 +120,27 @@ def test_the_collector_works_again_after_a_fault() -> None:
     assert gc.isenabled()
 
 
-def test_a_document_leaves_no_cycles_behind() -> None:
+QUEUE = "<queue name='q'/>"
+ROWS = "".join(f"      - name: q{i}\n        queues: [{{name: x}}]\n" for i in range(100))
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text"),
+    [
+        ("yunikorn", f"partitions:\n  - queues:\n{ROWS}"),
+        ("yunikorn", f"partitions:\n  - queues:\n{ROWS}*"),
+        ("fair-scheduler", f"<allocations>{QUEUE * 100}</allocations>"),
+        ("fair-scheduler", f"<allocations>{QUEUE * 100}"),
+        ("capacity-scheduler", f"<configuration>{'<property/>' * 100}</configuration>"),
+    ],
+)
+def test_a_document_leaves_no_cycles_behind(format_name: str, text: str) -> None:
+    """They would stay until the collector stops every thread to find them."""
     gc.collect()
-    rows = "".join(f"      - name: q{i}\n        queues: [{{name: x}}]\n" for i in range(100))
-    load_policy("yunikorn", f"partitions:\n  - queues:\n{rows}".encode(), "f")
-    assert gc.collect() < 50
+    gc.disable()
+    try:
+        load_policy(format_name, text.encode(), "f")
+        lint(format_name, text.encode(), "f")
+        assert gc.collect() < 50
+    finally:
+        gc.enable()

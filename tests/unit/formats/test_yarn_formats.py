@@ -1,38 +1,19 @@
-"""The files of YARN's schedulers: faults with their places, traps, and random trees."""
-
-from typing import Any
-from xml.sax.saxutils import escape, quoteattr
+"""The files of YARN's schedulers: faults with their places, bounds and traps."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.formats.files import check_file
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.problems import Severity
 from queuegate_server.formats.registry import detect_format, load_policy
 from queuegate_server.formats.xml_tree import MAX_DEPTH
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.tree import Access, Reason
-from queuegate_server.policy.yarn_acl import Semantics
-from tests import naive_yarn
-
-FAIR, CAPACITY = "fair-scheduler", "capacity-scheduler"
-CLOSED = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
-
+from tests.yarn_files import CAPACITY, CLOSED, FAIR, prop
 
 END = "</queue></queue>"
-
-
-def prop(name: str, value: str, more: str = "") -> str:
-    return f"<property><name>{name}</name><value>{value}</value>{more}</property>"
-
-
-def site(*, enabled: str = "true", admins: str = " ") -> tuple[bytes, str]:
-    text = prop("yarn.acl.enable", enabled) + prop("yarn.admin.acl", escape(admins))
-    return f"<configuration>{text}</configuration>".encode(), "yarn-site.xml"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +82,41 @@ def test_deep_and_large_files_are_refused() -> None:
     assert f"more than {MAX_DEPTH} levels" in str(load_policy(FAIR, deep.encode(), "f").problems[0])
     large = b"<allocations>" + b" " * MAX_BYTES
     assert "larger than" in str(load_policy(FAIR, large, "f").problems[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "format_name"),
+    [
+        ("<allocations/>", FAIR),
+        ("\ufeff <?xml version='1.0'?>\n<!-- a > b -->\n<!DOCTYPE c>\n<configuration/>", CAPACITY),
+        ("<!-- <allocations> --><configuration>", CAPACITY),
+        ("<other/>", FAIR),
+        ("partitions: []", "yunikorn"),
+        ("<!-->" * 10_000, "yunikorn"),
+        ("<!--x>" * 10_000, "yunikorn"),
+        ("<?x>" * 10_000, "yunikorn"),
+        ("<!x>" * 10_000 + "<", "yunikorn"),
+    ],
+)
+def test_formats_are_detected_at_once(text: str, format_name: str) -> None:
+    """Also those of texts that are made to be tried in many ways."""
+    assert detect_format(text.encode()) == format_name
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text"),
+    [
+        (FAIR, f"<allocations>{'<queue/>' * 10_001}</allocations>"),
+        (CAPACITY, f"<configuration>{'<include/>' * 10_001}</configuration>"),
+        ("yarn-site", f"<configuration>{'<include/>' * 10_001}</configuration>"),
+        ("spark-defaults", "spark.acls.enable maybe\n" * 10_001),
+    ],
+)
+def test_errors_without_number_are_no_crash(format_name: str, text: str) -> None:
+    found = check_file(format_name, text.encode(), "f", with_lint=True)
+    assert any("more than 10000 errors" in problem.message for problem in found)
+    if format_name in {FAIR, CAPACITY}:
+        assert lint(format_name, text.encode(), "f") == []
 
 
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
@@ -177,143 +193,3 @@ def test_traps_of_the_capacity_scheduler() -> None:
         "root has no .acl_submit_applications: in Hadoop it is then *",
     ):
         assert words in messages
-
-
-NAMES = st.sampled_from(["a", "A", "b", "q-1", "é"])
-ACLS = st.sampled_from(
-    [" ", "*", "bob", " g", "bob g", "bob g x", "u,bob", " *", "~bob", "g  g", "\n bob", "bob\n"]
-)
-QUEUES: st.SearchStrategy[Any] = st.recursive(
-    st.tuples(NAMES, ACLS, ACLS, st.just([])),
-    lambda below: st.tuples(NAMES, ACLS, ACLS, st.lists(below, max_size=3)),
-    max_leaves=8,
-)
-
-
-def fair_xml(queues: list[tuple], tag: str) -> str:  # type: ignore[type-arg]
-    return "".join(
-        f"<{tag} name={quoteattr(name)}><aclSubmitApps>{submit}</aclSubmitApps>"
-        f"<aclAdministerApps>{admin}</aclAdministerApps>{fair_xml(below, tag)}</{tag}>"
-        for name, submit, admin, below in queues
-    )
-
-
-def by_path(queues: list[tuple], above: str) -> dict[str, tuple[str, str]]:  # type: ignore[type-arg]
-    found = {}
-    for name, submit, admin, below in queues:
-        path = f"{above}.{name}"
-        found[path] = (submit, admin)
-        found |= by_path(below, path)
-    return found
-
-
-def capacity_xml(queues: dict[str, tuple[str, str]]) -> str:
-    text = ""
-    for path, (submit, admin) in queues.items():
-        key = f"yarn.scheduler.capacity.{path}"
-        children = [other[len(path) + 1 :] for other in queues if other.rpartition(".")[0] == path]
-        if children:
-            text += prop(f"{key}.queues", " , ".join(children))
-        text += prop(f"{key}.acl_submit_applications", submit)
-        text += prop(f"{key}.acl_administer_queue", admin)
-    return f"<configuration>{text}</configuration>"
-
-
-@given(
-    st.lists(QUEUES, max_size=3),
-    ACLS,
-    ACLS,
-    ACLS,
-    st.sampled_from(Semantics),
-    st.sampled_from(["queue", "pool"]),
-    st.sampled_from(["bob", "u", "x"]),
-    st.lists(st.sampled_from(["g", "bob", "*"]), max_size=2),
-)
-def test_random_trees_agree_with_the_naive_evaluator(
-    queues: list[tuple],  # type: ignore[type-arg]
-    submit: str,
-    admin: str,
-    admins: str,
-    semantics: Semantics,
-    tag: str,
-    user: str,
-    groups: list[str],
-) -> None:
-    stated = {"root": (submit, admin)} | by_path(queues, "root")
-    xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], tag)}</allocations>"
-    options = YarnOptions(semantics=lambda _: semantics, site=site(admins=admins))
-    for format_name, text in ((FAIR, xml), (CAPACITY, capacity_xml(stated))):
-        assert detect_format(text.encode()) == format_name
-        loaded = load_policy(format_name, text.encode(), "f", yarn_options=options)
-        partition = loaded.partitions["default"]
-        assert set(partition.queues) == set(stated)
-        for path in (*stated, "root.nosuch.queue"):
-            for access in Access:
-                decision = decide(partition, path, access, user, groups)
-                assert decision is not None
-                assert decision.allowed is naive_yarn.allowed(
-                    stated, path, access, user, groups, semantics=semantics, admins=admins
-                )
-                told = explain(partition, path, access, user, groups)
-                assert told.decision == decision
-                granted = told.steps[-1].outcome not in {StepOutcome.NO_MATCH, StepOutcome.EMPTY}
-                assert granted is decision.allowed
-
-
-@pytest.mark.parametrize(
-    ("format_name", "semantics", "access", "reason"),
-    [
-        (FAIR, Semantics.DOCUMENTED, Access.SUBMIT, Reason.ACLS_DISABLED),
-        (FAIR, Semantics.HADOOP, Access.SUBMIT, Reason.NO_MATCH),
-        (FAIR, Semantics.HADOOP, Access.ADMIN, Reason.ACLS_DISABLED),
-        (CAPACITY, Semantics.HADOOP, Access.SUBMIT, Reason.ACLS_DISABLED),
-    ],
-)
-def test_disabled_acls(
-    format_name: str, semantics: Semantics, access: Access, reason: Reason
-) -> None:
-    key = "yarn.scheduler.capacity.root"
-    text = {
-        FAIR: f"<allocations><queue name='root'>{CLOSED}</queue></allocations>",
-        CAPACITY: "<configuration>"
-        + prop(f"{key}.acl_submit_applications", " ")
-        + prop(f"{key}.acl_administer_queue", " ")
-        + "</configuration>",
-    }[format_name].encode()
-    options = YarnOptions(semantics=lambda _: semantics, site=site(enabled="False"))
-    loaded = load_policy(format_name, text, "f", yarn_options=options)
-    partition = loaded.partitions["default"]
-    assert "yarn.acl.enable is not true" in str(loaded.problems)
-    decision = decide(partition, "root", access, "eve", ())
-    assert decision is not None
-    assert decision.reason is reason
-    outcome = explain(partition, "root", access, "eve", ()).steps[-1].outcome
-    assert (outcome is StepOutcome.ACLS_DISABLED) is decision.allowed
-
-
-def test_admins_of_the_cluster_have_their_own_reason() -> None:
-    text = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
-    options = YarnOptions(site=site(admins="bob ops"), daemon_user="yarn", partition="hadoop")
-    partition = load_policy(FAIR, text, "f", yarn_options=options).partitions["hadoop"]
-    for user, groups, subject in (
-        ("bob", (), "bob"),
-        ("eve", ("ops",), "ops"),
-        ("yarn", (), "yarn"),
-    ):
-        for access in Access:
-            decision = decide(partition, "root.a", access, user, groups)
-            assert decision == (True, Reason.CLUSTER_ADMIN, "", subject)
-            step = explain(partition, "root.a", access, user, groups).steps[-1]
-            assert (step.outcome, step.queue) == (StepOutcome.CLUSTER_ADMIN, "")
-
-
-def test_what_a_missing_yarn_site_means() -> None:
-    text = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
-    partition = load_policy(FAIR, text, "f").partitions["default"]
-    decision = decide(partition, "root", Access.SUBMIT, "eve", ())
-    assert decision == (False, Reason.NO_MATCH, "", "")
-    empty = YarnOptions(site=(b"<configuration/>", "s"))
-    partition = load_policy(FAIR, text, "f", yarn_options=empty).partitions["default"]
-    decision = decide(partition, "root", Access.SUBMIT, "eve", ())
-    assert decision is not None
-    assert decision.reason is Reason.ACLS_DISABLED

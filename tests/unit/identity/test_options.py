@@ -14,6 +14,7 @@ def test_defaults_of_the_cache() -> None:
         "failure_ttl": 5.0,
         "max_entries": 100_000,
         "max_stale": 3600.0,
+        "stale_wait": 0.25,
     }
 
 

@@ -15,7 +15,9 @@ from tests.fakes.loop import passing
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-CLOSING = CouldNotAsk("the resolver is being closed")
+CLOSING = CouldNotAsk(
+    "the look-up was given up: the server ends, or the partition has got another resolver"
+)
 
 
 def partition(shared: SharedResolver, clock: ManualClock) -> UserGroups:

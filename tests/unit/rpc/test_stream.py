@@ -20,7 +20,7 @@ class Answers:
     def answer_batch_now(self, _batch: bytes) -> bytes | None:
         return b"" if self.let.is_set() else None
 
-    async def answer_batch(self, _batch: bytes) -> bytes:
+    async def answer_batch(self, _batch: bytes, _method: str) -> bytes:
         await self.let.wait()
         return b""
 
@@ -41,9 +41,8 @@ class Stream:
 
     def __init__(self) -> None:
         self.caller, self.checks, self.draining = Caller(), Answers(), asyncio.Event()
-        servicer = AccessServicer(
-            cast("Any", None), cast("Any", self.checks), cast("Any", None), 16, self.draining
-        )
+        nothing = cast("Any", None)
+        servicer = AccessServicer(nothing, cast("Any", self.checks), nothing, 16, self.draining)
         self._answers = servicer.StreamQueueAccess(self.caller.requests())
 
     async def answered(self) -> int:

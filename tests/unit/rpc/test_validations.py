@@ -8,7 +8,7 @@ import pytest
 
 from queuegate.v1 import policy_pb2
 from queuegate_server.rpc import policy
-from queuegate_server.rpc.errors import TooMuchWork
+from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 
 
 async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +40,12 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
     let.set()
     assert await asyncio.gather(*asked) == [text.encode() for text in texts]
     assert most == 1
+
+
+async def test_a_text_has_a_bound() -> None:
+    servicer = policy.PolicyServicer(cast("Any", None), cast("Any", None))
+    request = policy_pb2.ValidatePolicyRequest(content="é" * (policy.MOST_CONTENT // 2))
+    await servicer.ValidatePolicy(request.SerializeToString())
+    request.content += "x"
+    with pytest.raises(InvalidRequest, match="content: is longer than 2097152 bytes"):
+        await servicer.ValidatePolicy(request.SerializeToString())

@@ -36,7 +36,7 @@ def faults(
 def test_nothing_set_is_the_default() -> None:
     settings = load_settings()
     assert settings == Settings()
-    assert settings.listen == ("127.0.0.1:50051",)
+    assert [each.address for each in settings.listen] == ["127.0.0.1:50051"]
     assert settings.unix_socket_mode == 0o660
     assert settings.policy.path is None
     assert settings.limits.max_message == 4 * 1024 * 1024
@@ -63,7 +63,11 @@ def test_example_loads_and_says_the_defaults() -> None:
     accounts = settings.resolvers["accounts"]
     assert (accounts.type, accounts.options) == ("os", options_model("os")())
     assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
-    for section in ("listen", "unix_socket_mode", "limits", "drain", "log"):
+    compared = (
+        "listen", "unix_socket_mode", "callers", "reflection", "limits", "drain", "log", "ops",
+        "audit",
+    )  # fmt: skip
+    for section in compared:
         assert getattr(settings, section) == getattr(Settings(), section), section
 
 
@@ -101,7 +105,7 @@ def test_every_kind_of_value_can_come_from_a_variable() -> None:
             "QUEUEGATE_ADDRESS": "of the client",
         },
     )
-    assert settings.listen == ("127.0.0.1:1", "unix:/run/q.sock")
+    assert [each.address for each in settings.listen] == ["127.0.0.1:1", "unix:/run/q.sock"]
     assert settings.unix_socket_mode == 0o600
     assert settings.policy.path == Path("/etc/queues.yaml")
     assert settings.limits.max_message == 1024 * 1024
@@ -181,12 +185,19 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             ),
         ),
         ("listen: []", "1:1: error: listen: must not be empty"),
-        ("listen: ['']", "1:1: error: listen: an address must not be empty"),
         (
-            "listen: ['a:1', 'a:1']",
-            "1:1: error: listen: the address a:1 is listed twice",
+            "listen: ['']",
+            "1:10: error: listen[0]: '': use host:port, [ipv6]:port or unix:/path",
         ),
-        ("listen: [a: b]", "1:10: error: listen[0]: must be a text"),
+        (
+            "listen:\n  - a:1\n  - a:70000",
+            "3:5: error: listen[1]: 'a:70000': the port must be a number from 0 to 65535",
+        ),
+        (
+            "listen: ['[::1]:1', '[::1]:1']",
+            "1:1: error: listen: the address [::1]:1 is listed twice",
+        ),
+        ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
         (
             "unix_socket_mode: 660x",
             "1:19: error: unix_socket_mode: not a file mode: write it in octal, such as 0660",
@@ -198,7 +209,28 @@ def test_default_partition_has_one_spelling(name: str) -> None:
             " 'capacity-scheduler'",
         ),
         (
-            "policies: [{path: a}, {yarn_site: b}]",
+            "policy: {yarn_site: b}",
+            (
+                "1:1: error: policy: yarn_site is for the file of a scheduler of YARN, "
+                "and path does not name one; correct or remove it"
+            ),
+        ),
+        (
+            "policy: {format: fair-scheduler, configs: a}",
+            (
+                "1:1: error: policy: format is for the file of a scheduler of YARN, "
+                "and path does not name one; correct or remove it"
+            ),
+        ),
+        (
+            "policy: {format: yunikorn, path: a, partition: b}",
+            (
+                "1:1: error: policy: partition is for the file of a scheduler of YARN, "
+                "and format says yunikorn; correct or remove it"
+            ),
+        ),
+        (
+            "policies: [{path: a}, {spark_defaults: b}]",
             "1:1: error: policies: each of them needs a path, configs or defaults",
         ),
         (
@@ -234,6 +266,19 @@ def test_default_partition_has_one_spelling(name: str) -> None:
         ),
         ("drain: {grace: 2h}", "1:16: error: drain.grace: must be at most 3600"),
         (
+            "ops: {listen: 9464x}",
+            "1:15: error: ops.listen: not an address: write host:port or [ipv6]:port",
+        ),
+        (
+            "audit: {records: some}",
+            "1:18: error: audit.records: must be 'denials', 'all' or 'none'",
+        ),
+        (
+            "audit: {fsync: now}",
+            "1:16: error: audit.fsync: must be 'never', 'interval' or 'always'",
+        ),
+        ("audit: {max_size: 1KiB}", "1:19: error: audit.max_size: must be at least 4096"),
+        (
             "drain: {grace: -1s}",
             (
                 "1:16: error: drain.grace: not a duration: write a number with a unit "
@@ -260,10 +305,10 @@ def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> N
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("listen: [a:1]\nlisten: [b:1]", "queuegate.yaml:2:1: "),
+        ("listen: ['[::1]:1']\nlisten: ['[::1]:2']", "queuegate.yaml:2:1: "),
         ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
-        ("- a", "queuegate.yaml: error: must hold keys and values"),
-        ("text", "queuegate.yaml: error: must hold keys and values"),
+        ("- a", "queuegate.yaml: error: holds no keys (write keys and values"),
+        ("text", "queuegate.yaml: error: holds no keys (write keys and values"),
     ],
 )
 def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) -> None:
@@ -274,7 +319,9 @@ def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) 
 def test_missing_file_is_a_fault(file: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(file)
-    assert str(caught.value) == "queuegate.yaml: error: cannot be read: No such file or directory"
+    assert str(caught.value) == (
+        "queuegate.yaml: error: cannot be read: No such file or directory (check the path)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -319,7 +366,7 @@ def test_a_fault_in_the_file_is_not_blamed_on_what_is_laid_over_it(file: Path) -
 
 def test_every_fault_is_told_at_once(file: Path) -> None:
     text = """\
-listen: []
+listen: [localhost]
 polcy: {path: x}
 resolvers:
   a: {type: nis}
@@ -340,7 +387,7 @@ drain: {grace: 1s, grace: 2s}
         "--set nonsense",
         "QUEUEGATE_LIMITS__MAX_MESSAGE",
         "QUEUEGATE_LOG_LEVEL",
-        "queuegate.yaml:1:1",
+        "queuegate.yaml:1:10",
         "queuegate.yaml:2:1",
         "queuegate.yaml:4:13",
         "queuegate.yaml:5:33",

@@ -1,4 +1,4 @@
-"""Addresses: what is accepted, and what is said of the rest."""
+"""Binding addresses, and what is said if one cannot be bound."""
 
 import socket
 import stat
@@ -7,7 +7,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from queuegate_server.transports.listen import Address, CannotListen, bind, parse_address
+from queuegate_server.settings.addresses import Address, parse_address
+from queuegate_server.transports.listen import bind
+from queuegate_server.transports.tcp import CannotListen
 
 
 class RefusesAll:
@@ -28,51 +30,6 @@ class BindsSocket:
         opened.bind(unquote(address.removeprefix("unix:")))
         self.opened.append(opened)
         return 1
-
-
-@pytest.mark.parametrize(
-    ("text", "expected", "local"),
-    [
-        ("127.0.0.1:50051", ("127.0.0.1", 50051, ""), True),
-        ("127.9.9.9:1", ("127.9.9.9", 1, ""), True),
-        ("localhost:0", ("localhost", 0, ""), True),
-        ("[::1]:50051", ("::1", 50051, ""), True),
-        ("0.0.0.0:50051", ("0.0.0.0", 50051, ""), False),
-        ("[::]:65535", ("::", 65535, ""), False),
-        ("queuegate.example.com:443", ("queuegate.example.com", 443, ""), False),
-        ("unix:/run/q.sock", ("", 0, "/run/q.sock"), True),
-        ("unix:///run/q.sock", ("", 0, "/run/q.sock"), True),
-    ],
-)
-def test_accepted(text: str, expected: tuple[str, int, str], local: bool) -> None:
-    address = parse_address(text)
-    assert (address.host, address.port, address.path) == expected
-    assert address.is_local is local
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "50051",
-        ":50051",
-        "localhost",
-        "localhost:",
-        "localhost:x",
-        "localhost:65536",
-        "::1:50051",
-        "localhost:-1",
-        "localhost:٣",
-        "unix:",
-        "unix:relative",
-        "unix:/a,b",
-        "unix:/a\0b",
-        "unix:/" + "x" * 107,
-    ],
-)
-def test_refused(text: str) -> None:
-    with pytest.raises(CannotListen, match=r"port|unix:/|Unix socket"):
-        parse_address(text)
 
 
 @pytest.mark.parametrize(

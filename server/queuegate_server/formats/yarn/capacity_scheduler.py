@@ -10,6 +10,7 @@ from queuegate_server.policy.names import ROOT, SEPARATOR
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"
 ADMIN: Final = "acl_administer_queue"
+QUEUES: Final = "queues"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _NO_ACLS_OF_QUEUES: Final = frozenset(
@@ -24,10 +25,10 @@ _NO_ACLS_OF_QUEUES: Final = frozenset(
 
 def state(data: bytes, file: str, findings: Findings) -> Stated | None:
     """Return the queues of a file, the root first; None if it is no such file."""
-    properties = read_properties(data, file, findings)
+    properties = read_properties(data, file, findings, is_read=_is_read)
     if properties is None:
         return None
-    stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False)
+    stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False, has_short_names=True)
     paths = _paths(properties, findings)
     for path, place in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
@@ -40,13 +41,17 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
     return stated
 
 
+def _is_read(name: str) -> bool:
+    return name.startswith(PREFIX) and name.rpartition(SEPARATOR)[2] in {QUEUES, SUBMIT, ADMIN}
+
+
 def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
     """Return each queue after its parent, with the place where it is named."""
     found = {ROOT: At(1, 1)}
     waiting = [ROOT]
     while waiting:
         above = waiting.pop()
-        names = properties.get(f"{PREFIX}{above}.queues")
+        names = properties.get(f"{PREFIX}{above}.{QUEUES}")
         if names is None:
             continue
         place = At(names.line, names.column)

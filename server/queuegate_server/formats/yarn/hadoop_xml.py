@@ -5,15 +5,17 @@ one name the last one counts, unless one before it is final. Files that others i
 are not read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
+from queuegate_server.formats.yarn.variables import VariableError, replaced
 
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
+_TRUTHS: Final = {"true": True, "false": False}
 
 
 @dataclass(slots=True)
@@ -24,9 +26,12 @@ class _Property:
     is_final: bool = False
 
 
-def read_properties(data: bytes, file: str, findings: Findings) -> dict[str, Text] | None:
+def read_properties(
+    data: bytes, file: str, findings: Findings, *, is_read: Callable[[str], bool]
+) -> dict[str, Text] | None:
     """Return the properties by name, with the places of their values; None if the file is
-    none of Hadoop's. Notes what is wrong, and what is likely not meant.
+    none of Hadoop's. Notes what is wrong, and what is likely not meant. Variables are
+    replaced in those that are read.
     """
     document = read(data, file)
     for problem in document.problems:
@@ -41,7 +46,17 @@ def read_properties(data: bytes, file: str, findings: Findings) -> dict[str, Tex
     collected = _Collected(findings)
     for element in _properties(root, findings):
         collected.take(_property(element))
-    return collected.found
+    found = collected.found
+    stated = dict(found)
+    for name, value in stated.items():
+        if "${" not in value.text or not is_read(name):
+            continue
+        try:
+            found[name] = value._replace(text=replaced(value.text, stated))
+        except VariableError as error:
+            message = f"a variable in {quoted(name)} cannot be replaced: {error}"
+            findings.error(value, message, "write out what it stands for", "")
+    return found
 
 
 class _Collected:
@@ -69,18 +84,22 @@ class _Collected:
                 message = f"{name} is set above, too: this value replaces that one"
                 warn(stated.element, message, "remove one of them")
             self.found[stated.name] = stated.value
-            if "${" in stated.value.text:
-                message = "variables are not replaced here, as Hadoop would do"
-                warn(stated.value, message, "write out what it stands for")
         if stated.is_final:
             self._final.add(stated.name)
 
 
 def truth(text: Text | None, *, default: bool) -> bool:
     """Return the truth value of a text as Hadoop reads it: what is neither is the default."""
-    return {"true": True, "false": False}.get(
-        text.text.strip(_TRIMMED).lower() if text else "", default
-    )
+    return _TRUTHS.get(_lower(text) if text else "", default)
+
+
+def is_truth(text: Text) -> bool:
+    """Say whether a text is a truth value."""
+    return _lower(text) in _TRUTHS
+
+
+def _lower(text: Text) -> str:
+    return text.text.strip(_TRIMMED).lower()
 
 
 def _properties(root: Element, findings: Findings) -> Iterator[Element]:

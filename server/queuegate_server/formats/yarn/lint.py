@@ -6,8 +6,9 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.problems import Problem
-from queuegate_server.formats.yarn.load import State
-from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
+from queuegate_server.formats.yarn.load import State, read_stated
+from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
+from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.policy.acl import WILDCARD
 from queuegate_server.policy.names import ROOT
 from queuegate_server.policy.yarn_acl import Semantics, difference, parse_yarn
@@ -16,14 +17,27 @@ _SPLIT_LINE: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 
 
-def lint(state: State, data: bytes, file: str) -> tuple[Problem, ...]:
+def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Problem, ...]:
     """Return the warnings about a text, by place; none if it cannot be read."""
-    stated = state(data, file, Findings(file))
+    stated = read_stated(state, data, file, Findings(file))
     if stated is None:
         return ()
     findings = Findings(file)
     for rule in RULES:
-        rule(stated, findings)
+        rule(stated, findings, semantics)
+    return findings.in_order()
+
+
+def lint_site(options: YarnOptions) -> tuple[Problem, ...]:
+    """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
+    site, _ = read_site(options)
+    if options.site is None or site.place is None:
+        return ()
+    findings = Findings(options.site[1])
+    of_acl = Stated("", "", checks_submission_always=False)
+    of_acl.queues.append(StatedQueue("", site.place, admin=site.place))
+    for rule in RULES_OF_ACLS:
+        rule(of_acl, findings, options.semantics(options.partition))
     return findings.in_order()
 
 
@@ -34,7 +48,7 @@ def _acls(stated: Stated) -> Iterator[tuple[StatedQueue, Text]]:
                 yield queue, text
 
 
-def open_root(stated: Stated, findings: Findings) -> None:
+def open_root(stated: Stated, findings: Findings, _: Semantics) -> None:
     """A root that lets everybody in, and with that each queue below it."""
     root = stated.queues[0]
     for name, text, effect in (
@@ -51,7 +65,7 @@ def open_root(stated: Stated, findings: Findings) -> None:
             findings.warning(text, message, "write a single space, and open the queues below", ROOT)
 
 
-def pretty_printed(stated: Stated, findings: Findings) -> None:
+def pretty_printed(stated: Stated, findings: Findings, _: Semantics) -> None:
     """An ACL over several lines, in which the first blank of the indentation separates."""
     for queue, text in _acls(stated):
         if _SPLIT_LINE.search(text.text):
@@ -61,16 +75,17 @@ def pretty_printed(stated: Stated, findings: Findings) -> None:
             findings.warning(text, message, remedy, queue.path)
 
 
-def two_meanings(stated: Stated, findings: Findings) -> None:
+def two_meanings(stated: Stated, findings: Findings, semantics: Semantics) -> None:
     """An ACL that Hadoop reads otherwise than its documents."""
     for queue, text in _acls(stated):
         told = difference(text.text)
         if told:
+            message = f"{quoted(text.text)} is ambiguous: {told}; it is read as {semantics}"
             remedy = "write users, one space, groups, with nothing but commas between names"
-            findings.warning(text, f"{quoted(text.text)} is ambiguous: {told}", remedy, queue.path)
+            findings.warning(text, message, remedy, queue.path)
 
 
-def blank_at_comma(stated: Stated, findings: Findings) -> None:
+def blank_at_comma(stated: Stated, findings: Findings, _: Semantics) -> None:
     """A blank beside a comma of the list of users, behind which the list of groups begins."""
     for queue, text in _acls(stated):
         if _BLANK_AT_COMMA.match(text.text):
@@ -78,7 +93,7 @@ def blank_at_comma(stated: Stated, findings: Findings) -> None:
             findings.warning(text, message, "remove the blank", queue.path)
 
 
-def wildcard_in_list(stated: Stated, findings: Findings) -> None:
+def wildcard_in_list(stated: Stated, findings: Findings, _: Semantics) -> None:
     """A `*` among names, where it is a name."""
     for queue, text in _acls(stated):
         acl = parse_yarn(text.text, Semantics.HADOOP)
@@ -87,10 +102,12 @@ def wildcard_in_list(stated: Stated, findings: Findings) -> None:
             findings.warning(text, message, "write * alone, or remove it", queue.path)
 
 
-RULES: Final[tuple[Callable[[Stated, Findings], None], ...]] = (
-    open_root,
+Rule = Callable[[Stated, Findings, Semantics], None]
+
+RULES_OF_ACLS: Final[tuple[Rule, ...]] = (
     pretty_printed,
     two_meanings,
     blank_at_comma,
     wildcard_in_list,
 )
+RULES: Final[tuple[Rule, ...]] = (open_root, *RULES_OF_ACLS)

@@ -1,10 +1,11 @@
 """From what a scheduler's file states to a partition."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
@@ -23,37 +24,71 @@ STATES: Final[Mapping[str, State]] = {
 """By the name of the format: what reads the file of a scheduler."""
 
 NOBODY: Final = " "
+_SHOWN_NAMES: Final = 10
+
+
+class Read(NamedTuple):
+    """What a scheduler's file and those beside it say."""
+
+    stated: Stated
+    partition: Partition
 
 
 def load(
     state: State, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Mapping[str, Partition], tuple[Problem, ...]]:
     """Return the partition by its name, and all findings; no partition if one is an error."""
+    found, problems = read(state, data, file, options)
+    return {found.partition.name: found.partition} if found else {}, problems
+
+
+def read(
+    state: State, data: bytes, file: str, options: YarnOptions
+) -> tuple[Read | None, tuple[Problem, ...]]:
+    """Return the queues as stated and as a partition, None if a finding is an error; and all
+    findings.
+    """
     findings = Findings(file)
-    stated = state(data, file, findings)
+    stated = read_stated(state, data, file, findings)
     site, problems = read_site(options)
-    found = (*findings.in_order(), *problems)
-    if stated is None or has_errors(found):
-        return {}, found
+    if stated is None or findings.error_count or has_errors(problems):
+        return None, (*findings.in_order(), *problems)
     semantics = options.semantics(options.partition)
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
         admins = replace(admins, users=admins.users | {options.daemon_user})
-    cluster = Cluster(semantics, admins, site.acls_enabled, stated.checks_submission_always)
-    read = AclReader(semantics).read
+    cluster = Cluster(
+        semantics,
+        admins,
+        site.acls_enabled,
+        stated.checks_submission_always,
+        stated.has_short_names,
+    )
+    reader = AclReader(semantics, findings)
     queues = [
-        QueueAcls(queue.path, read(queue.submit, queue.path), read(queue.admin, queue.path))
+        QueueAcls(
+            queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
+        )
         for queue in stated.queues
     ]
-    return {options.partition: build_partition(options.partition, "", queues, cluster)}, found
+    partition = build_partition(options.partition, "", queues, cluster)
+    return Read(stated, partition), (*findings.in_order(), *problems)
+
+
+def read_stated(state: State, data: bytes, file: str, findings: Findings) -> Stated | None:
+    """Return what a file states; None if it is unusable or has more errors than are kept."""
+    with suppress(TooManyErrors):
+        return state(data, file, findings)
+    return None
 
 
 class AclReader:
     """Parses ACLs and applies defaults. Equal texts share one ACL."""
 
-    def __init__(self, semantics: Semantics) -> None:
-        """Take whose rules hold."""
+    def __init__(self, semantics: Semantics, findings: Findings) -> None:
+        """Take whose rules hold, and where to report to."""
         self._semantics = semantics
+        self._findings = findings
         self._read: dict[str, Acl] = {NOBODY: replace(EMPTY, text=NOBODY)}
 
     def read(self, text: Text | None, path: str) -> Acl:
@@ -63,7 +98,15 @@ class AclReader:
         if text is None:
             open_root = path == ROOT and self._semantics is Semantics.HADOOP
             return self._parse(WILDCARD if open_root else NOBODY)
-        return self._parse(text.text)
+        acl = self._parse(text.text)
+        ignored = (*acl.dropped_users, *acl.dropped_groups)
+        if ignored:
+            names = ", ".join(quoted(name) for name in ignored[:_SHOWN_NAMES])
+            message = f"ignored in this ACL, as documented: {names}"
+            message += ", …" if len(ignored) > _SHOWN_NAMES else ""
+            remedy = "write users, one space, groups, with nothing but commas between names"
+            self._findings.warning(text, message, remedy, path)
+        return acl
 
     def _parse(self, text: str) -> Acl:
         acl = self._read.get(text)

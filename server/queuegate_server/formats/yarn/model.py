@@ -65,6 +65,8 @@ class Stated:
     admin_name: str
     checks_submission_always: bool
     queues: list[StatedQueue] = field(default_factory=list)
+    has_short_names: bool = False
+    """True if a name without dots is any queue of that name."""
 
 
 class Site(NamedTuple):

@@ -1,11 +1,16 @@
 """yarn-site.xml: whether ACLs are enforced, and who administers the cluster."""
 
-from queuegate_server.formats.findings import Findings
+from contextlib import suppress
+from typing import Final
+
+from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
-from queuegate_server.formats.yarn.hadoop_xml import read_properties, truth
+from queuegate_server.formats.yarn.hadoop_xml import is_truth, read_properties, truth
 from queuegate_server.formats.yarn.model import Site, YarnOptions
 
-_ENFORCED = Site(acls_enabled=True, admins=" ")
+ENABLE: Final = "yarn.acl.enable"
+ADMINS: Final = "yarn.admin.acl"
+_ENFORCED: Final = Site(acls_enabled=True, admins=" ")
 
 
 def read_site(options: YarnOptions) -> tuple[Site, tuple[Problem, ...]]:
@@ -18,16 +23,25 @@ def read_site(options: YarnOptions) -> tuple[Site, tuple[Problem, ...]]:
         return _ENFORCED, ()
     data, file = options.site
     findings = Findings(file)
-    properties = read_properties(data, file, findings)
+    properties = None
+    with suppress(TooManyErrors):
+        properties = read_properties(
+            data, file, findings, is_read=lambda name: name in {ENABLE, ADMINS}
+        )
     if properties is None:
         return _ENFORCED, findings.in_order()
-    switch, admins = properties.get("yarn.acl.enable"), properties.get("yarn.admin.acl")
+    switch, admins = properties.get(ENABLE), properties.get(ADMINS)
     enabled = truth(switch, default=False)
     if not enabled:
-        message = "yarn.acl.enable is not true: access is granted to everybody"
+        message = f"{ENABLE} is not set, and false by default"
+        if switch is not None:
+            message = f"{ENABLE} is {quoted(switch.text)}"
+            message += "" if is_truth(switch) else ", which is neither true nor false, so false"
+        message += ": access is granted to everybody"
         findings.warning(switch, message, "set it to true")
     text = admins.text if admins else "*"
     if enabled and text.strip() == "*":
-        message = "yarn.admin.acl lets everybody administer the cluster: no queue is protected"
+        message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
+        message += " everybody administers the cluster, and no queue is protected"
         findings.warning(admins, message, "list a few users and groups, or write a single space")
     return Site(enabled, text, admins), findings.in_order()

@@ -7,7 +7,7 @@ from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yaml_nodes import Node
-from queuegate_server.formats.yunikorn import lint_acls, lint_names, lint_queues
+from queuegate_server.formats.yunikorn import lint_acls, lint_blanks, lint_names, lint_queues
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
@@ -17,11 +17,12 @@ from queuegate_server.policy.acl import AclNames
 Rule = Callable[[Subject, Findings], None]
 
 RULES: Final[tuple[Rule, ...]] = (
-    lint_acls.swallowed_blank,
+    lint_blanks.swallowed_blank,
     lint_names.group_as_user,
     lint_acls.blank_after_comma,
     lint_acls.wildcard_in_list,
     lint_acls.wildcard_with_names,
+    lint_acls.any_group,
     lint_acls.white_space,
     lint_acls.nobody,
     lint_queues.pointless,

@@ -4,53 +4,11 @@ import re
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
-from queuegate_server.formats.yaml_nodes import Node, Scalar
 from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, dropped_entry
-from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
+from queuegate_server.formats.yunikorn.lint_subject import Subject
 from queuegate_server.policy.acl import WILDCARD
 
-_ACL_KEYS: Final = frozenset({"submitacl", "adminacl"})
-_COLON_AND_BLANKS: Final = re.compile(r" *:( *)")
 _BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
-
-
-def swallowed_blank(subject: Subject, findings: Findings) -> None:
-    """A list of groups whose leading blank YAML took for indentation."""
-    for listed in subject.acls:
-        if has_swallowed_blank(subject, listed):
-            text = listed.scalar.text
-            message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"
-            remedy = f'for groups write " {text}" in quotes, for users leave one blank'
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
-
-
-def has_swallowed_blank(subject: Subject, listed: ListedAcl) -> bool:
-    """Say whether a list without groups stands more than one blank behind its colon.
-
-    Blanks that bring the values of several keys into one column are no sign of it.
-    """
-    mapping = listed.queue.place
-    if mapping is None or not listed.scalar.plain or listed.has_groups:
-        return False
-    key = mapping.entries[listed.key][0]
-    if _blanks(subject, key, listed.scalar) < 2:  # noqa: PLR2004 - one belongs to the colon
-        return False
-    return not any(
-        other.text not in _ACL_KEYS
-        and value.column == listed.scalar.column
-        and _blanks(subject, other, value) > 1
-        for other, value in mapping.entries.values()
-    )
-
-
-def _blanks(subject: Subject, key: Scalar, value: Node) -> int:
-    """Return how many blanks stand between a key's colon and its value, on one line."""
-    if key.line != value.line or key.line > len(subject.lines):
-        return 0
-    start = key.column - 1 + len(key.text)
-    between = subject.lines[key.line - 1][start : value.column - 1]
-    match = _COLON_AND_BLANKS.fullmatch(between)
-    return len(match[1]) if match else 0
 
 
 def blank_after_comma(subject: Subject, findings: Findings) -> None:
@@ -84,6 +42,15 @@ def wildcard_with_names(subject: Subject, findings: Findings) -> None:
                 continue
             message = 'the list "*" lets everybody in: the other list means nothing'
             remedy = 'write "*" alone, or replace it by names'
+            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+
+
+def any_group(subject: Subject, findings: Findings) -> None:
+    """A `*` where the groups stand: it is no "any group", it lets in whoever has none, too."""
+    for listed in subject.acls:
+        if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == f" {WILDCARD}":
+            message = '" *" lets everybody in, not only the members of some group'
+            remedy = 'write "*" if that is meant, otherwise list the groups'
             findings.warning(listed.scalar, message, remedy, listed.queue.path)
 
 

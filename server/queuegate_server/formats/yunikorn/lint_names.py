@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from queuegate_server.formats.findings import Findings, Place, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.formats.yunikorn.lint_acls import has_swallowed_blank
+from queuegate_server.formats.yunikorn.lint_blanks import has_swallowed_blank
 from queuegate_server.formats.yunikorn.lint_subject import Subject
 from queuegate_server.formats.yunikorn.model import Filter, Limit
 from queuegate_server.formats.yunikorn.placement import rule_chain
@@ -32,7 +32,7 @@ def group_as_user(subject: Subject, findings: Findings) -> None:
         if found and not has_swallowed_blank(subject, listed):
             first = groups[found[0]].line
             message = f"{quoted(found[0])} is a user here, but a group in line {first}"
-            remedy = f'for groups write " {listed.scalar.text}" in quotes'
+            remedy = f"for groups write {quoted(f' {listed.scalar.text}')} in quotes"
             findings.warning(listed.scalar, message, remedy, listed.queue.path)
 
 

@@ -1,6 +1,7 @@
 """queues.yaml -> partitions, with everything that is wrong in it found in one go."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from queuegate_server.formats import yaml_tree
@@ -56,8 +57,11 @@ def load(
             _check_partition(partition, RESOLVER_TYPES | resolver_types, findings)
             queues = _read_acls(partition, AclReader(acl_names(name), findings))
             if not document.problems and not findings.error_count:
-                resolver_type = partition.resolver_type.text if partition.resolver_type else ""
-                built[name] = build_partition(name, resolver_type, queues)
+                resolver = partition.resolver_type
+                built[name] = build_partition(name, resolver.text if resolver else "", queues)
+                if resolver:
+                    place = resolver.line, resolver.column
+                    built[name] = replace(built[name], resolver_place=place)
     except TooManyErrors:
         pass
     problems = (*document.problems, *findings.in_order())

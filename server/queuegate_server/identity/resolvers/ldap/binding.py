@@ -1,12 +1,14 @@
 """Making a connection and saying who we are."""
 
 import asyncio
+import os
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap import messages
 from queuegate_server.identity.resolvers.ldap.checks import read_password
 from queuegate_server.identity.resolvers.ldap.connection import Connection
 from queuegate_server.identity.resolvers.ldap.faults import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.kerberos import bind_by_kerberos
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.steps import Observer, Step, step
 from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
@@ -85,8 +87,11 @@ class Connector:
                 taken.detail = options.bind_dn or options.bind
                 if options.bind == "external":
                     await _bind_by_certificate(transport)
-                connection = Connection(transport, await transport.hand_over(), options)
-                if options.bind != "external":
+                descriptor = await transport.hand_over()
+                if options.bind == "gssapi":
+                    await _bind_by_ticket(descriptor, options.tls_server_name or url.host, options)
+                connection = Connection(transport, descriptor, options)
+                if options.bind in ("simple", "anonymous"):
                     self._may_send(password, transport)
                     await connection.bind(options.bind_dn or "", password)
         except BaseException:
@@ -99,6 +104,14 @@ class Connector:
     def _may_send(self, password: bytes, transport: Transport) -> None:
         if password and not (transport.encrypted or self._options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
+
+
+async def _bind_by_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
+    try:
+        await bind_by_kerberos(descriptor, host, options)
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 async def _bind_by_certificate(transport: Transport) -> None:

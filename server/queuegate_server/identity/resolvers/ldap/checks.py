@@ -138,10 +138,12 @@ def _identity_conflicts(options: "LdapOptions") -> Iterator[str]:
                 yield f"bind_password_file: {error}"
     elif options.bind_dn or options.bind_password_file:
         yield f"bind_dn and bind_password_file have no use with bind: {options.bind}"
+    if options.bind != "gssapi" and (options.keytab_file or options.credentials_cache):
+        yield f"keytab_file and credentials_cache have no use with bind: {options.bind}"
     if options.bind == "external" and not options.cert_file:
         yield "bind: external needs cert_file and key_file"
-    if options.bind == "external" and not _encrypted(options):
-        yield "bind: external needs ldaps:// or start_tls: true"
+    if options.bind in ("external", "gssapi") and not _encrypted(options):
+        yield f"bind: {options.bind} needs ldaps:// or start_tls: true"
 
 
 def _group_conflicts(options: "LdapOptions") -> Iterator[str]:

@@ -55,16 +55,25 @@ class LdapOptions(ResolverOptions):
         True, description="false: anyone may pose as the directory. Logged at every start."
     )
     # Who we are.
-    bind: Literal["simple", "anonymous", "external"] = Field(
+    bind: Literal["simple", "anonymous", "external", "gssapi"] = Field(
         "simple",
         description="simple: bind_dn and a password; external: the certificate of cert_file; "
-        "anonymous: nobody.",
+        "gssapi: Kerberos; anonymous: nobody.",
     )
     bind_dn: str | None = Field(
         None, description="A DN; for Active Directory also user@domain or DOMAIN\\user."
     )
     bind_password_file: Path | None = Field(
         None, description="Holds the password; read again whenever a connection is made."
+    )
+    keytab_file: Path | None = Field(
+        None, description="Kerberos keys of the account; the first principal in it is who we are."
+    )
+    credentials_cache: str | None = Field(
+        None,
+        min_length=1,
+        description="Where Kerberos keeps its tickets, as KRB5CCNAME. Default: in memory with a "
+        "keytab_file, otherwise that of the system.",
     )
     allow_plaintext_bind: bool = Field(
         False, description="Whether the password may be sent without encryption."
@@ -177,9 +186,9 @@ class LdapOptions(ResolverOptions):
         "member_of_attribute", "member_attribute", "group_name_attribute"
     )(checks.attribute)
     _bind_dn = field_validator("bind_dn")(checks.bind_name)
-    _files = field_validator("ca_file", "cert_file", "key_file", "bind_password_file")(
-        checks.readable_file
-    )
+    _files = field_validator(
+        "ca_file", "cert_file", "key_file", "bind_password_file", "keytab_file"
+    )(checks.readable_file)
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

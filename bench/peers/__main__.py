@@ -1,0 +1,83 @@
+"""Measures our server beside other policy servers and writes bench/PEERS.md and bench/plots.
+
+Let nothing else run on the machine meanwhile. The first run builds what is missing into
+.tools/peers: that takes Go, npm and about ten minutes.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench import ghz, machine
+from bench.command import CannotMeasure
+from bench.peers import install, plots, report
+from bench.peers.measure import FULL, QUICK, measure
+from bench.peers.peers import PEERS
+
+_FOLDER = Path(__file__).parents[1]
+
+
+def main() -> None:
+    """Measure, and write the document."""
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a short run, to see that everything works; its figures are printed, not written",
+    )
+    parser.add_argument("--build", action="store_true", help="only build what is missing")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="write there, also if the run is short (default: bench)",
+    )
+    parser.add_argument(
+        "server", nargs="*", help="only servers with such a word in their name, and our own"
+    )
+    arguments = parser.parse_args()
+    load = machine.load()
+    start = time.monotonic()
+    try:
+        if arguments.build:
+            _build()
+            return
+        ghz.find()
+        install.own_go_program("openloop")
+        with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as folder:
+            scale = QUICK if arguments.quick else FULL
+            results = measure(scale, Path(folder), arguments.server)
+    except CannotMeasure as error:
+        sys.exit(f"bench: {error}")
+    facts = [
+        *machine.described(),
+        ("load average before", f"{load:.2f}"),
+        ("duration", f"{(time.monotonic() - start) / 60:.1f} minutes"),
+    ]
+    drawn = plots.draw(results)
+    text = report.markdown(results, facts, list(drawn))
+    output: Path | None = arguments.output or (None if arguments.quick else _FOLDER)
+    if output is None:
+        print(text)
+        return
+    (output / "plots").mkdir(parents=True, exist_ok=True)
+    for name, drawing in drawn.items():
+        (output / "plots" / f"{name}.svg").write_text(drawing)
+    (output / "PEERS.md").write_text(text)
+    print(f"written: {output / 'PEERS.md'}")
+
+
+def _build() -> None:
+    print(f"ghz: {ghz.find()}")
+    print(f"openloop: {install.own_go_program('openloop')}")
+    for peer in PEERS:
+        try:
+            print(f"{peer.name}: {peer.install()}")
+        except CannotMeasure as error:
+            print(f"{peer.name}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Servers that speak our contract: our own, and how all of them are asked."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from bench import ghz, processes
+from bench.command import CannotMeasure
+from bench.peers.peer import GrpcWire, Serving
+from bench.peers.policy import Policy
+from bench.peers.questions import Asked
+from bench.policies import to_yaml
+from queuegate.v1 import access_pb2
+from queuegate_server.settings.model import Settings
+
+METHOD: Final = "queuegate.v1.AccessService/CheckQueueAccess"
+
+_ONLY_TRANSPORT: Final = "grpcio"
+"""That of a server whose settings do not name one."""
+_DISTRIBUTIONS: Final = {"grpcio": "grpcio", "native": "pygrpc-native"}
+_RESOLVER: Final = """\
+import json
+from pathlib import Path
+
+from queuegate_server.identity.lookup import Found, NoSuchUser
+from queuegate_server.identity.options import ResolverOptions
+
+
+class Options(ResolverOptions):
+    path: str
+
+
+class Members:
+    Options = Options
+
+    def __init__(self, options):
+        self._path = options.path
+        self._members = {}
+
+    async def open(self):
+        self._members = json.loads(Path(self._path).read_text())
+
+    async def resolve(self, user):
+        groups = self._members.get(user)
+        return NoSuchUser("not in the file") if groups is None else Found(tuple(groups))
+
+    async def close(self):
+        pass
+"""
+
+
+def wire(*, with_groups: bool = True, is_constant: bool = False) -> GrpcWire:
+    """Return how such a server is asked."""
+
+    def encode(asked: Asked) -> bytes:
+        return asked.message(with_groups=with_groups).SerializeToString()
+
+    def decode(answer: bytes) -> bool:
+        return access_pb2.CheckQueueAccessResponse.FromString(answer).allowed
+
+    files = ghz.descriptors(access_pb2.DESCRIPTOR)
+    return GrpcWire(METHOD, files, encode, None if is_constant else decode)
+
+
+@dataclass(frozen=True, slots=True)
+class Queuegate:
+    """Our server."""
+
+    name: str
+    transport: str
+    """As in its settings."""
+    sends_groups: bool = True
+    remembers: bool = True
+
+    @property
+    def how(self) -> str:
+        """See Peer."""
+        if self.sends_groups:
+            return "`queues.yaml`; groups sent with each question"
+        return "`queues.yaml`; groups from a resolver, cached by the server"
+
+    def install(self) -> str:
+        """See Peer."""
+        return f"this commit, {installed(_DISTRIBUTIONS[self.transport])}"
+
+    @contextmanager
+    def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
+        """See Peer."""
+        folder.mkdir()
+        file = folder / "queues.yaml"
+        file.write_text(to_yaml(policy.queues))
+        command = processes.queuegate(file)
+        if self.transport != _ONLY_TRANSPORT or "transport" in Settings.model_fields:
+            command += ["--set", f"transport={self.transport}"]
+        environment: Mapping[str, str] = {}
+        if not self.sends_groups:
+            environment = _with_resolver(policy, folder)
+            command += ["--set", "partitions.default.resolver=members"]
+            command += ["--set", "resolvers.members.type=bench-members"]
+            command += ["--set", f"resolvers.members.path={folder / 'members.json'}"]
+        with processes.running(
+            command, folder / "run", on_own_core=True, extra_environment=environment
+        ) as running:
+            yield Serving(running, wire(with_groups=self.sends_groups))
+
+
+def installed(distribution: str) -> str:
+    """Return a distribution and its version. Raises CannotMeasure if it is missing."""
+    try:
+        return f"{distribution} {version(distribution)}"
+    except PackageNotFoundError:
+        raise CannotMeasure(f"{distribution} is not installed") from None
+
+
+def _with_resolver(policy: Policy, folder: Path) -> Mapping[str, str]:
+    """Lay a resolver of another distribution beside the server, and return the environment
+    in which it finds that.
+    """
+    packages = folder / "packages"
+    about = packages / "queuegate_bench_members-1.dist-info"
+    about.mkdir(parents=True)
+    (packages / "queuegate_bench_members.py").write_text(_RESOLVER)
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: queuegate-bench-members\nVersion: 1\n"
+    )
+    (about / "entry_points.txt").write_text(
+        "[queuegate.resolvers]\nbench-members = queuegate_bench_members:Members\n"
+    )
+    (folder / "members.json").write_text(json.dumps(policy.members))
+    path = [str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(path)}

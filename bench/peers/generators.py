@@ -1,0 +1,195 @@
+"""The load generators: ghz for gRPC, h2load for HTTP/2, and for fixed rates one of ours."""
+
+import json
+import math
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bench import ghz, h2
+from bench.command import CannotMeasure
+from bench.peers import install
+from bench.peers.peer import GrpcWire, RestWire, Serving
+from bench.peers.questions import Asked
+from bench.questions import delimited
+
+_GRACE_SECONDS: Final = 60
+_MOST_FAILED: Final = 0.5
+_TRIES: Final = 3
+"""ghz crashes now and then, in its own code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much to ask: for so many seconds, with so many calls at once."""
+
+    seconds: float
+    at_once: int
+    calls: int | None = None
+    """Ask so many, however long it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One measurement. Latencies in milliseconds."""
+
+    calls: int
+    per_second: float
+    p50: float
+    p99: float
+    p999: float
+    cpu_seconds: float
+    """Of the server."""
+    failed: int = 0
+    """Calls that were refused or not answered, at a fixed rate."""
+
+    @property
+    def cpu_seconds_a_million(self) -> float:
+        """Processor time of the server for a million checks."""
+        return self.cpu_seconds / self.calls * 1e6
+
+    @property
+    def busy(self) -> float:
+        """Which part of its core the server used."""
+        return self.cpu_seconds / self.calls * self.per_second
+
+
+class Loads:
+    """The questions in the form of one server, and the means to ask them."""
+
+    def __init__(self, serving: Serving, asked: Sequence[Asked], folder: Path) -> None:
+        """Write the questions into a new folder."""
+        folder.mkdir()
+        self._serving = serving
+        self._folder = folder
+        self._questions = folder / "questions"
+        if isinstance(serving.wire, RestWire):
+            base = f"http://{serving.running.address}"
+            uris = (f"{base}{serving.wire.path(one)}\n" for one in asked)
+            self._questions.write_text("".join(uris))
+            return
+        self._questions.write_bytes(delimited(serving.wire.encode(one) for one in asked))
+        # The same for all servers, and one for which each has to look everywhere.
+        one = serving.wire.encode(max((one for one in asked if not one.allowed), key=_depth))
+        (folder / "one").write_bytes(b"\0" + len(one).to_bytes(4, "big") + one)
+        (folder / "contract").write_bytes(serving.wire.descriptors.SerializeToString())
+
+    def ask(self, amount: Amount) -> Seen:
+        """Ask the questions in turn. Raises CannotMeasure if any is not answered."""
+        if isinstance(self._serving.wire, RestWire):
+            return self._h2load([f"--input-file={self._questions}"], amount)
+        return self._ghz(self._serving.wire, amount)
+
+    def repeat(self, amount: Amount) -> Seen:
+        """Ask one denied question over and over, or, over HTTP, all in turn: with h2load,
+        which needs little time itself.
+        """
+        wire = self._serving.wire
+        if isinstance(wire, RestWire):
+            return self.ask(amount)
+        options = [
+            "--header=content-type: application/grpc",
+            "--header=te: trailers",
+            f"--data={self._folder / 'one'}",
+            f"http://{self._serving.running.address}/{wire.method}",
+        ]
+        return self._h2load(options, amount)
+
+    def at_rate(self, rate: float, seconds: float) -> Seen:
+        """Ask so many questions a second, whether or not earlier ones are answered. Latencies
+        count from when a question was due. Raises CannotMeasure if most are not
+        answered, and for a server that is not asked over gRPC.
+        """
+        if isinstance(self._serving.wire, RestWire):
+            raise CannotMeasure("only gRPC is asked at a fixed rate")
+        command = [
+            str(install.own_go_program("openloop")),
+            f"-address={self._serving.running.address}",
+            f"-method={self._serving.wire.method}",
+            f"-messages={self._questions}",
+            f"-rate={max(1, round(rate))}",
+            f"-seconds={seconds}",
+        ]
+        told, cpu = self._run(command, seconds)
+        report: dict[str, Any] = json.loads(told)
+        answered, failed = len(report["milliseconds"]), report["failed"]
+        if failed > _MOST_FAILED * (answered + failed):
+            raise CannotMeasure(f"{failed} of {answered + failed} failed: {report['fault']}")
+        return replace(_seen(report["milliseconds"], report["seconds"], cpu), failed=failed)
+
+    def _ghz(self, wire: GrpcWire, amount: Amount) -> Seen:
+        output = self._folder / "ghz.json"
+        command = [
+            str(ghz.find()),
+            "--insecure",
+            f"--protoset={self._folder / 'contract'}",
+            f"--call={wire.method.replace('/', '.')}",
+            f"--binary-file={self._questions}",
+            f"--timeout={_GRACE_SECONDS}s",
+            "--format=json",
+            f"--output={output}",
+            f"--concurrency={amount.at_once}",
+        ]
+        if amount.calls is None:
+            command += [f"--duration={amount.seconds}s", "--duration-stop=wait"]
+        else:
+            command.append(f"--total={amount.calls}")
+        _, cpu = self._run([*command, self._serving.running.address], amount.seconds, tries=_TRIES)
+        report: dict[str, Any] = json.loads(output.read_text())
+        codes = report["statusCodeDistribution"]
+        if set(codes) != {"OK"}:
+            raise CannotMeasure(f"calls failed: {codes} {report['errorDistribution']}")
+        latencies = [call["latency"] / 1e6 for call in report["details"]]
+        return _seen(latencies, report["total"] / 1e9, cpu)
+
+    def _h2load(self, options: Sequence[str], amount: Amount) -> Seen:
+        if shutil.which("h2load") is None:
+            raise CannotMeasure(h2.ABSENT)
+        log = self._folder / "h2load.log"
+        log.unlink(missing_ok=True)
+        command = ["h2load", "--clients=1", "--threads=1", f"--log-file={log}"]
+        command.append(f"--max-concurrent-streams={amount.at_once}")
+        command.append(f"--duration={amount.seconds * 1000:.0f}ms")
+        told, cpu = self._run([*command, *options], amount.seconds)
+        calls, per_second = h2.done(told)
+        rows = (line.split("\t") for line in log.read_text().splitlines())
+        return _seen([int(row[2]) / 1e3 for row in rows], calls / per_second, cpu)
+
+    def _run(self, command: Sequence[str], seconds: float, tries: int = 1) -> tuple[str, float]:
+        """Return what a generator printed, and the processor time of the server meanwhile."""
+        before = self._serving.running.cpu_seconds()
+        try:
+            told = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=seconds + _GRACE_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CannotMeasure(f"{Path(command[0]).name} did not end in time") from None
+        if not told.returncode:
+            return told.stdout, self._serving.running.cpu_seconds() - before
+        if tries > 1 and "goroutine " in told.stderr:
+            return self._run(command, seconds, tries - 1)
+        raise CannotMeasure(f"{Path(command[0]).name}: {(told.stderr or told.stdout)[:500]}")
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """Return the smallest value that at least that part of all values do not exceed."""
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
+
+
+def _depth(asked: Asked) -> int:
+    return asked.queue.count(".")
+
+
+def _seen(latencies: list[float], seconds: float, cpu_seconds: float) -> Seen:
+    if not latencies:
+        raise CannotMeasure("no call was answered in time")
+    latencies.sort()
+    p50, p99, p999 = (percentile(latencies, part) for part in (0.5, 0.99, 0.999))
+    return Seen(len(latencies), len(latencies) / seconds, p50, p99, p999, cpu_seconds)

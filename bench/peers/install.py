@@ -1,0 +1,127 @@
+"""Builds and installs the other servers into the project's ignored folder `.tools/peers`."""
+
+import os
+import re
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from bench.command import CannotMeasure
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / ".tools" / "peers"
+
+_SOURCES: Final = Path(__file__).parent / "go"
+_BUILD_SECONDS: Final = 1800
+_GENERATORS: Final = (
+    "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12",
+    "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2",
+)
+_CONTRACT: Final = (
+    "queuegate/v1/access.proto",
+    "queuegate/v1/user_group_information.proto",
+)
+
+
+def go_program(module: str, version: str, package: str = "") -> Path:
+    """Install the program of a Go module and return it. Raises CannotMeasure."""
+    name = (package or module).rpartition("/")[2]
+    # A folder for each version: a new pin is built anew.
+    program = FOLDER / "bin" / version / name
+    if not program.exists():
+        what = f"{module}{'/' + package if package else ''}@{version}"
+        _run(["go", "install", what], FOLDER, GOBIN=str(program.parent))
+    return program
+
+
+def npm_program(package: str, version: str, program: str) -> Path:
+    """Install an npm package that carries a program and return that. Raises CannotMeasure."""
+    folder = FOLDER / "npm" / version
+    installed = folder / "node_modules" / package / program
+    if not installed.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        options = ["--no-save", "--no-audit", "--no-fund", "--ignore-scripts"]
+        _run(["npm", "install", "--prefix", str(folder), *options, f"{package}@{version}"], folder)
+    return installed
+
+
+def own_go_program(name: str) -> Path:
+    """Build a program of `bench/peers/go` and return it. Raises CannotMeasure.
+
+    It is built in a copy, where the stubs of our contract are generated if it uses them.
+    """
+    source, copy = _SOURCES / name, FOLDER / "go" / name
+    program = FOLDER / "bin" / name
+    uses_contract = "/contract" in (source / "main.go").read_text()
+    sources = [*source.iterdir()]
+    if uses_contract:
+        sources += (ROOT / "proto" / file for file in _CONTRACT)
+    newest = max(file.stat().st_mtime for file in sources)
+    if program.exists() and program.stat().st_mtime > newest:
+        return program
+    shutil.copytree(source, copy, dirs_exist_ok=True)
+    if uses_contract:
+        _generate_stubs(copy, _module_of(source))
+    _run(["go", "build", "-trimpath", "-o", str(program), "."], copy)
+    return program
+
+
+def module_version(name: str, module: str) -> str:
+    """Return the version of a module that a program of `bench/peers/go` requires."""
+    text = (_SOURCES / name / "go.mod").read_text()
+    found = re.search(rf"^(?:require)?\s+{re.escape(module)} (\S+)", text, re.MULTILINE)
+    if found is None:
+        raise CannotMeasure(f"{name} does not require {module}")
+    return found[1]
+
+
+def _module_of(source: Path) -> str:
+    return (source / "go.mod").read_text().split(maxsplit=2)[1]
+
+
+def _generate_stubs(folder: Path, module: str) -> None:
+    from google.rpc import status_pb2
+    from grpc_tools import protoc
+
+    plugins = [
+        go_program(place.rpartition("@")[0], place.rpartition("@")[2]) for place in _GENERATORS
+    ]
+    options = [f"module={module}", *(f"M{file}={module}/contract" for file in _CONTRACT)]
+    arguments = [
+        "protoc",
+        f"-I{ROOT / 'proto'}",
+        f"-I{files('grpc_tools') / '_proto'}",
+        f"-I{Path(status_pb2.__file__).parents[2]}",
+    ]
+    for plugin in plugins:
+        kind = plugin.name.removeprefix("protoc-gen-")
+        arguments += [f"--plugin={plugin.name}={plugin}", f"--{kind}_out={folder}"]
+        arguments += [f"--{kind}_opt={option}" for option in options]
+    if protoc.main([*arguments, *_CONTRACT]):
+        raise CannotMeasure("the contract could not be compiled for Go")
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> None:
+    """Run a build at low priority. Raises CannotMeasure with the end of what it printed."""
+    if shutil.which(command[0]) is None:
+        raise CannotMeasure(f"{command[0]} is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"building: {' '.join(command)} ...", flush=True)
+    flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
+    try:
+        done = subprocess.run(
+            ["nice", "-n", "19", *command],
+            cwd=folder,
+            env={**os.environ, "GOFLAGS": flags, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_BUILD_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise CannotMeasure(f"{' '.join(command)} took over {_BUILD_SECONDS} s") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "downloading" not in line]
+        raise CannotMeasure(f"`{' '.join(command)}` failed: {' '.join(said)[-500:]}")

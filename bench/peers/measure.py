@@ -1,0 +1,213 @@
+"""Starts all servers, compares their answers, and puts the same loads on each in turn."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from bench.command import CannotMeasure
+from bench.peers.ask import check
+from bench.peers.generators import Amount, Loads, Seen
+from bench.peers.peer import Peer, RestWire, Serving
+from bench.peers.peers import PEERS, YARDSTICK
+from bench.peers.policy import SEED, Policy, generate
+from bench.peers.questions import Asked, Questions
+
+MIDDLE: Final = 50
+"""Calls at once where only one such number is measured."""
+
+_FAULTS: Final = (CannotMeasure, grpc.RpcError, OSError, subprocess.SubprocessError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much to measure."""
+
+    rounds: int
+    latency_rounds: int
+    starts: int
+    seconds: float
+    at_once: Sequence[int]
+    parts_of_peak: Sequence[float]
+    sample: int
+    questions: int
+    new_questions: int
+
+
+FULL: Final = Scale(5, 3, 3, 1.0, (1, 8, MIDDLE, 200), (0.25, 0.5, 0.75, 0.9), 2_000, 4_000, 20_000)
+QUICK: Final = Scale(1, 1, 1, 0.8, (1, MIDDLE), (0.5, 0.9), 500, 1_000, 2_000)
+
+
+@dataclass(slots=True)
+class Result:
+    """What was found of one server."""
+
+    name: str
+    how: str
+    version: str = ""
+    error: str = ""
+    """Why it could not be measured, or not to the end."""
+    overload: str = ""
+    """How it failed at a high rate."""
+    start_seconds: list[float] = field(default_factory=list)
+    """From the start of the process to the first right answer."""
+    mib_at_start: float = 0
+    mib_under_load: float = 0
+    """The largest that was seen after a measurement."""
+    closed: dict[int, list[Seen]] = field(default_factory=dict)
+    """By calls at once."""
+    repeated: list[Seen] = field(default_factory=list)
+    """One question over and over."""
+    new: list[Seen] = field(default_factory=list)
+    """Questions that were never asked before."""
+    opened: dict[float, list[tuple[float, Seen]]] = field(default_factory=dict)
+    """The rate offered and what was seen, by the part of the peak."""
+
+
+@dataclass(slots=True)
+class _Runner:
+    """A server under measurement."""
+
+    peer: Peer
+    result: Result
+    stack: ExitStack
+    serving: Serving | None = None
+    loads: Loads | None = None
+
+
+def measure(scale: Scale, folder: Path, only: Sequence[str]) -> list[Result]:
+    """Measure all servers, or those whose names contain one of some words.
+
+    Raises CannotMeasure if our own server fails, with whose answers the others are compared.
+    """
+    policy = generate()
+    questions = Questions(policy, SEED)
+    sample, asked = questions.mixed(scale.sample), questions.mixed(scale.questions)
+    wanted = [
+        peer
+        for peer in PEERS
+        if peer is YARDSTICK or not only or any(word in peer.name for word in only)
+    ]
+    runners = [_Runner(peer, Result(peer.name, peer.how), ExitStack()) for peer in wanted]
+    for runner in runners:
+        with _faults(runner):
+            runner.result.version = runner.peer.install()
+    with ExitStack() as all_stacks:
+        for number, runner in enumerate(runners):
+            all_stacks.push(runner.stack)
+            if not runner.result.error:
+                with _faults(runner):
+                    _start(runner, policy, scale, sample, asked, folder / str(number))
+        for runner in runners:
+            if runner.peer is YARDSTICK and runner.result.error:
+                raise CannotMeasure(f"{runner.peer.name}: {runner.result.error}")
+        _say("warming up")
+        _each(runners, 0, lambda runner: _loads(runner).ask(Amount(scale.seconds, MIDDLE)))
+        for number in range(scale.rounds):
+            _say(f"throughput, round {number + 1} of {scale.rounds}")
+            new = questions.mixed(scale.new_questions)
+            _each(runners, number, partial(_throughput, scale=scale, new=new, folder=folder))
+        for number in range(scale.latency_rounds):
+            _say(f"latency, round {number + 1} of {scale.latency_rounds}")
+            _each(runners, number, partial(_latency, scale=scale))
+    return [runner.result for runner in runners]
+
+
+def _start(
+    runner: _Runner,
+    policy: Policy,
+    scale: Scale,
+    sample: Sequence[Asked],
+    asked: Sequence[Asked],
+    folder: Path,
+) -> None:
+    folder.mkdir()
+    result = runner.result
+    for number in range(scale.starts):
+        runner.stack.close()
+        start = time.perf_counter()
+        serving = runner.stack.enter_context(runner.peer.serve(policy, folder / f"start{number}"))
+        check(serving, sample[:1])
+        result.start_seconds.append(time.perf_counter() - start)
+    result.mib_at_start = serving.running.resident_mib()
+    _say(f"{runner.peer.name}: {len(sample)} answers")
+    check(serving, sample)
+    runner.serving = serving
+    runner.loads = Loads(serving, asked, folder / "loads")
+
+
+def _throughput(runner: _Runner, *, scale: Scale, new: Sequence[Asked], folder: Path) -> None:
+    result, loads = runner.result, _loads(runner)
+    for at_once in scale.at_once:
+        seen = loads.ask(Amount(scale.seconds, at_once))
+        result.closed.setdefault(at_once, []).append(seen)
+    result.repeated.append(loads.repeat(Amount(scale.seconds, MIDDLE)))
+    if runner.peer.remembers and runner.serving:
+        calls = min(len(new), int(result.closed[MIDDLE][-1].per_second * scale.seconds))
+        place = folder / f"new-{time.monotonic_ns()}"
+        once = Loads(runner.serving, new[:calls], place)
+        result.new.append(once.ask(Amount(scale.seconds, MIDDLE, calls=calls)))
+    _note_memory(runner)
+
+
+def _latency(runner: _Runner, *, scale: Scale) -> None:
+    result = runner.result
+    if runner.serving is None or isinstance(runner.serving.wire, RestWire):
+        return
+    seen = sorted(one.per_second for one in result.closed[MIDDLE])
+    peak = seen[len(seen) // 2]
+    for part in scale.parts_of_peak:
+        rate = peak * part
+        try:
+            found = _loads(runner).at_rate(rate, 1.5 * scale.seconds)
+        except CannotMeasure as error:
+            result.overload = f"at {part:.0%} of its peak: {_line(error)}"
+            break
+        result.opened.setdefault(part, []).append((rate, found))
+    _note_memory(runner)
+
+
+def _note_memory(runner: _Runner) -> None:
+    if runner.serving:
+        now = runner.serving.running.resident_mib()
+        runner.result.mib_under_load = max(now, runner.result.mib_under_load)
+
+
+def _loads(runner: _Runner) -> Loads:
+    if runner.loads is None:
+        raise CannotMeasure("it does not serve")
+    return runner.loads
+
+
+def _each(runners: Sequence[_Runner], number: int, work: Callable[[_Runner], object]) -> None:
+    """Do something with each server that has not failed; every other time in reverse order."""
+    for runner in runners if number % 2 == 0 else reversed(runners):
+        if not runner.result.error:
+            with _faults(runner):
+                work(runner)
+
+
+@contextmanager
+def _faults(runner: _Runner) -> Iterator[None]:
+    """Keep the fault of a server with its result, and end that server."""
+    try:
+        yield
+    except _FAULTS as error:
+        runner.result.error = _line(error)
+        _say(f"{runner.peer.name}: {runner.result.error}")
+        runner.stack.close()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[-600:] or type(error).__name__
+
+
+def _say(text: str) -> None:
+    print(text, flush=True, file=sys.stderr)

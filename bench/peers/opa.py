@@ -1,0 +1,136 @@
+"""OPA over REST: the queues as data, and a rule that walks up to the root."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from bench import processes
+from bench.command import CannotMeasure
+from bench.peers import install
+from bench.peers.peer import RestWire, Serving
+from bench.peers.policy import Policy
+from bench.peers.questions import Asked
+from bench.policies import ancestry
+
+_VERSION: Final = "v1.22.2"
+_PLUGIN_VERSION: Final = "v1.17.0-envoy"
+_RULES: Final = """\
+package queuegate
+
+default allow := false
+
+allow if {
+\tsome path in data.queues[input.queue].line
+\tsome name in data.lists[input.action]
+\tgrants(data.queues[path][name])
+}
+
+grants(list) if list.everybody
+
+grants(list) if list.users[input.user]
+
+grants(list) if {
+\tsome group in input.groups
+\tlist.groups[group]
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opa:
+    """OPA's own server. All its answers come from `GET /v1/data`, over HTTP/2."""
+
+    name: str = "OPA, REST"
+    how: str = "queues as data, a Rego rule; groups sent with each question"
+    remembers: bool = False
+
+    def install(self) -> str:
+        """See Peer."""
+        _program()
+        return _VERSION
+
+    @contextmanager
+    def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
+        """See Peer."""
+        folder.mkdir()
+        (folder / "data.json").write_text(json.dumps(data(policy)))
+        (folder / "rules.rego").write_text(_RULES)
+        address = processes.free_address()
+        command = [str(_program()), "run", "--server", "--h2c", f"--addr={address}"]
+        command += ["--log-level=error", "--skip-version-check", "--optimize-store-for-read-speed"]
+        command += [str(folder / "data.json"), str(folder / "rules.rego")]
+        with processes.running(
+            command, folder / "run", on_own_core=True, listen=address
+        ) as running:
+            yield Serving(running, RestWire(_path, _decode))
+
+
+@dataclass(frozen=True, slots=True)
+class OpaPlugin:
+    """OPA's gRPC door, which would be asked if it could be built where this runs."""
+
+    name: str = "OPA, gRPC (opa-envoy-plugin)"
+    how: str = "as over REST"
+    remembers: bool = False
+
+    def install(self) -> str:
+        """See Peer."""
+        install.go_program(
+            "github.com/open-policy-agent/opa-envoy-plugin",
+            _PLUGIN_VERSION,
+            "cmd/opa-envoy-plugin",
+        )
+        return _PLUGIN_VERSION
+
+    @contextmanager
+    def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
+        """See Peer."""
+        raise CannotMeasure("nobody has been able to build it so far, so no load is written")
+        yield
+
+
+def data(policy: Policy) -> dict[str, Any]:
+    """Return the queues as OPA holds them: sets are objects, so that it need not search."""
+    queues: dict[str, Any] = {}
+    for index, queue in enumerate(policy.queues):
+        queues[queue.path] = {
+            "line": [above.path for above in ancestry(policy.queues, index)],
+            "submit": _list(queue.users, queue.groups, everybody=queue.open_to_all),
+            "admin": _list(queue.admin_users, queue.admin_groups, everybody=False),
+        }
+    return {"queues": queues, "lists": {"submit": ["submit", "admin"], "admin": ["admin"]}}
+
+
+def question(asked: Asked) -> dict[str, Any]:
+    """Return a question as OPA's input."""
+    return {
+        "user": asked.user,
+        "groups": asked.groups,
+        "queue": asked.queue,
+        "action": asked.action,
+    }
+
+
+def _list(users: tuple[str, ...], groups: tuple[str, ...], *, everybody: bool) -> dict[str, Any]:
+    return {
+        "users": dict.fromkeys(users, True),
+        "groups": dict.fromkeys(groups, True),
+        "everybody": everybody,
+    }
+
+
+def _program() -> Path:
+    return install.go_program("github.com/open-policy-agent/opa", _VERSION)
+
+
+def _path(asked: Asked) -> str:
+    text = json.dumps(question(asked), separators=(",", ":"))
+    return f"/v1/data/queuegate/allow?input={quote(text)}"
+
+
+def _decode(answer: bytes) -> bool:
+    return json.loads(answer).get("result") is True

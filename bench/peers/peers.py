@@ -1,0 +1,47 @@
+"""All servers of the comparison, in the order of the tables."""
+
+from functools import partial
+from typing import Final
+
+from bench.peers.bare import QUEUES, Handler, go_program, python_program
+from bench.peers.casbin import Casbin
+from bench.peers.cerbos import Cerbos
+from bench.peers.contract import Queuegate
+from bench.peers.opa import Opa, OpaPlugin
+from bench.peers.openfga import OpenFga
+from bench.peers.peer import Peer
+
+YARDSTICK: Final = Queuegate("queuegate, grpcio", "grpcio")
+"""Its answers are those that all others must give."""
+
+PEERS: Final[tuple[Peer, ...]] = (
+    Queuegate("queuegate, native", "native"),
+    YARDSTICK,
+    Queuegate("queuegate, groups looked up", "grpcio", sends_groups=False),
+    Cerbos(),
+    Opa(),
+    OpaPlugin(),
+    OpenFga(),
+    OpenFga("OpenFGA, caching", remembers=True),
+    Casbin(),
+    Handler(
+        "YuniKorn's ACLs, grpc-go",
+        "`queues.yaml`; groups sent with each question",
+        partial(go_program, "yunikorn", "github.com/apache/yunikorn-core"),
+        argument=QUEUES,
+    ),
+    Handler(
+        "bare grpc-go", "a constant", partial(go_program, "constant", "google.golang.org/grpc")
+    ),
+    Handler(
+        "bare pygrpc-native",
+        "a constant",
+        partial(python_program, "bench.peers.bare_native", "pygrpc-native"),
+    ),
+    Handler(
+        "bare grpc.aio",
+        "a constant",
+        partial(python_program, "bench.bare", "grpcio"),
+        argument="",
+    ),
+)

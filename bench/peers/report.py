@@ -1,0 +1,194 @@
+"""Puts the comparison into one Markdown document."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bench.peers.generators import Seen
+from bench.peers.measure import MIDDLE, Result
+from bench.results import Table, Target, ratios, spread
+
+_NOTHING: Final = "-"
+_NATIVE: Final = "queuegate, native"
+_GRPCIO: Final = "queuegate, grpcio"
+_HALF: Final = 0.5
+_GOALS: Final = (
+    (_NATIVE, "Cerbos", 4.0),
+    (_NATIVE, "OPA, REST", 1.0),
+    (_NATIVE, "OpenFGA", 1.0),
+    (_NATIVE, "OpenFGA, caching", 1.0),
+    (_NATIVE, "Casbin server", 1.0),
+    (_NATIVE, "bare pygrpc-native", 0.8),
+    (_NATIVE, "bare grpc-go", 0.5),
+    (_GRPCIO, "bare grpc.aio", 0.95),
+)
+_MOST_P99: Final = 3.0
+
+_HOW_TO_READ: Final = """\
+- All servers hold the same policy: 200 queues on five levels, 2 000 users, 300 groups, entries
+  for users and groups, wildcards. Half of the questions are denied, one in ten is about
+  administration. Policy and questions are generated from a seed.
+- Before any load, each server has answered the same sample of questions, every answer as a
+  slow evaluator of the benchmark's own says. YuniKorn's ACLs are among them.
+- Groups come with each question wherever a server can take them so. Casbin's cannot, and keeps
+  them. *Groups looked up* is our server without groups in the question.
+- One core is the server's, the other ones are the load generators'. All servers run at the same
+  time; one after the other is put under load, in each round, every other round in reverse.
+- *calls/s*: ghz, one connection, 4 000 questions in turn, as many calls at once as the column
+  says. *Core busy*: at 50. Well below 100 %, ghz was the slower one, and the servers differ more
+  than it shows: then compare *h2load* (50 at once; one denied question over and over, OPA: all
+  in turn) and *CPU*, the server's processor time for a million checks.
+- *Never asked before*: at 50, no question asked twice; for servers that remember decisions.
+- OPA's REST door is asked by h2load in all columns, over HTTP/2, and not at fixed rates.
+- Latency against offered load: a generator of the benchmark's own (`bench/peers/go/openloop`) sends
+  at a fixed rate, whether or not answers have come, and counts from when a call was due. Parts
+  are of the calls/s of ghz at 50.
+- *Start*: from starting the process to the first right answer, the policy read. OpenFGA's memory
+  store is filled over the network in that time. *Memory*: resident, after the start and the
+  largest after any load.
+- A figure such as `5,800 (5,700 to 5,900)` is the median with the smallest and the largest. Ratios
+  are taken within each round, and then their median."""
+
+
+def markdown(
+    results: Sequence[Result], facts: Sequence[tuple[str, str]], plots: Sequence[str]
+) -> str:
+    """Return the document."""
+    measured = [result for result in results if result.closed]
+    goals = Table("", "", ("what", "goal", "reached", ""))
+    for target in targets(results):
+        goals.add(target.what, target.goal, target.reached, "yes" if target.is_met else "**no**")
+    machine = Table("", "", ("what", "value"), [list(fact) for fact in facts])
+    parts = [
+        "# Beside other policy servers",
+        "Written by `make bench-peers`. How to read it: at the end.",
+        "## Targets",
+        goals.markdown(),
+        "## All servers",
+        _summary(measured).markdown(),
+        "## Latency against offered load",
+        _latencies(measured).markdown(),
+        *(f"![{name}](plots/{name}.svg)" for name in plots),
+        "## What ran",
+        _servers(results).markdown(),
+        machine.markdown(),
+        "## How to read it",
+        _HOW_TO_READ,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def targets(results: Sequence[Result]) -> list[Target]:
+    """Return the goals of the project that can be told from what was measured."""
+    by_name = {result.name: result for result in results if result.repeated}
+    found = []
+    for ours, other, goal in _GOALS:
+        if ours in by_name and other in by_name:
+            pair = by_name[ours], by_name[other]
+            by_ghz = _ratio(*(result.closed[MIDDLE] for result in pair))
+            by_h2load = _ratio(*(result.repeated for result in pair))
+            found.append(
+                Target(
+                    f"calls/s: {ours} to {other}",
+                    f"≥ {goal:g}",
+                    f"{by_ghz:.2f} (ghz), {by_h2load:.2f} (h2load)",
+                    min(by_ghz, by_h2load) >= goal,
+                )
+            )
+    for name in (_NATIVE, _GRPCIO):
+        if name in by_name and (opened := by_name[name].opened.get(_HALF)):
+            reached = statistics.median(seen.p99 for _, seen in opened)
+            found.append(
+                Target(
+                    f"p99 at half of the peak: {name}",
+                    f"< {_MOST_P99:g} ms",
+                    f"{reached:.2f} ms",
+                    reached < _MOST_P99,
+                )
+            )
+    return found
+
+
+def _ratio(ours: Sequence[Seen], others: Sequence[Seen]) -> float:
+    # A server that failed later has fewer rounds.
+    count = min(len(ours), len(others))
+    return statistics.median(
+        ratios(
+            [seen.per_second for seen in ours[:count]],
+            [seen.per_second for seen in others[:count]],
+        )
+    )
+
+
+def _summary(measured: Sequence[Result]) -> Table:
+    at_once = sorted({number for result in measured for number in result.closed})
+    table = Table(
+        "",
+        "",
+        (
+            "server",
+            *(f"calls/s at {number}" for number in at_once),
+            "core busy",
+            "CPU s/million",
+            "h2load, calls/s",
+            "h2load, CPU s/million",
+            "never asked before, calls/s",
+            "start, s",
+            "memory, MiB",
+            "under load, MiB",
+        ),
+    )
+    for result in measured:
+        middle = result.closed.get(MIDDLE, [])
+        table.add(
+            result.name,
+            *(_figure(result.closed.get(number, []), _rate) for number in at_once),
+            _figure(middle, lambda seen: seen.busy, ".0%"),
+            _figure(middle, _cpu, ",.1f"),
+            _figure(result.repeated, _rate),
+            _figure(result.repeated, _cpu, ",.1f"),
+            _figure(result.new, _rate),
+            f"{statistics.median(result.start_seconds):.2f}",
+            f"{result.mib_at_start:.0f}",
+            f"{result.mib_under_load:.0f}",
+        )
+    return table
+
+
+def _latencies(measured: Sequence[Result]) -> Table:
+    columns = ("server", "part of peak", "offered/s", "achieved/s", "failed")
+    table = Table("", "", (*columns, "p50, ms", "p99, ms", "p99.9, ms"))
+    for result in measured:
+        for part, opened in result.opened.items():
+            seen = [one for _, one in opened]
+            table.add(
+                result.name,
+                f"{part:.0%}",
+                f"{opened[0][0]:,.0f}",
+                _figure(seen, _rate),
+                f"{sum(one.failed for one in seen):,}",
+                _figure(seen, lambda one: one.p50, ".2f"),
+                _figure(seen, lambda one: one.p99, ".2f"),
+                _figure(seen, lambda one: one.p999, ".2f"),
+            )
+    return table
+
+
+def _servers(results: Sequence[Result]) -> Table:
+    table = Table("", "", ("server", "version", "policy and groups", "fault"))
+    for result in results:
+        fault = "; ".join(filter(None, (result.error, result.overload))).replace("|", "\\|")
+        table.add(result.name, result.version or _NOTHING, result.how, fault or "none")
+    return table
+
+
+def _figure(seen: Sequence[Seen], of: Callable[[Seen], float], form: str = ",.0f") -> str:
+    return spread([of(one) for one in seen], form) if seen else _NOTHING
+
+
+def _rate(seen: Seen) -> float:
+    return seen.per_second
+
+
+def _cpu(seen: Seen) -> float:
+    return seen.cpu_seconds_a_million

@@ -1,0 +1,114 @@
+"""Where callers come in: the listeners, their certificates, and who may call what."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from queuegate_server.followed_files import BadFile
+from queuegate_server.rpc.callers import KnownCallers
+from queuegate_server.rpc.gate import Gate
+from queuegate_server.rpc.rates import CallRates
+from queuegate_server.rpc.tokens import TokenFile
+from queuegate_server.settings.addresses import Address
+from queuegate_server.settings.model import Settings
+from queuegate_server.transports.certificates import FollowedCertificate
+from queuegate_server.transports.grpc_servers import Server
+from queuegate_server.transports.listen import bind, bind_with_tls
+from queuegate_server.transports.tcp import CannotListen
+
+_LOG = logging.getLogger("queuegate_server.edge")
+
+
+class Edge:
+    """What follows from `listen`, `callers` and the rates of callers."""
+
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float], *, always: bool = False
+    ) -> None:
+        """Read tokens and certificates. `always` names the caller of each call in CALLER.
+
+        Raises CannotListen if a file is not usable.
+        """
+        self._settings = settings
+        callers, limits = settings.callers, settings.limits
+        with _told("callers.token_file"):
+            self._tokens = TokenFile(callers.token_file) if callers.token_file else None
+        self._certificates: list[FollowedCertificate] = []
+        self._known = KnownCallers(callers, settings.listen, self._tokens)
+        rates = (
+            CallRates(limits.caller_rate, limits.caller_burst, clock)
+            if limits.caller_rate
+            else None
+        )
+        self.gate = Gate(self._known, rates, always=always)
+
+    def bind(self, server: Server, addresses: Sequence[Address]) -> list[str]:
+        """Bind every listener to its address; return these as text, with the ports in use.
+
+        Raises CannotListen.
+        """
+        bound = []
+        for listener, address in zip(self._settings.listen, addresses, strict=True):
+            if listener.tls is None:
+                mode = self._settings.unix_socket_mode if listener.mode is None else listener.mode
+                bound.append(
+                    bind(server, address, mode, owner=listener.owner, group=listener.group)
+                )
+                continue
+            with _told(f"{listener.address!r}"):
+                certificate = FollowedCertificate(listener.tls)
+            self._certificates.append(certificate)
+            bound.append(bind_with_tls(server, address, certificate.credentials))
+        return bound
+
+    def warn(self) -> None:
+        """Log what is allowed and should be known."""
+        for listener in self._settings.listen:
+            if listener.is_open:
+                _LOG.warning(
+                    "listening in plaintext beyond this machine: everybody on the way can read"
+                    " and change calls",
+                    extra={"address": listener.address},
+                )
+        reached = [each.address for each in self._settings.listen if not each.parsed.is_local]
+        callers = self._settings.callers
+        if reached and not callers.certificates and not callers.tokens:
+            _LOG.warning(
+                "nobody beyond this machine may call anything but the health: callers names no"
+                " certificates and no tokens",
+                extra={"addresses": reached},
+            )
+
+        asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
+        if callers.certificates and not asked:
+            _LOG.warning("callers names certificates, and no listener has a client_ca_file")
+
+    def close(self) -> None:
+        """Follow files no longer."""
+        for certificate in self._certificates:
+            certificate.close()
+        if self._tokens is not None:
+            self._tokens.close()
+
+
+def unusable_files(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the certificates and tokens that the settings name."""
+    if settings.callers.token_file is not None:
+        try:
+            TokenFile(settings.callers.token_file).close()
+        except BadFile as error:
+            yield f"callers.token_file: {error}"
+    for listener in settings.listen:
+        if listener.tls is not None:
+            try:
+                FollowedCertificate(listener.tls).close()
+            except BadFile as error:
+                yield f"{listener.address!r}: {error}"
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    try:
+        yield
+    except BadFile as error:
+        raise CannotListen(f"{where}: {error}") from None

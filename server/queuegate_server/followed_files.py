@@ -1,0 +1,108 @@
+"""Small files that are read again when they change: certificates, keys, tokens.
+
+They are read by a thread of their own, so that a file system that hangs holds up
+nothing: what was read last stays in force.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from queuegate_server.regular_files import open_regular
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("queuegate_server.files")
+_LONGEST: Final = 1 << 20
+_LOOK_SECONDS: Final = 1.0
+_FIRST_SECONDS: Final = 10.0
+
+
+class BadFile(Exception):
+    """A file cannot be read, or not be used; the message names it."""
+
+
+class FollowedFiles(Generic[T]):
+    """What is made of some files, made anew whenever their content changes.
+
+    Their contents are compared once a second, which sees every way of replacing them, also
+    that of Kubernetes, and costs little as long as they are small. A fault keeps what
+    there is, and is logged once.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        parse: Callable[[Sequence[bytes]], T],
+        changed: Callable[[T], None],
+    ) -> None:
+        """Read for the first time and begin to follow.
+
+        `parse` raises BadFile; it and `changed` are called in the thread, `changed` also
+        with what was read first, before this returns. Raises BadFile.
+        """
+        self._paths = tuple(paths)
+        self._parse = parse
+        self._changed = changed
+        self._contents: tuple[bytes, ...] = ()
+        self._fault: BadFile | None = None
+        self._first = threading.Event()
+        self._ended = threading.Event()
+        threading.Thread(target=self._follow, name="followed-files", daemon=True).start()
+        if not self._first.wait(_FIRST_SECONDS):
+            self._ended.set()
+            raise BadFile(f"{self._paths[0]}: reading took longer than {_FIRST_SECONDS:g} s")
+        if self._fault is not None:
+            self._ended.set()
+            raise self._fault
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._ended.set()
+
+    def _follow(self) -> None:
+        self._fault = self._look()
+        self._first.set()
+        told = ""
+        while not self._ended.wait(_LOOK_SECONDS):
+            before = self._contents
+            fault = self._look()
+            if fault is not None and str(fault) != told:
+                _LOG.error("a changed file is not used", extra={"error": str(fault)})
+            elif fault is None and (told or self._contents != before):
+                _LOG.info("changed files are used", extra={"files": [*map(str, self._paths)]})
+            told = str(fault or "")
+
+    def _look(self) -> BadFile | None:
+        """Read, and publish what is new; return what is wrong with it."""
+        try:
+            contents = self._read()
+            if contents == self._contents:
+                return None
+            value = self._parse(contents)
+            is_settled = self._read() == contents
+        except BadFile as error:
+            return error
+        except Exception as error:
+            return BadFile(f"{self._paths[0]}: {type(error).__name__}: {error}")
+        if not is_settled:  # the parser may have looked at other files
+            return BadFile(f"{self._paths[0]}: is being changed")
+        self._contents = contents
+        self._changed(value)
+        return None
+
+    def _read(self) -> tuple[bytes, ...]:
+        return tuple(map(_content, self._paths))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open_regular(path) as opened:
+            content = opened.read(_LONGEST + 1)
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror or error}") from None
+    if len(content) > _LONGEST:
+        raise BadFile(f"{path}: is larger than {_LONGEST} bytes")
+    return content

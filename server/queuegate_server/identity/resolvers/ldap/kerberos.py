@@ -1,0 +1,93 @@
+"""Binding by Kerberos: libsasl's GSSAPI, in a process of its own.
+
+libkrb5 talks to the KDC within the bind and waits for it as long as it likes, and the
+driver holds Python's lock meanwhile: in a thread it would stop the whole server. So a
+child process gets libldap's end of the socket pair for the bind, and is killed when the
+time is over. What is bound is the connection: the child ends, and we go on with it.
+"""
+
+import asyncio
+import contextlib
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from queuegate_server.identity.resolvers.ldap.faults import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+
+_PROGRAM: Final = str(Path(__file__).with_name("kerberos_bind.py"))
+_MOST_TEXT: Final = 300
+_END_SECONDS: Final = 1.0
+
+
+async def bind_by_kerberos(descriptor: int, host: str, options: LdapOptions) -> None:
+    """Bind the connection behind a descriptor, which stays open. Raises LdapFault.
+
+    The caller bounds the time.
+    """
+    seconds = math.ceil(options.connect_timeout) + 1
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", _PROGRAM, str(descriptor), host, str(seconds)),
+            pass_fds=(descriptor,),
+            env={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise ServerFault(
+            f"the process for the Kerberos bind cannot be started: {error.strerror}",
+            "check the limits on processes and memory",
+        ) from None
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await process.wait()
+    if output or process.returncode:
+        raise _fault(output.decode("utf-8", "replace"), process.returncode)
+
+
+def _credentials(options: LdapOptions) -> dict[str, str]:
+    """Return the environment that names them; without settings it is left as it is."""
+    chosen: dict[str, str] = {}
+    if options.keytab_file is not None:
+        chosen["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"
+        # The usual cache is a file, in a folder that may be read-only or that others write to.
+        chosen["KRB5CCNAME"] = "MEMORY:queuegate"
+    if options.credentials_cache is not None:
+        chosen["KRB5CCNAME"] = options.credentials_cache
+    return chosen
+
+
+def _fault(output: str, status: int | None) -> LdapFault:
+    name, _, text = output.partition(" ")
+    detail = "".join(char if char.isprintable() else " " for char in text[:_MOST_TEXT]).strip()
+    if name == "AUTH_UNKNOWN":
+        return ServerFault(
+            f"GSSAPI is not to be had here: {detail}",
+            "install libsasl's module for it (Debian: libsasl2-modules-gssapi-mit)",
+        )
+    if name == "LOCAL_ERROR":
+        return ServerFault(
+            f"Kerberos gives us no ticket for the directory: {detail}",
+            "check keytab_file or credentials_cache, krb5.conf, the KDC and the clock; the KDC "
+            "must know ldap/<tls_server_name, or the host of the URL>",
+        )
+    if name == "INVALID_CREDENTIALS":
+        return BindRefused(
+            f"the server refuses our Kerberos ticket: {detail}", "check the server's own keytab"
+        )
+    if not name:
+        return ServerFault(f"the Kerberos bind ended with status {status} and said nothing")
+    return ServerFault(
+        f"the Kerberos bind failed: {detail}",
+        "check the server's keytab, and supportedSASLMechanisms in its root entry",
+    )

@@ -1,0 +1,60 @@
+"""All metrics of the server together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from queuegate_server.engine import Engine
+from queuegate_server.observe.audit import AuditLog
+from queuegate_server.observe.calls import Calls
+from queuegate_server.observe.lookups import Lookups
+from queuegate_server.observe.metrics.audit import AuditMetrics
+from queuegate_server.observe.metrics.calls import CallMetrics, Decided, InWork
+from queuegate_server.observe.metrics.groups import (
+    CacheMetrics,
+    LdapMetrics,
+    ResolverMetrics,
+    Resolvers,
+)
+from queuegate_server.observe.metrics.policy import PolicyMetrics, Reloads
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What metrics are read from."""
+
+    engine: Engine
+    reloads: Reloads
+    calls: Calls
+    in_work: InWork
+    decided: Decided
+    lookups: Lookups
+    resolvers: Resolvers
+    audit: AuditLog | None
+    is_ready: Callable[[], bool]
+    version: dict[str, str]
+
+
+def metrics(sources: Sources) -> Callable[[], bytes]:
+    """Return what writes all metrics as Prometheus reads them; to be called in the event
+    loop.
+    """
+    registry = CollectorRegistry()
+    for collector in (
+        CallMetrics(sources.calls, sources.in_work, sources.decided),
+        CacheMetrics(sources.engine),
+        ResolverMetrics(sources.lookups, sources.resolvers),
+        LdapMetrics(sources.resolvers),
+        PolicyMetrics(sources.engine, sources.reloads, sources.is_ready, sources.version),
+        AuditMetrics(sources.audit),
+    ):
+        registry.register(collector)
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
+    return lambda: generate_latest(registry)

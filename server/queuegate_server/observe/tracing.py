@@ -1,0 +1,239 @@
+"""Spans of calls and look-ups, sent by OTLP in the background.
+
+The only place that knows OpenTelemetry, which is imported when tracing is asked for and
+not before. Spans hold no name of a user, a group or a queue.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import grpc.aio
+
+from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome, Resolver
+from queuegate_server.settings.tracing import Tracing
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span
+
+_Call = Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]]
+_Stream = Callable[
+    [AsyncIterator[bytes], grpc.aio.ServicerContext[bytes, bytes]], AsyncIterator[bytes]
+]
+
+_EXPORT_SECONDS: Final = 5
+_CLOSE_SECONDS: Final = 3.0
+_MOST_WAITING: Final = 2048
+"""How many spans wait to be sent; further ones are dropped."""
+_CARRIED: Final = frozenset({"traceparent", "tracestate"})
+# https://opentelemetry.io/docs/specs/semconv/rpc/grpc/ names those that are a server's fault.
+_FAULTS: Final = frozenset(
+    {
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DATA_LOSS,
+    }
+)
+_BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
+_OUTCOMES: Final = {
+    Found: "found",
+    NoSuchUser: "no_such_user",
+    CouldNotAsk: "could_not_ask",
+}
+
+
+class TracingNotInstalled(Exception):
+    """Tracing is asked for, and the extra is not there."""
+
+
+class Tracer:
+    """Makes spans. Used from one event loop; spans are sent by a thread."""
+
+    def __init__(self, settings: Tracing) -> None:
+        """Begin to trace. Raises TracingNotInstalled."""
+        try:
+            from opentelemetry import context, trace  # noqa: PLC0415 - only if asked for
+            from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+                TraceContextTextMapPropagator,
+            )
+
+            self._provider = _provider(settings)
+        except ImportError as error:
+            raise TracingNotInstalled(
+                "tracing.enabled needs OpenTelemetry, which is not installed:"
+                " pip install 'queuegate[tracing]'"
+            ) from error
+        self._context = context
+        self._trace = trace
+        self._propagator = TraceContextTextMapPropagator()
+        self._tracer = self._provider.get_tracer("queuegate")
+
+    def unary(self, method: str, handler: _Call) -> _Call:
+        """Put a span around a single call."""
+        describe = self._server_span(method)
+
+        async def traced(data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+            with describe(context):
+                return await handler(data, context)
+
+        return traced
+
+    def stream(self, method: str, handler: _Stream) -> _Stream:
+        """Put a span around a stream."""
+        describe = self._server_span(method)
+
+        async def traced(
+            requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]
+        ) -> AsyncIterator[bytes]:
+            with describe(context):
+                async for response in handler(requests, context):
+                    yield response
+
+        return traced
+
+    def resolver(self, name: str, resolver: Resolver) -> Resolver:
+        """Put a span around each look-up of a resolver, beneath that of the call."""
+        return _TracedResolver(name, resolver, self._lookup_span)
+
+    async def close(self) -> None:
+        """Send what waits, within three seconds."""
+        loop = asyncio.get_running_loop()
+        closed = asyncio.Event()
+
+        def close() -> None:
+            self._provider.shutdown()
+            with contextlib.suppress(RuntimeError):  # the loop has ended before
+                loop.call_soon_threadsafe(closed.set)
+
+        threading.Thread(target=close, daemon=True).start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await closed.wait()
+
+    def _server_span(
+        self, method: str
+    ) -> Callable[
+        [grpc.aio.ServicerContext[bytes, bytes]], contextlib.AbstractContextManager[None]
+    ]:
+        service, _, name = method.rpartition(".")
+        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
+
+        @contextlib.contextmanager
+        def span_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> Iterator[None]:
+            span = self._tracer.start_span(
+                f"{service}/{name}",
+                context=self._parent(context),
+                kind=self._trace.SpanKind.SERVER,
+                attributes=attributes,
+            )
+            # A call has a task of its own, so that nothing needs to be put back.
+            self._context.attach(self._trace.set_span_in_context(span))
+            try:
+                yield
+            except BaseException as error:
+                self._end(span, _code(context, error))
+                raise
+            self._end(span, grpc.StatusCode.OK)
+
+        return span_of
+
+    def _parent(self, context: "grpc.aio.ServicerContext[bytes, bytes]") -> "Context":
+        carrier = {
+            key: value
+            for key, value in context.invocation_metadata() or ()
+            if key in _CARRIED and isinstance(value, str)
+        }
+        # Not the current context: a call that comes without a parent has none.
+        return self._propagator.extract(carrier, context=self._context.Context())
+
+    def _end(self, span: "Span", code: grpc.StatusCode) -> None:
+        span.set_attribute("rpc.grpc.status_code", code.value[0])
+        if code in _FAULTS:
+            span.set_status(self._trace.StatusCode.ERROR)
+        span.end()
+
+    @contextlib.contextmanager
+    def _lookup_span(self, name: str) -> Iterator[Callable[[Outcome], None]]:
+        span = self._tracer.start_span(
+            "resolve groups",
+            kind=self._trace.SpanKind.CLIENT,
+            attributes={"queuegate.resolver": name, "queuegate.outcome": "none"},
+        )
+
+        def note(outcome: Outcome) -> None:
+            span.set_attribute("queuegate.outcome", _OUTCOMES.get(type(outcome), "none"))
+            if isinstance(outcome, CouldNotAsk):
+                span.set_status(self._trace.StatusCode.ERROR)
+
+        try:
+            yield note
+        except BaseException:
+            span.set_status(self._trace.StatusCode.ERROR)
+            raise
+        finally:
+            span.end()
+
+
+class _TracedResolver:
+    def __init__(
+        self,
+        name: str,
+        resolver: Resolver,
+        span: Callable[[str], contextlib.AbstractContextManager[Callable[[Outcome], None]]],
+    ) -> None:
+        self._name = name
+        self._resolver = resolver
+        self._span = span
+        self.open = resolver.open
+        self.close = resolver.close
+
+    async def resolve(self, user: str) -> Outcome:
+        with self._span(self._name) as note:
+            outcome = await self._resolver.resolve(user)
+            note(outcome)
+            return outcome
+
+
+def _provider(settings: Tracing) -> "TracerProvider":
+    # Here and not above: the plain server does not have them.
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - as said
+        OTLPSpanExporter,
+    )
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as said
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as said
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as said
+    from opentelemetry.sdk.trace.sampling import (  # noqa: PLC0415 - as said
+        ParentBased,
+        TraceIdRatioBased,
+    )
+
+    about = {"service.name": "queuegate", "service.version": version("queuegate")}
+    provider = TracerProvider(
+        sampler=ParentBased(TraceIdRatioBased(settings.sample_ratio)),
+        resource=Resource.create(about),
+        shutdown_on_exit=False,
+    )
+    exporter = OTLPSpanExporter(endpoint=settings.endpoint, timeout=_EXPORT_SECONDS)
+    provider.add_span_processor(
+        BatchSpanProcessor(exporter, max_queue_size=_MOST_WAITING, schedule_delay_millis=1000)
+    )
+    return provider
+
+
+def _code(context: Any, error: BaseException) -> grpc.StatusCode:
+    """Return how a call ended; gRPC gives the number of the code or the code itself."""
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return grpc.StatusCode.CANCELLED
+    code = context.code()
+    if isinstance(code, grpc.StatusCode):
+        return code
+    return _BY_NUMBER.get(code, grpc.StatusCode.UNKNOWN)

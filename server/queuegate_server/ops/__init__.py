@@ -1,0 +1,1 @@
+"""What operators ask over HTTP: probes, metrics, the version."""

@@ -1,0 +1,75 @@
+"""The line of the log that tells how a call ended, and the end of one that fails."""
+
+import logging
+import time
+from typing import Any, Final, NoReturn
+
+import grpc
+import grpc.aio
+
+from queuegate_server.rpc.call_identity import CallIdentity, call_identity, new_request_id
+from queuegate_server.rpc.errors import Draining, abort, code_of, reason_of, to_status
+
+_LOG = logging.getLogger("queuegate_server.rpc")
+_FAILURES: Final = frozenset(
+    {
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+"""How calls end that somebody should look at. What is wrong with a request is for the
+caller to see; the log has it at level debug."""
+_LONGEST_MESSAGE: Final = 500
+
+
+class CallLine:
+    """Writes one line about a call: a warning if it failed, otherwise at level debug."""
+
+    __slots__ = ("_context", "_method", "_start")
+
+    def __init__(
+        self,
+        method: str,
+        context: "grpc.aio.ServicerContext[Any, Any]",
+        start: float | None = None,
+    ) -> None:
+        """Take the full name of the method, and when the call began by `perf_counter`."""
+        self._method = method
+        self._context = context
+        self._start = start
+
+    def write(self, code: str) -> None:
+        """Tell the end of a call that did not fail."""
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("call", extra=self._fields(code, self._identity()))
+
+    async def fail(self, error: Exception) -> NoReturn:
+        """End the call with the status of an error, and tell it."""
+        status = to_status(error)
+        code = code_of(status)
+        identity = self._identity()
+        if not identity.request_id:
+            identity = identity._replace(request_id=new_request_id())
+        failed = code in _FAILURES and not isinstance(error, Draining)
+        level = logging.WARNING if failed else logging.DEBUG
+        if _LOG.isEnabledFor(level):
+            fields = self._fields(code.name, identity)
+            fields["reason"] = reason_of(status)
+            fields["message_to_caller"] = status.message[:_LONGEST_MESSAGE]
+            _LOG.log(level, "call failed" if failed else "call", extra=fields)
+        await abort(self._context, error, status, identity.request_id)
+
+    def _identity(self) -> CallIdentity:
+        return call_identity(self._context.invocation_metadata())
+
+    def _fields(self, code: str, identity: CallIdentity) -> dict[str, Any]:
+        fields: dict[str, Any] = {"method": self._method, "code": code, **identity.fields()}
+        if self._start is not None:
+            fields["seconds"] = round(time.perf_counter() - self._start, 6)
+        fields["peer"] = self._context.peer()
+        return fields

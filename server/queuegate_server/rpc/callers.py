@@ -1,0 +1,142 @@
+"""Who calls, and with which rights.
+
+What a caller shows decides: a token before a certificate, a certificate before the
+place that the call comes from. Whoever shows something is not taken for anything less.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc.aio
+
+from queuegate_server.rpc.errors import CallerNotPermitted, CallerUnknown
+from queuegate_server.rpc.tokens import TokenFile
+from queuegate_server.settings.callers import Callers, Rights, Role
+from queuegate_server.settings.listeners import Listener
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_BEARER: Final = "bearer "
+_LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who was identified. The name is one of the settings, so it is fit for a log."""
+
+    name: str
+    rights: Rights
+
+    def require(self, role: Role) -> None:
+        """Raise CallerNotPermitted if the caller has not this role."""
+        if role not in self.rights.roles:
+            raise CallerNotPermitted(f"this needs the role {role}, which {self.name} has not")
+
+
+class KnownCallers:
+    """Identifies callers. Used from one event loop."""
+
+    def __init__(
+        self, settings: Callers, listeners: Sequence[Listener], tokens: TokenFile | None
+    ) -> None:
+        """Take who may do what, where it is served, and the tokens if there are any."""
+        self._tokens = tokens
+        self._loopback = Caller("loopback", settings.loopback)
+        self._unix = Caller("unix", settings.unix)
+        self._by_certificate = {
+            name: Caller(f"certificate:{name}", rights)
+            for name, rights in settings.certificates.items()
+        }
+        self._by_token = {
+            name: Caller(f"token:{name}", rights) for name, rights in settings.tokens.items()
+        }
+        self._with_certificates = any(
+            listener.tls and listener.tls.client_ca_file for listener in listeners
+        )
+        # Without a listener for Unix sockets, such a peer is the native transport, which serves
+        # loopback only and hands streams on through a socket of its own.
+        has_sockets = any(listener.parsed.path for listener in listeners)
+        self._here_only = all(listener.parsed.is_local for listener in listeners)
+        self._by_socket = self._unix if has_sockets else self._loopback if self._here_only else None
+        self._places = {
+            self._unix if listener.parsed.path else self._loopback for listener in listeners
+        }
+
+    def the_same_for_all(self, role: Role) -> Caller | None:
+        """Return one who stands for all, if the call alone decides: nobody can show
+        anything, and all places are alike. None if each call must be looked at.
+        """
+        if self._tokens or self._with_certificates or not self._here_only:
+            return None
+        first, *others = self._places
+        alike = all(
+            (role in first.rights.roles, first.rights.assert_groups)
+            == (role in other.rights.roles, other.rights.assert_groups)
+            for other in others
+        )
+        return first if alike else None
+
+    def identify(self, context: Context) -> Caller:
+        """Return who makes a call. Raises CallerUnknown, CallerNotPermitted."""
+        if self._tokens is not None and (token := _token(context)) is not None:
+            return self._owner(self._tokens.name_of(token))
+        if self._with_certificates:
+            shown = tuple(names(context.auth_context()))
+            if shown:
+                return self._holder(shown)
+        peer = context.peer()
+        if peer.startswith("unix:") and self._by_socket is not None:
+            return self._by_socket
+        if peer.startswith(_LOOPBACK):
+            return self._loopback
+        raise CallerUnknown("this needs a certificate or a token that the server knows")
+
+    def _owner(self, name: str | None) -> Caller:
+        if name is None:
+            raise CallerUnknown("the token is not valid")
+        caller = self._by_token.get(name)
+        if caller is None:
+            raise CallerNotPermitted("the token has no role")
+        return caller
+
+    def _holder(self, shown: Sequence[str]) -> Caller:
+        for name in shown:
+            if (caller := self._by_certificate.get(name)) is not None:
+                return caller
+        raise CallerNotPermitted("no name of the certificate has a role")
+
+
+def names(shown: Any) -> Iterator[str]:
+    """Yield the names of the verified certificate of a connection, as the settings spell
+    them, the more specific ones first; none if there is no certificate.
+    """
+    if not shown.get("x509_pem_cert"):
+        return
+    yield from _texts(shown, "peer_spiffe_id", "")
+    yield from _texts(shown, "peer_uri", "uri:")
+    for name in _texts(shown, "peer_dns", "dns:"):
+        yield name.lower()
+    yield from _texts(shown, "x509_common_name", "cn:")
+    yield from _texts(shown, "x509_subject", "subject:")
+    # Known by no name, but shown all the same.
+    yield ""
+
+
+def _texts(shown: Any, key: str, kind: str) -> Iterator[str]:
+    for value in shown.get(key, ()):
+        yield kind + value.decode("utf-8", "replace")
+
+
+def _token(context: Context) -> str | None:
+    """Return the bearer token of a call, None if it brings no credential along.
+
+    Raises CallerUnknown for a credential that is none of ours.
+    """
+    sent = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+    if not sent:
+        return None
+    text = sent[0]
+    if len(sent) > 1 or not isinstance(text, str) or not text.lower().startswith(_BEARER):
+        raise CallerUnknown("the authorization is not that of one bearer token")
+    return text[len(_BEARER) :].strip()

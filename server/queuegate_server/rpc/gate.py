@@ -1,0 +1,95 @@
+"""What stands before a call: who makes it, and may they?"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from queuegate_server.rpc.call_lines import CallLine
+from queuegate_server.rpc.callers import Caller, Context, KnownCallers
+from queuegate_server.rpc.current_caller import CALLER
+from queuegate_server.rpc.interceptors import Stream, Unary
+from queuegate_server.rpc.rates import CallRates
+from queuegate_server.rpc.roles import ROLES
+from queuegate_server.settings.callers import Role
+
+
+class Gate:
+    """Lets calls through to one of two handlers of a method: the first uses the groups that
+    a request asserts, the second ignores them.
+
+    Decides once, when a method is registered, wherever every call would be decided alike.
+    Used from one event loop.
+    """
+
+    def __init__(
+        self, callers: KnownCallers, rates: CallRates | None = None, *, always: bool = False
+    ) -> None:
+        """Take who is known, and the rates if there are any. `always` identifies each call,
+        so that CALLER names its caller.
+        """
+        self._callers = callers
+        self._rates = rates
+        self._each = always or rates is not None
+
+    def unary(self, method: str, believing: Unary, doubting: Unary) -> Unary:
+        """Guard a single call. Raises KeyError for a method without a role."""
+        role = ROLES[method]
+        anybody = None if self._each else self._callers.the_same_for_all(role)
+        if anybody is not None and role in anybody.rights.roles:
+            return believing if anybody.rights.assert_groups else doubting
+
+        async def guarded(data: bytes, context: Context) -> bytes:
+            caller = self._admitted(role, context)
+            if self._rates is not None:
+                self._rates.count(caller.name)
+            handler = believing if caller.rights.assert_groups else doubting
+            return await handler(data, context)
+
+        return guarded
+
+    def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
+        """Guard a stream. One over its rate is not ended, but read from more slowly."""
+        role = ROLES[method]
+        anybody = None if self._each else self._callers.the_same_for_all(role)
+        if anybody is not None and role in anybody.rights.roles:
+            return believing if anybody.rights.assert_groups else doubting
+
+        async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            caller = self._admitted(role, context)
+            handler = believing if caller.rights.assert_groups else doubting
+            if self._rates is not None:
+                requests = _paced(requests, caller.name, self._rates)
+            async for response in handler(requests, context):
+                yield response
+
+        return guarded
+
+    async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
+        """Guard a handler whose errors nobody else turns into a status."""
+        try:
+            self._admitted(role, context)
+        except Exception as error:  # the boundary: every fault becomes a status
+            await CallLine(method, context).fail(error)
+
+    def _admitted(self, role: Role, context: Context) -> Caller:
+        """Return who calls and has the role, and name it in CALLER.
+
+        Raises CallerUnknown and CallerNotPermitted.
+        """
+        caller = self._callers.identify(context)
+        caller.require(role)
+        CALLER.set(caller.name)
+        return caller
+
+
+async def _paced(
+    requests: AsyncIterator[bytes], caller: str, rates: CallRates
+) -> AsyncIterator[bytes]:
+    # The wait comes first: what was read is never dropped when the server drains.
+    while True:
+        await asyncio.sleep(rates.wait(caller))
+        try:
+            request = await anext(requests)
+        except StopAsyncIteration:
+            return
+        rates.charge(caller)
+        yield request

@@ -1,0 +1,77 @@
+"""TLS of a listener: its certificate, key and client authorities, followed as they change."""
+
+import ssl
+from collections.abc import Sequence
+
+import grpc
+
+from queuegate_server.followed_files import BadFile, FollowedFiles
+from queuegate_server.settings.listeners import Tls
+
+
+class FollowedCertificate:
+    """Credentials whose new connections are made with what the files say by then.
+
+    gRPC asks for the configuration at each handshake, in a thread of its own.
+    """
+
+    def __init__(self, tls: Tls) -> None:
+        """Read the files. Raises BadFile, which names the one that is wrong."""
+        self._tls = tls
+        self._new: grpc.ServerCertificateConfiguration | None = None
+        paths = [tls.certificate_file, tls.key_file]
+        if tls.client_ca_file is not None:
+            paths.append(tls.client_ca_file)
+        self._files = FollowedFiles(paths, self._configuration, self._publish)
+        first = self._take()
+        if first is None:
+            raise AssertionError("the first configuration is published before")
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            first,
+            self._take,  # type: ignore[arg-type] # the stubs leave out that None is "unchanged"
+            require_client_authentication=tls.client_ca_file is not None,
+        )
+
+    def close(self) -> None:
+        """Follow the files no longer."""
+        self._files.close()
+
+    def _publish(self, configuration: grpc.ServerCertificateConfiguration) -> None:
+        self._new = configuration
+
+    def _take(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return what is new since the last handshake, None if nothing is."""
+        new = self._new
+        if new is not None:
+            self._new = None
+        return new
+
+    def _configuration(self, contents: Sequence[bytes]) -> grpc.ServerCertificateConfiguration:
+        certificate, key, *authorities = contents
+        _check(self._tls)
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], *authorities)
+
+
+def _check(tls: Tls) -> None:
+    """Find with OpenSSL what gRPC would only log. Raises BadFile."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    named = ((tls.certificate_file, "certificate_file"), (tls.client_ca_file, "client_ca_file"))
+    for path, name in named:
+        if path is None:
+            continue
+        try:
+            context.load_verify_locations(path)
+        except ssl.SSLError:
+            raise BadFile(f"{path}: {name} has no PEM certificate") from None
+    try:
+        context.load_cert_chain(tls.certificate_file, tls.key_file, password=_no_passphrase)
+    except ssl.SSLError as error:
+        raise BadFile(
+            f"{tls.key_file}: key_file is no PEM private key without a passphrase, or not that of"
+            f" {tls.certificate_file} ({error.reason or 'unreadable'})"
+        ) from None
+
+
+def _no_passphrase() -> bytes:
+    """Keep OpenSSL from asking on the terminal."""
+    return b""

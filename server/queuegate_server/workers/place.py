@@ -1,0 +1,53 @@
+"""What a worker is told when it is started: who it is, and how to reach its supervisor."""
+
+import contextlib
+import os
+import socket
+from dataclasses import dataclass
+
+from queuegate_server.workers.channel import frame
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A worker's place among the others."""
+
+    index: int
+    descriptor: int
+    """Its end of the channel, as a file descriptor."""
+    settings: int
+    """A file with the content of the settings' file when the supervisor started, as a file
+    descriptor: workers that start later are not to have other settings. 0: there is none.
+    """
+    ports: tuple[int, ...]
+    """The port of each address of the settings; 0 for what has none."""
+
+    def __str__(self) -> str:
+        """Return the value of the option `--worker`."""
+        return ":".join(
+            str(part) for part in (self.index, self.descriptor, self.settings, *self.ports)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "Place":
+        """Read what `str` gives. Raises ValueError."""
+        index, descriptor, settings, *ports = (int(part) for part in text.split(":"))
+        return cls(index, descriptor, settings, tuple(ports))
+
+    def content(self) -> bytes | None:
+        """Return what was in the settings' file. Raises OSError."""
+        if not self.settings:
+            return None
+        return os.pread(self.settings, os.fstat(self.settings).st_size, 0)
+
+    def channel_end(self) -> socket.socket:
+        """Return the end of the channel, for whoever closes it. Raises OSError."""
+        end = socket.socket(fileno=os.dup(self.descriptor))
+        os.set_inheritable(self.descriptor, False)
+        return end
+
+    def report(self, failure: str) -> None:
+        """Tell the supervisor why this worker cannot start, outside of any event loop."""
+        with contextlib.suppress(OSError), self.channel_end() as end:
+            end.settimeout(1)
+            end.sendall(frame({"ask": "failed", "number": 0, "value": failure}))

@@ -1,0 +1,267 @@
+"""Looks after several workers that serve on the same ports; serves nothing itself.
+
+It starts the workers, replaces those that end, hands signals on, and carries what all
+of them must do or agree on from one to the others. It knows no gRPC, so that it is
+small and that nothing of a call can hurt it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import IO, Any, Final
+
+from queuegate_server.settings.model import Settings
+from queuegate_server.systemd_notify import Notifier
+from queuegate_server.workers.channel import ChannelError
+from queuegate_server.workers.metrics import MergedMetrics
+from queuegate_server.workers.ports import reserve
+from queuegate_server.workers.process import WorkerProcess
+from queuegate_server.workers.revisions import Revisions
+
+_LOG = logging.getLogger("queuegate_server.workers")
+_STEADY_SECONDS: Final = 10.0
+"""A worker that lived for so long is replaced at once."""
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 30.0
+_HANGUP_SECONDS: Final = 60.0
+_METRICS_SECONDS: Final = 2.0
+_SPARE_SECONDS: Final = 10.0
+"""How much longer than its drain a worker may take to end."""
+
+
+class CannotStart(Exception):
+    """A worker did not come up at the start; the text is the worker's own, or empty if it
+    crashed without one.
+    """
+
+
+class Supervisor:
+    """The workers of one service. Used from one event loop, once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        content: bytes | None,
+        started: Callable[[Sequence[str]], None],
+        reread: Callable[[], Settings],
+        notifier: Notifier,
+    ) -> None:
+        """Take the settings, the content of their file, what is called with the lines to
+        print once all workers serve, and what reads the settings again on SIGHUP, for the
+        supervisor itself.
+        """
+        self._settings = settings
+        self._content = content
+        self._content_file = 0
+        self._hung_up = False
+        self._started = started
+        self._reread = reread
+        self._notifier = notifier
+        self._revisions = Revisions()
+        self._metrics = MergedMetrics()
+        self._live: dict[int, WorkerProcess] = {}
+        self._ports: tuple[int, ...] = ()
+        self._all_served = False
+        self._stop = asyncio.Event()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self.replaced = 0
+        """How many workers have been replaced so far."""
+
+    @property
+    def live(self) -> list[WorkerProcess]:
+        """The workers that run now, in their order; not all of them need serve yet."""
+        return [self._live[index] for index in sorted(self._live)]
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; a second one ends everything at once.
+
+        Raises CannotListen, and CannotStart if a worker ends before all serve.
+        """
+        with contextlib.ExitStack() as stack:
+            addresses = [listener.parsed for listener in self._settings.listen]
+            self._ports = reserve(addresses, stack)
+            if self._content is not None:
+                file = stack.enter_context(_nameless_file())
+                file.write(self._content)
+                file.flush()
+                self._content_file = file.fileno()
+            self._on_signals()
+            stopping = asyncio.create_task(self._stop.wait())
+            keeping = [
+                asyncio.create_task(self._keep(index)) for index in range(self._settings.workers)
+            ]
+            alive = asyncio.create_task(self._notifier.keep_alive())
+            try:
+                await asyncio.wait({stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
+                for task in keeping:
+                    if task.done():
+                        await task  # why the start failed
+            finally:
+                self._stop.set()
+                self._notifier.stopping()
+                await self._end()
+                for other in (stopping, alive, *keeping, *self._tasks):
+                    other.cancel()
+                await asyncio.gather(*keeping, return_exceptions=True)
+        _LOG.info("stopped")
+
+    async def ask_all(
+        self, name: str, value: Any = None, *, seconds: float
+    ) -> dict[int, Any | ChannelError]:
+        """Ask every worker that serves; return the answers, or why there are none."""
+        workers = [worker for worker in self.live if worker.ready.is_set()]
+        answers = await asyncio.gather(
+            *(worker.ask(name, value, seconds=seconds) for worker in workers),
+            return_exceptions=True,
+        )
+        indices = (worker.index for worker in workers)
+        return dict(zip(indices, map(_answer, answers), strict=True))
+
+    async def metrics(self) -> str:
+        """Return the metrics of all workers in Prometheus' text format.
+
+        One that does not answer in time keeps the values that it told last.
+        """
+        pids = {worker.index: worker.pid for worker in self.live}
+        for index, text in (await self.ask_all("metrics", seconds=_METRICS_SECONDS)).items():
+            if not isinstance(text, ChannelError) and index in pids:
+                self._metrics.update(index, pids[index], text)
+        return self._metrics.text()
+
+    async def readiness(self) -> dict[int, Any | ChannelError]:
+        """Return what each worker that serves says of its readiness, as JSON."""
+        return await self.ask_all("readiness", seconds=_METRICS_SECONDS)
+
+    async def _keep(self, index: int) -> None:
+        """Run one worker, and the next one when it ends, until the supervisor stops."""
+        pause = 0.0
+        while not self._stop.is_set():
+            begin = time.monotonic()
+            try:
+                status, failure = await self._run_one(index)
+            except OSError as error:
+                status, failure = None, f"cannot be started: {error.strerror or error}"
+            if self._stop.is_set():
+                return
+            if not self._all_served:
+                raise CannotStart(failure)
+            steady = time.monotonic() - begin >= _STEADY_SECONDS
+            pause = 0.0 if steady else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+            self.replaced += 1
+            fields = {"index": index, "status": status, "pause_seconds": pause, "failure": failure}
+            _LOG.error("a worker has ended and is replaced", extra=fields)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stop.wait()
+
+    async def _run_one(self, index: int) -> tuple[int, str]:
+        """Return the exit status of a worker, and why it could not start if it said so."""
+
+        async def everywhere(value: Any) -> list[str]:
+            return await self._everywhere(worker, value)
+
+        worker = WorkerProcess(index, {"revision": self._revision, "everywhere": everywhere})
+        await worker.start(self._ports, self._content_file)
+        self._live[index] = worker
+        serving = asyncio.create_task(self._note_ready(worker))
+        try:
+            status = await worker.wait()
+        finally:
+            serving.cancel()
+            del self._live[index]
+        return status, worker.failure
+
+    async def _note_ready(self, worker: WorkerProcess) -> None:
+        await worker.ready.wait()
+        _LOG.info("a worker serves", extra={"index": worker.index, "pid": worker.pid})
+        if self._hung_up:
+            # It has started with the settings of the start, as the others have.
+            with contextlib.suppress(ChannelError):
+                await worker.ask("hangup", seconds=_HANGUP_SECONDS)
+        if self._all_served or len(self._live) < self._settings.workers:
+            return
+        if all(other.ready.is_set() for other in self.live):
+            self._all_served = True
+            self._started(worker.lines)
+            self._notifier.ready()
+
+    async def _revision(self, value: Any) -> int:
+        return self._revisions.number(str(value["checksum"]), int(value["current"]))
+
+    async def _everywhere(self, asking: WorkerProcess, value: Any) -> list[str]:
+        """Run a method in all other workers. Raises ChannelError if one does not confirm.
+
+        A worker that ends meanwhile counts as one that has: its successor starts anew.
+        """
+        others = [worker for worker in self.live if worker is not asking]
+        answers = await asyncio.gather(
+            *(worker.ask("call", value, seconds=float(value["seconds"])) for worker in others),
+            return_exceptions=True,
+        )
+        confirmed: list[str] = []
+        for worker, answer in zip(others, answers, strict=True):
+            if not isinstance(answer, BaseException):
+                confirmed.append(answer)
+            elif self._live.get(worker.index) is worker:
+                raise ChannelError(f"worker {worker.index} did not confirm: {answer}")
+        return confirmed
+
+    async def _hang_up(self) -> None:
+        self._hung_up = True
+        if self._all_served:
+            self._notifier.reloading()
+        with contextlib.suppress(Exception):  # the workers tell what is wrong
+            self._settings = self._reread()
+        for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():
+            if isinstance(answer, ChannelError):
+                fields = {"index": index, "error": str(answer)}
+                _LOG.warning("a worker did not confirm the reload", extra=fields)
+        if self._all_served:
+            self._notifier.ready()
+
+    def _on_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def ask_to_stop(number: signal.Signals) -> None:
+            if not self._stop.is_set():
+                self._stop.set()
+                return
+            for worker in self.live:
+                worker.kill()
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        def ask_to_reload() -> None:
+            task = asyncio.create_task(self._hang_up())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ask_to_stop, number)
+        loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
+
+    async def _end(self) -> None:
+        drain = self._settings.drain
+        seconds = drain.delay + drain.grace + _SPARE_SECONDS
+        await asyncio.gather(*(worker.stop(seconds) for worker in self.live))
+
+
+def _nameless_file() -> IO[bytes]:
+    """Return a file in memory where the system has that: the disk may be read-only."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("queuegate-settings"), "wb")
+    return tempfile.TemporaryFile()
+
+
+def _answer(answer: Any) -> Any:
+    if isinstance(answer, BaseException) and not isinstance(answer, ChannelError):
+        return ChannelError(f"unexpected {type(answer).__name__}")
+    return answer

@@ -1,0 +1,144 @@
+"""The alert rules and the dashboard: well-formed, about metrics that exist, explained."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+OPERATIONS = Path("deploy/OPERATIONS.md").read_text(encoding="utf-8")
+GROUPS = yaml.safe_load(Path("deploy/monitoring/alerts.yml").read_text(encoding="utf-8"))["groups"]
+ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
+BOARD = json.loads(Path("deploy/monitoring/dashboard.json").read_text(encoding="utf-8"))
+PANELS: list[dict[str, Any]] = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+METRICS = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", OPERATIONS, re.MULTILINE))
+LABELS = {
+    name: set(re.findall(r"`(\w+)`", labels)) | {"job", "instance"}
+    for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \|([^|]*)\|", OPERATIONS, re.MULTILINE)
+}
+
+KEYWORDS = {"by", "and", "or", "unless", "on", "ignoring", "group_left", "group_right", "without"}
+FUNCTIONS = {
+    "count", "histogram_quantile", "increase", "label_values", "max", "min", "rate", "sum", "time",
+}  # fmt: skip
+DURATION = r"\[(?:\d+[smh]|\$__rate_interval)\]"
+SELECTOR = r"\{[^{}]*\}"
+MATCHER = r'\w+(?:=|!=|=~|!~)"[^"]*"'
+
+
+def metric_of(name: str) -> str:
+    """Return the metric that a name of a series belongs to."""
+    base = re.sub(r"_(bucket|count|sum)$", "", name)
+    return base if METRICS.get(base) == "histogram" else name
+
+
+def check(expression: str) -> set[str]:
+    """Return the metrics of an expression; fail where it cannot be PromQL about ours."""
+    used: set[str] = set()
+    for name, selector in re.findall(rf"(\w+)({SELECTOR})", expression):
+        matchers = selector[1:-1]
+        assert re.fullmatch(rf"{MATCHER}(,{MATCHER})*", matchers), selector
+        labels = set(re.findall(r"(\w+)(?:=|!)", re.sub(r'"[^"]*"', "", matchers)))
+        assert labels <= LABELS.get(metric_of(name), {"job", "instance"}), (name, labels)
+    for function, inner in re.findall(rf"\b(rate|increase)\((.*?{DURATION}|[^()]*)\)", expression):
+        assert re.search(rf"{DURATION}$", inner.strip()), (function, inner)
+        name = re.match(r"\w+", inner.strip())
+        assert name
+        assert METRICS[metric_of(name[0])] in {"counter", "histogram"}, name[0]
+    rest = re.sub(rf"{SELECTOR}|{DURATION}", "", expression)
+    for _ in range(rest.count("(")):
+        rest, removed = re.subn(r"\b(?:by|without|on|ignoring) \([\w, ]*\)", "", rest)
+        if not removed:
+            break
+    assert rest.count("(") == rest.count(")")
+    assert not re.search(r"[\[\]{}\"]", rest), rest
+    for name in re.findall(r"[A-Za-z_]\w*", rest):
+        if name in KEYWORDS or name in FUNCTIONS:
+            continue
+        assert metric_of(name) in METRICS, name
+        used.add(metric_of(name))
+    depth = 0
+    for character in rest:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        assert depth >= 0
+    return used
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert["alert"]))
+def test_alert(alert: dict[str, Any]) -> None:
+    assert set(alert) <= {"alert", "expr", "for", "labels", "annotations"}
+    assert re.fullmatch(r"Queuegate[A-Za-z]+", alert["alert"])
+    assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+    assert set(alert["annotations"]) == {"summary", "runbook_url"}
+    assert re.fullmatch(r"\d+[smh]", alert.get("for", "1m"))
+    assert re.search(r"==|!=|>|<", re.sub(SELECTOR, "", alert["expr"]))
+    if "up{" not in alert["expr"]:
+        assert check(alert["expr"])
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert["alert"]))
+def test_every_alert_has_a_runbook(alert: dict[str, Any]) -> None:
+    name = alert["alert"]
+    assert alert["annotations"]["runbook_url"] == f"deploy/OPERATIONS.md#{name.lower()}"
+    _, found, text = OPERATIONS.partition(f"\n### {name}\n\n")
+    assert found
+    assert len(text.partition("\n### ")[0]) > 100
+
+
+def test_every_runbook_has_an_alert() -> None:
+    runbooks = re.findall(r"^### (\w+)$", OPERATIONS, re.MULTILINE)
+    assert runbooks == [alert["alert"] for alert in ALERTS]
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: str(panel["title"]))
+def test_panel(panel: dict[str, Any]) -> None:
+    assert panel["targets"]
+    for target in panel["targets"]:
+        assert check(target["expr"]), panel["title"]
+        assert 'job=~"$job",instance=~"$instance"' in target["expr"]
+
+
+def test_the_dashboard_as_a_whole() -> None:
+    ids = [panel["id"] for panel in BOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    places = [panel["gridPos"] for panel in BOARD["panels"]]
+    for place in places:
+        assert place["x"] + place["w"] <= 24
+    for one in places:
+        for other in places:
+            apart = (
+                one is other
+                or one["x"] + one["w"] <= other["x"]
+                or other["x"] + other["w"] <= one["x"]
+                or one["y"] + one["h"] <= other["y"]
+                or other["y"] + other["h"] <= one["y"]
+            )
+            assert apart, (one, other)
+    shown = {
+        name for panel in PANELS for target in panel["targets"] for name in check(target["expr"])
+    }
+    ours = {name for name in METRICS if name.startswith(("queuegate_", "grpc_"))}
+    alerted = {
+        name for alert in ALERTS if "up{" not in alert["expr"] for name in check(alert["expr"])
+    }
+    assert ours - shown - alerted == {"queuegate_policy_queues"} - alerted
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "sum(rate(queuegate_decision_total[5m]))",
+        "sum(rate(queuegate_decisions_total[5m])",
+        "sum(rate(queuegate_decisions_total))",
+        "rate(queuegate_ready[5m])",
+        'queuegate_ready{partition="x"} == 0',
+        'queuegate_decisions_total{outcome=="x"}',
+        "sum by job) (queuegate_ready)",
+        "summe(queuegate_ready)",
+    ],
+)
+def test_the_check_finds_mistakes(wrong: str) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        check(wrong)

@@ -1,0 +1,40 @@
+"""The service manager's end of the notifications of a server."""
+
+import select
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class NotifySocket:
+    """Receives what a server tells `NOTIFY_SOCKET`; a path, or an abstract name with `@`."""
+
+    def __init__(self, address: str) -> None:
+        self.environment = {"NOTIFY_SOCKET": address}
+        self._address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.told: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._socket.bind(self._address.replace("@", "\0", 1))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+        if not self._address.startswith("@"):
+            Path(self._address).unlink()
+
+    def wait_for(self, text: str, *, count: int = 1, seconds: float = 20) -> None:
+        """Wait until a state was told so often."""
+        end = time.monotonic() + seconds
+        while sum(text in states for states in self.told) < count:
+            assert time.monotonic() < end, f"{text!r} was not told {count} times: {self.told}"
+            if select.select([self._socket], [], [], 0.1)[0]:
+                self.told.append(self._socket.recv(4096).decode())

@@ -1,0 +1,156 @@
+"""SIGHUP: what can change does, what cannot is told, and a bad file changes nothing."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import queuegate
+from tests.lifecycle.workers import check, pids, send, wait_for_replacement, write_policy
+from tests.running import RunningServer, running_server
+from tests.scripted_directory import ScriptedDirectory, settings_file
+from tests.waiting import eventually
+
+ALONE = pytest.mark.parametrize("workers", [1])
+SEVERAL = pytest.mark.parametrize("workers", [2])
+BOTH = pytest.mark.parametrize("workers", [1, 2])
+
+
+class Configured:
+    """A server, and the file of its settings."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self.folder = folder
+        self.directory = ScriptedDirectory(folder)
+        self.directory.answer({"*": {"groups": ["staff"]}})
+        self.settings: dict[str, Any] = {
+            "policy": {"path": str(write_policy(folder))},
+            "resolvers": {"corp": self.directory.resolver()},
+            "partitions": {"default": {"resolver": "corp"}},
+            "workers": workers,
+        }
+        self.workers = workers
+
+    def running(self) -> Any:
+        config = settings_file(self.folder, self.settings)
+        return running_server("--config", config, environment=self.directory.environment)
+
+    def hang_up(self, server: RunningServer, **settings: Any) -> None:
+        settings_file(self.folder, {**self.settings, **settings})
+        server.process.send_signal(signal.SIGHUP)
+
+
+@pytest.fixture
+def configured(tmp_path: Path, workers: int) -> Configured:
+    return Configured(tmp_path, workers)
+
+
+def count(server: RunningServer, event: str) -> int:
+    return len([entry for entry in server.logs if entry["event"] == event])
+
+
+@BOTH
+def test_the_log_level_changes(configured: Configured) -> None:
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        assert check(channel, "alice").allowed
+        configured.hang_up(server, log={"level": "debug"})
+        changed = server.wait_for_log("settings are replaced", count=configured.workers)
+        assert changed["keys"] == ["log.level"]
+
+        def is_told() -> bool:
+            check(channel, "alice")
+            return count(server, "call") > 0
+
+        eventually(is_told, expected=True)
+        assert not [entry for entry in server.logs if "restart" in entry["event"]]
+
+
+@ALONE
+def test_bounds_and_lifetimes_change(configured: Configured) -> None:
+    cache = {"positive_ttl": "1ms", "max_stale": "0s"}
+    configured.settings["limits"] = {"max_concurrent_calls": 100}
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        check(channel, "sue")
+        check(channel, "sue")
+        assert configured.directory.asked("sue") == 1
+        configured.hang_up(
+            server,
+            limits={"max_concurrent_calls": 50},
+            partitions={"default": {"resolver": "corp", "cache": cache}},
+            drain={"grace": "3s"},
+        )
+        changed = server.wait_for_log("settings are replaced", count=configured.workers)
+        assert changed["keys"] == [
+            "drain.grace",
+            "limits.max_concurrent_calls",
+            "partitions.default.cache.max_stale",
+            "partitions.default.cache.positive_ttl",
+        ]
+        for user in ("bob", "carol"):
+            check(channel, user)
+
+            def asked_again(user: str = user) -> bool:
+                check(channel, user)
+                return configured.directory.asked(user) > 1
+
+            eventually(asked_again, expected=True)
+        assert server.stop() == 0
+        draining = server.wait_for_log("draining")
+        assert draining["grace_seconds"] == 3
+
+
+@SEVERAL
+def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Configured) -> None:
+    """Not those that wait for a restart, and those that have changed since the start."""
+    with configured.running() as server:
+        configured.hang_up(
+            server, limits={"max_message": "64KiB"}, workers=3, log={"level": "debug"}
+        )
+        server.wait_for_log("settings are replaced", count=2)
+        before = pids(server)[1]
+        send(before, signal.SIGKILL)
+        wait_for_replacement(server, 1, before)
+        event = "settings need a restart to change"
+        told = server.wait_for_log(event, count=3)
+        assert told["worker"] == 1
+        assert told["keys"] == ["limits.max_message", "workers"]
+
+
+@ALONE
+def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:
+    with configured.running() as server:
+        secret = {"corp": configured.directory.resolver(lookup_timeout="7s")}
+        configured.hang_up(
+            server,
+            resolvers=secret,
+            workers=5,
+            limits={"max_concurrent_calls": 2000, "max_message": "1MiB"},
+        )
+        event = "settings need a restart to change"
+        told = server.wait_for_log(event, count=configured.workers)
+        assert set(told["keys"]) >= {
+            "limits.max_concurrent_calls",
+            "limits.max_message",
+            "workers",
+        }
+        assert any(key.startswith("resolvers.corp") for key in told["keys"])
+        assert "7" not in json.dumps(told["keys"])
+
+
+@BOTH
+def test_a_bad_file_changes_nothing_but_the_policy_is_read(configured: Configured) -> None:
+    with (
+        configured.running() as server,
+        queuegate.Client(server.address, timeout=20) as client,
+    ):
+        write_policy(configured.folder, "bob")
+        configured.hang_up(server, log={"level": "loud"}, drain={"graze": "1s"})
+        server.wait_for_log("settings are not valid; the old ones stay", count=configured.workers)
+        findings = [entry["finding"] for entry in server.logs if "finding" in entry]
+        for key in ("log.level", "drain.graze"):
+            assert any(key in finding for finding in findings)
+        eventually(lambda: client.policy().revision, 2)
+        assert client.check("bob", "root.x")

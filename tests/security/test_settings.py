@@ -1,0 +1,80 @@
+"""What listeners and callers may be set to, and what is said of the rest."""
+
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.settings.load import SettingsError, load_settings
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("listen: [a: b]", "1:10: error: listen[0].a: unknown key (known are address, group"),
+        ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
+        ("listen: ['[::]:1']", "1:10: error: listen[0]: [::]:1 can be reached from other machines"),
+        (
+            "listen: [{address: 'unix:/x', insecure: true}]",
+            "1:10: error: listen[0]: a Unix socket has neither tls nor insecure",
+        ),
+        (
+            "listen: [{address: 'localhost:1', mode: 0600}]",
+            "1:10: error: listen[0]: mode, owner and group are those of a Unix socket",
+        ),
+        (
+            "listen: [{address: 'localhost:1', tls: {certificate_file: a}}]",
+            "listen[0].tls.key_file: is required",
+        ),
+        (
+            "callers: {certificates: {alice: {roles: check}}}",
+            "callers.certificates: 'alice' is no name of a certificate",
+        ),
+        (
+            "callers: {certificates: {'dns:a': {}, 'dns:A': {}}}",
+            "callers.certificates: the certificate dns:a is there twice",
+        ),
+        (
+            "callers: {loopback: {roles: root}}",
+            "callers.loopback.roles: must be 'check', 'read' or 'admin'",
+        ),
+        ("callers: {tokens: {ci: {}}}", "callers: tokens need their token_file"),
+        ("callers: {unix: {role: check}}", "callers.unix.role: unknown key (did you mean roles?)"),
+        ("limits: {connections: {most: 0}}", "limits.connections.most: must be at least 1"),
+    ],
+)
+def test_a_fault_names_its_place_and_the_remedy(tmp_path: Path, text: str, fault: str) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        "localhost:1",
+        "127.0.0.1:1",
+        "'[::1]:1'",
+        "unix:/run/q.sock",
+        "{address: '0.0.0.0:1', insecure: true}",
+        "{address: '0.0.0.0:1', tls: {certificate_file: a, key_file: b}}",
+        "{address: 'localhost:1', tls: {certificate_file: a, key_file: b, client_ca_file: c}}",
+        "{address: 'unix:/run/q.sock', mode: 0600, owner: 0, group: daemon}",
+    ],
+)
+def test_listeners_that_are_accepted(tmp_path: Path, listener: str) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(f"listen: [{listener}]")
+    assert len(load_settings(file).listen) == 1
+
+
+def test_a_section_of_callers_keeps_what_it_does_not_name() -> None:
+    settings = load_settings(None, {}, ["callers.loopback.roles=check,read,admin"])
+    assert settings.callers.loopback.assert_groups
+    assert settings.callers.unix.roles == ("check", "read")
+
+
+def test_variables_of_the_client_are_no_settings() -> None:
+    names = ("ADDRESS", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE", "SERVER_NAME", "TOKEN_FILE")
+    load_settings(None, {f"QUEUEGATE_{name}": "x" for name in names})

@@ -1,0 +1,95 @@
+"""`queuegate-server convert`: what it writes where, and its exit status."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from queuegate_server.cli.convert import convert
+from queuegate_server.formats.registry import load_policy
+
+EXACT = "<allocations><queue name='a'><aclSubmitApps>bob g</aclSubmitApps></queue></allocations>"
+TWINS = "<allocations><queue name='a'/><queue name='A'/></allocations>"
+WRITTEN = """\
+# Access to queues, from "<stdin>", read as documented.
+# Not converted: resources, limits, placement, and where groups come from.
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: 'a'
+            submitacl: 'bob g'
+"""
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(convert, arguments, input=stdin)
+
+
+def test_what_is_exact_is_written_without_a_word() -> None:
+    result = run("-", "--to", "yunikorn", stdin=EXACT)
+    assert (result.stdout, result.stderr, result.exit_code) == (WRITTEN, "", 0)
+
+
+def test_what_cannot_be_expressed_is_told_on_stderr() -> None:
+    result = run("-", stdin=TWINS)
+    assert result.exit_code == 1
+    assert result.stderr.startswith('<stdin>:1:14: warning: "a" differs only in case')
+    assert not load_policy("yunikorn", result.stdout.encode(), "f").problems
+
+
+def test_options_about_the_cluster(tmp_path: Path) -> None:
+    site = tmp_path / "yarn-site.xml"
+    site.write_text(Path("examples/yarn-site.xml").read_text())
+    result = run("-", "--yarn-site", str(site), "--daemon-user", "yarn", stdin=EXACT)
+    assert "adminacl: 'Bob,yarn hadoopadmgroup,yarnadmgroup'" in result.stdout
+    assert result.stderr.startswith("note: yarn.admin.acl is part of the admin ACL of root")
+    assert result.exit_code == 0
+    open_root = run("-", "--semantics", "hadoop", stdin=EXACT)
+    assert open_root.stdout.count("'*'") == 2
+    text = EXACT.replace("bob", "a:b")
+    assert run("-", stdin=text).exit_code == 1
+    assert run("-", "--acl-names", "extended", stdin=text).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["fair-scheduler.xml", "capacity-scheduler.xml"])
+def test_the_examples_are_converted_whole(name: str, tmp_path: Path) -> None:
+    output = tmp_path / "queues.yaml"
+    site = ("--yarn-site", "examples/yarn-site.xml")
+    result = run(f"examples/{name}", "--to", "yunikorn", *site, "--output", str(output))
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert result.stderr in Path("README.md").read_text()
+    assert not load_policy("yunikorn", output.read_bytes(), "f").problems
+
+
+def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:
+    output = tmp_path / "queues.yaml"
+    assert run("-", "--output", str(output), stdin=EXACT).stdout == ""
+    assert output.read_text() == WRITTEN
+    again = run("-", "--output", str(output), stdin=TWINS)
+    assert again.exit_code == 2
+    assert "exists; --force overwrites it" in again.stderr
+    assert output.read_text() == WRITTEN
+    assert run("-", "--output", str(output), "--force", stdin=TWINS).exit_code == 1
+    assert "'a'" not in output.read_text()
+    missing = run("-", "--output", str(tmp_path / "no" / "file"), stdin=EXACT)
+    assert (missing.exit_code, "cannot be written" in missing.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "words"),
+    [
+        ([], "", "Missing argument"),
+        (["-"], "partitions: []", "no file of a scheduler of YARN"),
+        (["-"], "<allocations><queue/></allocations>", "a queue has no name"),
+        (["-", "--to", "yarn"], EXACT, "Invalid value for '--to'"),
+        (["nosuch.xml"], "", "cannot be read: No such file"),
+        (["-", "--yarn-site", "nosuch.xml"], EXACT, "cannot be read: No such file"),
+    ],
+)
+def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: str) -> None:
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stdout == ""

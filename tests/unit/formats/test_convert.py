@@ -1,0 +1,206 @@
+"""From YARN's files to a queues.yaml: the same access, or it is told where not."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from queuegate_server.formats.problems import has_errors
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.yarn.convert import Converted, convert
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.policy.acl import AclNames
+from queuegate_server.policy.decide import decide
+from queuegate_server.policy.tree import Access, Partition
+from queuegate_server.policy.yarn_acl import Semantics
+from tests.yarn_files import by_path, capacity_xml, fair_xml, site
+
+FAIR, CAPACITY = "fair-scheduler", "capacity-scheduler"
+USERS = ["bob", "carol", "eve", "a.b@x", "d d", "9", "*", "~bob", "yes", "svc:x"]
+GROUPS = ["g", "h", "g h", "g.1", "*", "bob", "null"]
+NAMES = st.sampled_from(
+    ["a", "b", "c", "d", "null", "q-1", "x#y"] * 3 + ["A", "é", "q q", "@recovery@"]
+)
+PLAIN = [" ", "bob", " g", "bob g", "carol,bob h", "yes null", " ", "a.b@x"]
+ACLS = st.sampled_from(
+    [
+        *PLAIN * 4,
+        "*",
+        "bob g h",
+        "u,9",
+        " *",
+        "~bob",
+        "g  g",
+        "\n bob",
+        "d d g",
+        "*,a",
+        " g.1",
+        "b *",
+    ]
+)
+QUEUES: st.SearchStrategy[Any] = st.recursive(
+    st.tuples(NAMES, ACLS, ACLS, st.just([])),
+    lambda below: st.tuples(NAMES, ACLS, ACLS, st.lists(below, max_size=3)),
+    max_leaves=10,
+)
+
+
+def converted(format_name: str, text: str, options: YarnOptions, names: AclNames) -> Converted:
+    result = convert(format_name, text.encode(), "f.xml", options, names)
+    assert not has_errors(result.problems)
+    return result
+
+
+def loaded(result: Converted, names: AclNames) -> Partition:
+    found = load_policy("yunikorn", result.text.encode(), "queues.yaml", acl_names=names)
+    assert found.problems == (), (found.problems, result.text)
+    return found.partitions["default"]
+
+
+def granted(
+    partition: Partition, path: str, access: Access, user: str, groups: Iterable[str]
+) -> bool:
+    spelled = partition.path(path)
+    if spelled is None:  # such a request is refused
+        return False
+    decision = decide(partition, spelled, access, user, list(groups))
+    assert decision is not None
+    return decision.allowed
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(QUEUES, max_size=3),
+    st.tuples(ACLS, ACLS),
+    st.one_of(st.none(), st.tuples(st.sampled_from(["true"] * 4 + ["false"]), ACLS)),
+    st.sampled_from(Semantics),
+    st.sampled_from(AclNames),
+    st.lists(st.sampled_from(GROUPS), max_size=2),
+)
+def test_both_sides_decide_alike_wherever_it_did_not_warn(
+    queues: list[tuple],  # type: ignore[type-arg]
+    root: tuple[str, str],
+    stated_site: tuple[str, str] | None,
+    semantics: Semantics,
+    names: AclNames,
+    groups: list[str],
+) -> None:
+    stated = {"root": root} | by_path(queues, "root")
+    options = YarnOptions(semantics=lambda _: semantics)
+    if stated_site:
+        enabled, admins = stated_site
+        options = YarnOptions(
+            semantics=lambda _: semantics, site=site(enabled=enabled, admins=admins)
+        )
+    fair = f"<allocations>{fair_xml([('root', *root, queues)], 'queue')}</allocations>"
+    for format_name, text in ((FAIR, fair), (CAPACITY, capacity_xml(stated))):
+        result = converted(format_name, text, options, names)
+        before = load_policy(format_name, text.encode(), "f.xml", yarn_options=options)
+        yarn, yunikorn = before.partitions["default"], loaded(result, names)
+        told = {problem.queue for problem in result.lost}
+        assert all(problem.message and problem.remedy for problem in result.lost)
+        event("exact" if not told else "not all can be expressed")
+        for path in (*yarn.queues, *(f"{path}.nosuch.x" for path in yarn.queues)):
+            is_told = any(path == queue or path.startswith(f"{queue}.") for queue in told)
+            for access in Access:
+                for user in USERS:
+                    old = granted(yarn, path, access, user, groups)
+                    new = granted(yunikorn, path, access, user, groups)
+                    # Never more than before, told or not.
+                    assert old or not new, (path, access, user, result.text)
+                    assert is_told or new == old, (path, access, user, result.text)
+
+
+CLOSED = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
+
+
+def in_root(queues: str, acls: str = CLOSED) -> str:
+    return f"<allocations><queue name='root'>{acls}{queues}</queue></allocations>"
+
+
+def queue(name: str, submit: str = " ", below: str = "") -> str:
+    return f"<queue name='{name}'><aclSubmitApps>{submit}</aclSubmitApps>{below}</queue>"
+
+
+@pytest.mark.parametrize(
+    ("queues", "told"),
+    [
+        (queue("a", "bob g"), []),
+        (queue("a", "9,bob g.1"), [("root.a", "drops these names from the submit ACL")]),
+        (
+            queue("a", "bob", queue("x")) + queue("A", "eve"),
+            [("root.a", "differs only in case"), ("root.A", "differs only in case")],
+        ),
+        (queue("q q", "bob", queue("x")), [("root.q q", "is no name of a queue in YuniKorn")]),
+        (queue("é"), [("root.é", "is no name of a queue in YuniKorn")]),
+        (queue("@Recovery@", "bob"), [("root.@Recovery@", "the recovery queue")]),
+        (queue("k") + queue("\u212a"), [("root.\u212a", "is no name of a queue")]),
+        (queue("a", "bob g h"), []),
+    ],
+)
+def test_what_cannot_be_expressed_is_told_with_its_queue_and_place(
+    queues: str, told: list[tuple[str, str]]
+) -> None:
+    result = converted(FAIR, in_root(queues), YarnOptions(), AclNames.YUNIKORN)
+    assert [problem.queue for problem in result.lost] == [path for path, _ in told]
+    for problem, (_, words) in zip(result.lost, told, strict=True):
+        assert words in problem.message
+        assert (problem.file, problem.line) == ("f.xml", 1)
+        assert problem.column > 1
+        assert problem.remedy
+    loaded(result, AclNames.YUNIKORN)
+
+
+def test_proxies_and_disabled_acls_of_hadoop() -> None:
+    text = in_root(queue("a", "~knox,bob"))
+    hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP)
+    (problem,) = converted(FAIR, text, hadoop, AclNames.YUNIKORN).lost
+    assert 'no proxies: submit ACL, "~knox"' in problem.message
+    off = YarnOptions(semantics=lambda _: Semantics.HADOOP, site=site(enabled="false"))
+    result = converted(FAIR, in_root(queue("a", "bob")), off, AclNames.YUNIKORN)
+    assert "the fair scheduler still checks" in result.lost[0].message
+    assert "submitacl: 'bob'" in result.text
+    capacity = capacity_xml({"root": (" ", " "), "root.a": ("bob", " ")})
+    result = converted(CAPACITY, capacity, off, AclNames.YUNIKORN)
+    assert result.lost == ()
+    assert result.text.count("'*'") == 2
+    assert "ACLs are disabled" in result.remarks[0]
+
+
+def test_administrators_of_the_cluster_administer_the_root() -> None:
+    options = YarnOptions(site=site(admins="bob ops"), daemon_user="yarn")
+    result = converted(FAIR, in_root(queue("a")), options, AclNames.YUNIKORN)
+    assert "adminacl: 'bob,yarn ops'" in result.text
+    assert result.lost == ()
+    assert "yarn.admin.acl is part of the admin ACL of root" in result.remarks[0]
+    hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP, site=site(admins="bob"))
+    result = converted(FAIR, in_root(queue("a")), hadoop, AclNames.YUNIKORN)
+    assert "bob" not in result.text
+    assert "in Hadoop it opens no queue" in result.remarks[0]
+
+
+def test_an_open_root_becomes_a_wildcard() -> None:
+    hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP)
+    result = converted(FAIR, "<allocations/>", hadoop, AclNames.YUNIKORN)
+    assert "submitacl: '*'" in result.text
+    assert "adminacl: '*'" in result.text
+    assert result.lost == ()
+    assert len(result.remarks) == 2
+
+
+def test_levels_that_a_document_cannot_have_are_left_out() -> None:
+    text = queue("a", "bob")
+    for _ in range(110):
+        text = queue("a", " ", text)
+    result = converted(FAIR, in_root(text), YarnOptions(), AclNames.YUNIKORN)
+    (problem,) = result.lost
+    assert "on a level below 96" in problem.message
+    assert len(loaded(result, AclNames.YUNIKORN).queues) == 96
+
+
+def test_a_file_that_does_not_load_is_not_converted() -> None:
+    result = convert(FAIR, b"<allocations><queue/></allocations>", "f.xml", YarnOptions())
+    assert result.text == ""
+    assert has_errors(result.problems)

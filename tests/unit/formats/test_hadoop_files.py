@@ -1,0 +1,119 @@
+"""What Hadoop's own properties mean: yarn-site.xml, variables, names of queues without a path."""
+
+import pytest
+
+from queuegate_server.formats.problems import Severity, has_errors
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.policy.decide import decide
+from queuegate_server.policy.explain import explain
+from queuegate_server.policy.tree import Access, Reason
+from tests.yarn_files import CAPACITY, prop, site
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        (prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "bob"), []),
+        ("", ["yarn.acl.enable is not set, and false by default"]),
+        (prop("yarn.acl.enable", "yes"), ['"yes", which is neither true nor false, so false']),
+        (prop("yarn.acl.enable", " TRUE\n"), ["yarn.admin.acl is not set, and * by default"]),
+        (
+            prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", " * "),
+            ["yarn.admin.acl is *: everybody administers the cluster"],
+        ),
+        (
+            prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", ""),
+            ["an empty value, which sets nothing", "yarn.admin.acl is not set"],
+        ),
+    ],
+)
+def test_traps_of_yarn_site(properties: str, told: list[str]) -> None:
+    data = f"<configuration>{properties}</configuration>".encode()
+    _, found = read_site(YarnOptions(site=(data, "s")))
+    assert len(found) == len(told)
+    for words in told:
+        assert any(words in problem.message and problem.remedy for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "others", "expected"),
+    [
+        ("${team},bob ${ops}", {"team": "ann", "ops": "g"}, "ann,bob g"),
+        ("${a}", {"a": "${b}", "b": "x"}, "x"),
+        ("${${which}}", {"which": "b", "b": "x"}, "x"),
+        ("$ {x} ${} ${a b}", {}, "$ {x} ${} ${a b}"),
+        ("${a}", {}, '"a" is not set in this file'),
+        ("${user.name}", {"user.name": "x"}, "Hadoop's own process"),
+        ("${env.USER:-x}", {}, "Hadoop's own process"),
+        ("${a}", {"a": "${b}", "b": "${a}"}, "contains itself, or is there twice"),
+        ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "more than 20 variables"),
+        ("${a}", {"a": "${b}${c}", "b": "x" * 600_000, "c": "y" * 600_000}, "too long"),
+    ],
+)
+def test_variables(value: str, others: dict[str, str], expected: str) -> None:
+    key = "yarn.scheduler.capacity.root.acl_submit_applications"
+    unused = prop("yarn.nodemanager.local-dirs", "${nosuch}/nm")
+    unused += prop("yarn.scheduler.capacity.root.acl_application_max_priority", "${nosuch}")
+    text = "".join(prop(name, other) for name, other in others.items())
+    data = f"<configuration>{prop(key, value)}{text}{unused}</configuration>".encode()
+    loaded = load_policy(CAPACITY, data, "f")
+    errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
+    if errors:
+        assert expected in errors[0].message
+        assert errors[0].line
+        assert not loaded.partitions
+    else:
+        assert loaded.partitions["default"].queues["root"].submit_acl.text == expected
+
+
+def test_a_switch_that_depends_on_what_is_elsewhere_is_refused() -> None:
+    text = prop("yarn.acl.enable", "${acls}")
+    for more, is_enabled in (("", None), (prop("acls", "true"), True), (prop("acls", "no"), False)):
+        data = f"<configuration>{text}{more}{prop('yarn.admin.acl', ' ')}</configuration>".encode()
+        found, problems = read_site(YarnOptions(site=(data, "s")))
+        assert has_errors(problems) is (is_enabled is None)
+        assert is_enabled is None or found.acls_enabled is is_enabled
+
+
+def test_short_names_of_the_capacity_scheduler() -> None:
+    key = "yarn.scheduler.capacity.root"
+    text = "".join(
+        [
+            "<configuration>",
+            prop(f"{key}.queues", "eng,ops"),
+            prop(f"{key}.eng.queues", "dev,qa"),
+            prop(f"{key}.ops.queues", "qa"),
+            prop(f"{key}.acl_submit_applications", "boss"),
+            prop(f"{key}.acl_administer_queue", " "),
+            prop(f"{key}.eng.acl_submit_applications", "ann"),
+            "</configuration>",
+        ]
+    ).encode()
+    partition = load_policy(CAPACITY, text, "f").partitions["default"]
+    assert partition.path("dev") == "root.eng.dev"
+    assert partition.path("eng") == "root.eng"
+    assert partition.path("root") == "root"
+    assert partition.path("new") == "root.new"
+    for queue, user, allowed in (
+        ("dev", "ann", True),
+        ("dev", "boss", True),
+        ("eng.qa", "ann", True),
+        ("qa", "ann", False),
+        ("qa", "boss", False),  # Hadoop knows no queue of a name that is there twice
+        ("new", "boss", True),
+        ("new", "ann", False),
+    ):
+        path = partition.path(queue)
+        assert path is not None
+        for access in Access:
+            decision = decide(partition, path, access, user, ())
+            assert decision is not None
+            assert decision.allowed is (allowed and access is Access.SUBMIT)
+            assert explain(partition, path, access, user, ()).decision == decision
+    off = YarnOptions(site=site(enabled="false"))
+    partition = load_policy(CAPACITY, text, "f", yarn_options=off).partitions["default"]
+    decision = decide(partition, partition.path("qa") or "", Access.SUBMIT, "ann", ())
+    assert decision is not None
+    assert decision.reason is Reason.ACLS_DISABLED

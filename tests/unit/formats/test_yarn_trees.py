@@ -1,0 +1,125 @@
+"""Random trees of queues in both formats of YARN, and what its site adds to them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.formats.registry import detect_format, load_policy
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.policy.decide import decide
+from queuegate_server.policy.explain import StepOutcome, explain
+from queuegate_server.policy.tree import Access, Reason
+from queuegate_server.policy.yarn_acl import Semantics
+from tests import naive_yarn
+from tests.yarn_files import (
+    ACLS,
+    CAPACITY,
+    CLOSED,
+    FAIR,
+    QUEUES,
+    by_path,
+    capacity_xml,
+    fair_xml,
+    prop,
+    site,
+)
+
+
+@given(
+    st.lists(QUEUES, max_size=3),
+    ACLS,
+    ACLS,
+    ACLS,
+    st.sampled_from(Semantics),
+    st.sampled_from(["queue", "pool"]),
+    st.sampled_from(["bob", "u", "x"]),
+    st.lists(st.sampled_from(["g", "bob", "*"]), max_size=2),
+)
+def test_random_trees_agree_with_the_naive_evaluator(
+    queues: list[tuple],  # type: ignore[type-arg]
+    submit: str,
+    admin: str,
+    admins: str,
+    semantics: Semantics,
+    tag: str,
+    user: str,
+    groups: list[str],
+) -> None:
+    stated = {"root": (submit, admin)} | by_path(queues, "root")
+    xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], tag)}</allocations>"
+    options = YarnOptions(semantics=lambda _: semantics, site=site(admins=admins))
+    for format_name, text in ((FAIR, xml), (CAPACITY, capacity_xml(stated))):
+        assert detect_format(text.encode()) == format_name
+        loaded = load_policy(format_name, text.encode(), "f", yarn_options=options)
+        partition = loaded.partitions["default"]
+        assert set(partition.queues) == set(stated)
+        for path in (*stated, "root.nosuch.queue"):
+            for access in Access:
+                decision = decide(partition, path, access, user, groups)
+                assert decision is not None
+                assert decision.allowed is naive_yarn.allowed(
+                    stated, path, access, user, groups, semantics=semantics, admins=admins
+                )
+                told = explain(partition, path, access, user, groups)
+                assert told.decision == decision
+                granted = told.steps[-1].outcome not in {StepOutcome.NO_MATCH, StepOutcome.EMPTY}
+                assert granted is decision.allowed
+
+
+@pytest.mark.parametrize(
+    ("format_name", "semantics", "access", "reason"),
+    [
+        (FAIR, Semantics.DOCUMENTED, Access.SUBMIT, Reason.ACLS_DISABLED),
+        (FAIR, Semantics.HADOOP, Access.SUBMIT, Reason.NO_MATCH),
+        (FAIR, Semantics.HADOOP, Access.ADMIN, Reason.ACLS_DISABLED),
+        (CAPACITY, Semantics.HADOOP, Access.SUBMIT, Reason.ACLS_DISABLED),
+    ],
+)
+def test_disabled_acls(
+    format_name: str, semantics: Semantics, access: Access, reason: Reason
+) -> None:
+    key = "yarn.scheduler.capacity.root"
+    text = {
+        FAIR: f"<allocations><queue name='root'>{CLOSED}</queue></allocations>",
+        CAPACITY: "<configuration>"
+        + prop(f"{key}.acl_submit_applications", " ")
+        + prop(f"{key}.acl_administer_queue", " ")
+        + "</configuration>",
+    }[format_name].encode()
+    options = YarnOptions(semantics=lambda _: semantics, site=site(enabled="False"))
+    loaded = load_policy(format_name, text, "f", yarn_options=options)
+    partition = loaded.partitions["default"]
+    assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.problems)
+    decision = decide(partition, "root", access, "eve", ())
+    assert decision is not None
+    assert decision.reason is reason
+    outcome = explain(partition, "root", access, "eve", ()).steps[-1].outcome
+    assert (outcome is StepOutcome.ACLS_DISABLED) is decision.allowed
+
+
+def test_admins_of_the_cluster_have_their_own_reason() -> None:
+    text = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
+    options = YarnOptions(site=site(admins="bob ops"), daemon_user="yarn", partition="hadoop")
+    partition = load_policy(FAIR, text, "f", yarn_options=options).partitions["hadoop"]
+    for user, groups, subject in (
+        ("bob", (), "bob"),
+        ("eve", ("ops",), "ops"),
+        ("yarn", (), "yarn"),
+    ):
+        for access in Access:
+            decision = decide(partition, "root.a", access, user, groups)
+            assert decision == (True, Reason.CLUSTER_ADMIN, "", subject)
+            step = explain(partition, "root.a", access, user, groups).steps[-1]
+            assert (step.outcome, step.queue) == (StepOutcome.CLUSTER_ADMIN, "")
+
+
+def test_what_a_missing_yarn_site_means() -> None:
+    text = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
+    partition = load_policy(FAIR, text, "f").partitions["default"]
+    decision = decide(partition, "root", Access.SUBMIT, "eve", ())
+    assert decision == (False, Reason.NO_MATCH, "", "")
+    empty = YarnOptions(site=(b"<configuration/>", "s"))
+    partition = load_policy(FAIR, text, "f", yarn_options=empty).partitions["default"]
+    decision = decide(partition, "root", Access.SUBMIT, "eve", ())
+    assert decision is not None
+    assert decision.reason is Reason.ACLS_DISABLED

@@ -1,0 +1,58 @@
+"""The file of the audit log, where no server can be made to do it."""
+
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.observe.audit_file import AuditFile
+
+RECORD = b'{"time":"2026-11-21T00:00:00Z"}\n'
+BIG = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"", RECORD),
+        (RECORD, RECORD * 2),
+        # The part of a record that a crash has left: nobody was answered for it.
+        (RECORD[:12], RECORD),
+        (RECORD + RECORD[:-1], RECORD * 2),
+        # What is not ours stays, on a line of its own.
+        (b"something else", b"something else\n" + RECORD),
+        (RECORD + b"{", RECORD + b"{\n" + RECORD),
+    ],
+)
+def test_the_end_of_a_file_that_is_there(tmp_path: Path, before: bytes, after: bytes) -> None:
+    path = tmp_path / "audit.log"
+    path.write_bytes(before)
+    file = AuditFile(path, BIG, 5)
+    file.write(RECORD)
+    file.close()
+    assert path.read_bytes() == after
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3])
+def test_as_many_old_files_as_are_to_be_kept(tmp_path: Path, keep: int) -> None:
+    file = AuditFile(tmp_path / "audit.log", len(RECORD), keep)
+    for _ in range(6):
+        file.write(RECORD)
+    file.close()
+    names = {"audit.log", *(f"audit.log.{number}" for number in range(1, keep + 1))}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert all(path.read_bytes() == RECORD for path in tmp_path.iterdir())
+
+
+def test_a_rotation_that_fails_loses_nothing(tmp_path: Path) -> None:
+    """A folder stands where the old file should go."""
+    path = tmp_path / "audit.log"
+    (tmp_path / "audit.log.1").mkdir()
+    file = AuditFile(path, len(RECORD), 1)
+    for _ in range(3):
+        file.write(RECORD)
+    assert file.failed_rotations == 2
+    (tmp_path / "audit.log.1").rmdir()
+    file.write(RECORD)
+    file.close()
+    assert (tmp_path / "audit.log.1").read_bytes() == RECORD * 3
+    assert path.read_bytes() == RECORD

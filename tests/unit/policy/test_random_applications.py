@@ -1,0 +1,125 @@
+"""Random applications in random queues, decided as the naive evaluator decides them."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.policy.applications import Action, Application, decide_application
+from queuegate_server.policy.spark import SparkError, spark_acls
+from queuegate_server.policy.yarn_acl import Semantics
+from tests.naive_applications import NaiveApp, NaiveCluster, may, spark_may
+from tests.yarn_files import ACLS, QUEUES, by_path, fair_xml, site
+
+USERS = st.sampled_from(["bob", "u", "x"])
+GROUPS = st.lists(st.sampled_from(["g", "bob", "*", "g x"]), max_size=2)
+OF_YARN = st.sampled_from([Action.VIEW, Action.VIEW_LOGS, Action.MODIFY, Action.MOVE])
+
+
+@given(
+    st.lists(QUEUES, max_size=3),
+    st.tuples(ACLS, ACLS, ACLS),
+    st.tuples(ACLS, ACLS, st.sampled_from(["bob", "olga"])),
+    st.sampled_from(Semantics),
+    OF_YARN,
+    st.tuples(USERS, GROUPS, st.sampled_from(["", "bob", "x"])),
+    st.data(),
+)
+def test_applications_of_yarn(
+    queues: list[tuple],  # type: ignore[type-arg]
+    acls: tuple[str, str, str],
+    of_app: tuple[str, str, str],
+    semantics: Semantics,
+    action: Action,
+    who: tuple[str, list[str], str],
+    data: st.DataObject,
+) -> None:
+    submit, admin, admins = acls
+    stated = {"root": (submit, admin)} | by_path(queues, "root")
+    xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], 'queue')}</allocations>"
+    options = YarnOptions(semantics=lambda _: semantics, site=site(admins=admins))
+    loaded = load_policy("fair-scheduler", xml.encode(), "f", yarn_options=options)
+    partition = loaded.partitions["default"]
+    paths = st.sampled_from([*stated, "root.nosuch.x"])
+    queue, target = data.draw(paths), data.draw(paths)
+    view, modify, owner = of_app
+    user, groups, real_user = who
+    judged = decide_application(
+        partition,
+        Application(queue, owner, view, modify),
+        action,
+        user,
+        groups,
+        target=target,
+        real_user=real_user,
+    )
+    assert judged.decision is not None
+    assert judged.decision.allowed is may(
+        NaiveCluster(stated, semantics, admins),
+        NaiveApp(queue, owner, view, modify),
+        action,
+        user,
+        groups,
+        target=target,
+        real_user=real_user,
+    )
+    # What is decided without the groups is decided the same with them.
+    early = decide_application(
+        partition,
+        Application(queue, owner, view, modify),
+        action,
+        user,
+        None,
+        target=target,
+        real_user=real_user,
+    )
+    assert early.decision is None or early.decision.allowed is judged.decision.allowed
+
+
+LISTS = st.sampled_from(["", " ", "bob", "u , bob", "g", "*", "u,*", "bob u", ",", "\tg\n"])
+PROPERTIES: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "spark.acls.enable": st.sampled_from(["true", "true", " TRUE ", "false", "yes", ""]),
+        "spark.ui.acls.enable": st.just("true"),
+        "spark.user.groups.mapping": st.sampled_from(
+            ["", "my.Mapping", "org.apache.spark.security.ShellBasedGroupsMappingProvider"]
+        ),
+        **{
+            f"spark.{kind}.acls{groups}": LISTS
+            for kind in ("admin", "ui.view", "modify")
+            for groups in ("", ".groups")
+        },
+    },
+)
+
+
+@given(
+    PROPERTIES,
+    st.sampled_from([Action.VIEW, Action.VIEW_LOGS, Action.MODIFY, Action.ADMIN]),
+    USERS,
+    GROUPS,
+    st.sampled_from(["", "bob", "spark"]),
+    st.sampled_from(["", "u"]),
+)
+def test_applications_of_spark(
+    properties: dict[str, str],
+    action: Action,
+    user: str,
+    groups: list[str],
+    spark_user: str,
+    process_user: str,
+) -> None:
+    expected = spark_may(
+        properties, action, user, groups, spark_user=spark_user, process_user=process_user
+    )
+    try:
+        acls = spark_acls(properties, spark_user, process_user)
+    except SparkError:
+        assert expected is None
+        return
+    decision = acls.decide(action, user, groups).decision
+    assert decision is not None
+    assert decision.allowed is expected

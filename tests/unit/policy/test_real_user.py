@@ -1,0 +1,98 @@
+"""Hadoop's `~name`: whoever the service `name` acts for."""
+
+import pytest
+
+from queuegate_server.policy.acl import Acl
+from queuegate_server.policy.applications import Action, Application, decide_application
+from queuegate_server.policy.decide import decide, usable
+from queuegate_server.policy.explain import StepOutcome, explain
+from queuegate_server.policy.tree import (
+    Access,
+    Cluster,
+    Partition,
+    QueueAcls,
+    Reason,
+    build_partition,
+)
+from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
+
+
+def partition(semantics: Semantics) -> Partition:
+    def acl(text: str) -> Acl:
+        return parse_yarn(text, semantics)
+
+    queues = [
+        QueueAcls("root", acl(" "), acl("~oozie")),
+        QueueAcls("root.a", acl("bob,~knox g"), acl(" ")),
+        QueueAcls("root.b", acl(" "), acl(" ")),
+    ]
+    return build_partition("default", "", queues, Cluster(semantics, acl("~hue")))
+
+
+@pytest.mark.parametrize(
+    ("user", "real_user", "path", "access", "matched"),
+    [
+        ("eve", "knox", "root.a", Access.SUBMIT, "root.a"),
+        ("eve", "knox", "root.a.new", Access.SUBMIT, "root.a"),
+        ("eve", "knox", "root.a", Access.ADMIN, None),
+        ("eve", "knox", "root.b", Access.SUBMIT, None),
+        ("eve", "oozie", "root.b", Access.SUBMIT, "root"),
+        ("eve", "oozie", "root.a", Access.ADMIN, "root"),
+        # The administrators of the cluster are asked about applications only.
+        ("eve", "hue", "root.a", Access.SUBMIT, None),
+        # Neither the service itself, nor a user of that spelling, nor an entry without `~`.
+        ("knox", "", "root.a", Access.SUBMIT, None),
+        ("~knox", "", "root.a", Access.SUBMIT, None),
+        ("eve", "~knox", "root.a", Access.SUBMIT, None),
+        ("eve", "bob", "root.a", Access.SUBMIT, None),
+        ("eve", "g", "root.a", Access.SUBMIT, None),
+    ],
+)
+def test_a_real_user_in_hadoop(
+    user: str, real_user: str, path: str, access: Access, matched: str | None
+) -> None:
+    tree = partition(Semantics.HADOOP)
+    decision = decide(tree, path, access, user, (), real_user=real_user)
+    assert decision is not None
+    assert decision.allowed is (matched is not None)
+    if matched:
+        assert decision == (True, Reason.USER, matched, f"~{real_user}")
+        # Known without the groups.
+        assert decide(tree, path, access, user, None, real_user=real_user) == decision
+    told = explain(tree, path, access, user, (), real_user=real_user)
+    assert told.decision == decision
+    assert (told.steps[-1].outcome is StepOutcome.USER) is decision.allowed
+    listed = usable(tree, tree.paths, access, user, (), real_user=real_user)
+    assert listed is not None
+    if path in tree.queues:
+        assert (path in listed) is decision.allowed
+    documented = decide(
+        partition(Semantics.DOCUMENTED), path, access, user, (), real_user=real_user
+    )
+    assert documented is not None
+    assert not documented.allowed
+
+
+@pytest.mark.parametrize(
+    ("real_user", "action", "matched"),
+    [
+        ("livy", Action.VIEW, ""),
+        ("livy", Action.MODIFY, None),
+        ("oozie", Action.MODIFY, "root"),
+        ("hue", Action.MODIFY, ""),
+        ("oozie", Action.MOVE, "root"),
+        ("hue", Action.MOVE, None),
+        ("knox", Action.MOVE, None),
+    ],
+)
+def test_a_real_user_and_an_application(
+    real_user: str, action: Action, matched: str | None
+) -> None:
+    app = Application("root.b", "olga", view_acl="~livy")
+    judged = decide_application(
+        partition(Semantics.HADOOP), app, action, "eve", (), target="root.a", real_user=real_user
+    )
+    assert judged.decision is not None
+    assert judged.decision.allowed is (matched is not None)
+    assert judged.decision.matched_subject == ("" if matched is None else f"~{real_user}")
+    assert judged.decision.matched_queue == (matched or "")

@@ -1,0 +1,124 @@
+"""Which decisions are recorded, and what a record says."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import NotReady
+from queuegate_server.rpc.current_caller import CALLER
+from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.errors import AuditUnavailable
+
+REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
+REQUEST.user.user = 'eve\n{"decision":"allowed"}\u2028'
+
+
+class Audit:
+    """Keeps what it is given, if it may."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.records: list[Mapping[str, Any]] = []
+        self.numbers: list[int] = []
+
+    async def append(
+        self, records: Callable[[], Iterable[Mapping[str, Any]]], number: int, _size: int
+    ) -> bool:
+        self.records += records()
+        self.numbers.append(number)
+        return not self.is_full
+
+
+def answer(reason: access_pb2.Reason.ValueType) -> bytes:
+    allowed = reason == access_pb2.REASON_USER
+    return access_pb2.CheckQueueAccessResponse(
+        allowed=allowed, reason=reason, policy_revision=7
+    ).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "reason", "recorded"),
+    [
+        (False, access_pb2.REASON_USER, False),
+        (False, access_pb2.REASON_NO_MATCH, True),
+        (True, access_pb2.REASON_USER, True),
+    ],
+)
+async def test_what_is_due(
+    allowed: bool, reason: access_pb2.Reason.ValueType, recorded: bool
+) -> None:
+    audit = Audit()
+    decisions = Decisions(audit, allowed=allowed, wall=lambda: 0.0)
+    await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
+    assert len(audit.records) == recorded
+    assert decisions.counts[reason] == 1
+    audit.is_full = True
+    if recorded:
+        with pytest.raises(AuditUnavailable):
+            await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
+    else:
+        await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
+
+
+async def test_a_record_names_the_caller_and_forges_nothing() -> None:
+    audit = Audit()
+    decisions = Decisions(audit, wall=lambda: 1.5)
+    token = CALLER.set("spiffe://cluster/shim")
+    try:
+        await decisions.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
+    finally:
+        CALLER.reset(token)
+    (record,) = audit.records
+    assert record == {
+        "time": "1970-01-01T00:00:01.500000Z",
+        "caller": "spiffe://cluster/shim",
+        "method": "CheckQueueAccess",
+        "user": REQUEST.user.user,
+        "partition": "gpu",
+        "queue": "root",
+        "access": "",
+        "decision": "error",
+        "reason": "not_ready",
+    }
+    assert len(json.dumps(record).splitlines()) == 1
+    assert list(decisions.tallied())[-1] == ("error", "not_ready", 1)
+
+
+@pytest.mark.parametrize(("allowed", "number", "made"), [(False, 2, 2), (True, 5, 5)])
+async def test_batches(allowed: bool, number: int, made: int) -> None:
+    audit = Audit()
+    decisions = Decisions(audit, allowed=allowed, wall=lambda: 0.0)
+    reasons = [access_pb2.REASON_USER] * 3 + [access_pb2.REASON_NO_MATCH] * 2
+    counts = decisions.none_yet()
+    results = []
+    for reason in reasons:
+        counts[reason] += 1
+        decision = access_pb2.CheckQueueAccessResponse.FromString(answer(reason))
+        results.append(access_pb2.CheckResult(decision=decision))
+    request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 5).SerializeToString()
+    response = access_pb2.BatchCheckQueueAccessResponse(results=results).SerializeToString()
+    assert decisions.are_due(counts)
+    assert decisions.add(counts) == number
+    await decisions.record("BatchCheckQueueAccess", request, response, number)
+    assert audit.numbers == [number]
+    assert len(audit.records) == made
+
+
+async def test_requests_that_are_no_messages_have_a_record_too() -> None:
+    audit = Audit()
+    decisions = Decisions(audit, wall=lambda: 0.0)
+    await decisions.failed("CheckQueueAccess", b"\xff", RuntimeError())
+    assert audit.records[0]["reason"] == "internal"
+    assert "user" not in audit.records[0]
+
+
+async def test_names_are_cut_to_what_names_may_be() -> None:
+    audit = Audit()
+    decisions = Decisions(audit, wall=lambda: 0.0)
+    request = access_pb2.CheckQueueAccessRequest(queue="q" * 100_000, partition="p" * 100_000)
+    request.user.user = "u" * 100_000
+    await decisions.failed("CheckQueueAccess", request.SerializeToString(), RuntimeError())
+    assert len(json.dumps(audit.records[0])) < 6_000

@@ -1,0 +1,50 @@
+"""Addresses as texts: what is accepted, and what is said of the rest."""
+
+import pytest
+
+from queuegate_server.settings.addresses import MalformedAddress, parse_address
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "local"),
+    [
+        ("127.0.0.1:50051", ("127.0.0.1", 50051, ""), True),
+        ("127.9.9.9:1", ("127.9.9.9", 1, ""), True),
+        ("localhost:0", ("localhost", 0, ""), True),
+        ("[::1]:50051", ("::1", 50051, ""), True),
+        ("0.0.0.0:50051", ("0.0.0.0", 50051, ""), False),
+        ("[::]:65535", ("::", 65535, ""), False),
+        ("queuegate.example.com:443", ("queuegate.example.com", 443, ""), False),
+        ("unix:/run/q.sock", ("", 0, "/run/q.sock"), True),
+        ("unix:///run/q.sock", ("", 0, "/run/q.sock"), True),
+    ],
+)
+def test_accepted(text: str, expected: tuple[str, int, str], local: bool) -> None:
+    address = parse_address(text)
+    assert (address.host, address.port, address.path) == expected
+    assert address.is_local is local
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "50051",
+        ":50051",
+        "localhost",
+        "localhost:",
+        "localhost:x",
+        "localhost:65536",
+        "::1:50051",
+        "localhost:-1",
+        "localhost:٣",
+        "unix:",
+        "unix:relative",
+        "unix:/a,b",
+        "unix:/a\0b",
+        "unix:/" + "x" * 107,
+    ],
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(MalformedAddress, match=r"port|unix:/|Unix socket"):
+        parse_address(text)

@@ -1,0 +1,168 @@
+"""What every server of the comparison is given means the same: the plain rules say so."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bench.peers import casbin, cerbos, opa, openfga, svg
+from bench.peers.generators import percentile
+from bench.peers.policy import Policy, decided_by, generate
+from bench.peers.questions import MIX, Asked, Questions
+from bench.policies import to_yaml
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.policy.decide import decide
+from queuegate_server.policy.tree import Access
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return generate()
+
+
+@pytest.fixture(scope="module")
+def asked(policy: Policy) -> list[Asked]:
+    return Questions(policy, 1).mixed(500)
+
+
+def test_policy_is_as_large_as_said_and_the_same_every_time(policy: Policy) -> None:
+    assert generate() == policy
+    assert len(policy.queues) == 200
+    assert max(queue.level for queue in policy.queues) == 5
+    assert len(policy.members) == 2_000
+    assert len({group for groups in policy.members.values() for group in groups}) == 300
+    assert any(queue.open_to_all for queue in policy.queues)
+
+
+def test_questions_differ_and_are_mixed_as_said(policy: Policy) -> None:
+    questions = Questions(policy, 2)
+    asked = [*questions.mixed(1_000), *questions.mixed(1_000)]
+    assert len(set(asked)) == len(asked)
+    assert sum(one.allowed for one in asked) == len(asked) / 2
+    index = {queue.path: number for number, queue in enumerate(policy.queues)}
+    kinds = Counter(
+        decided_by(policy, one.user, index[one.queue], is_admin=one.is_admin) for one in asked
+    )
+    assert kinds == {kind: percent * 20 for kind, percent in MIX.items()}
+
+
+def test_our_own_rules_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+    loaded = load_policy("yunikorn", to_yaml(policy.queues).encode(), "queues.yaml")
+    assert loaded.problems == ()
+    for one in asked:
+        access = Access.ADMIN if one.is_admin else Access.SUBMIT
+        decision = decide(loaded.partitions["default"], one.queue, access, one.user, one.groups)
+        assert decision is not None
+        assert decision.allowed == one.allowed, one
+
+
+def test_cerbos_policies_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+    rules = {
+        content["resourcePolicy"]["scope"]: content["resourcePolicy"]["rules"]
+        for content in cerbos.policies(policy)
+    }
+    assert len(rules) == len(policy.queues) + 1
+    for one in asked:
+        request = cerbos.question(one)
+        scope = request["resources"][0]["resource"]["scope"]
+        granted = False
+        while scope and not granted:
+            granted = any(_cerbos_grants(rule, request) for rule in rules[scope])
+            scope = scope.rpartition(".")[0]
+        assert granted == one.allowed, one
+
+
+def _cerbos_grants(rule: dict[str, Any], request: dict[str, Any]) -> bool:
+    principal = request["principal"]
+    if request["resources"][0]["actions"][0] not in rule["actions"]:
+        return False
+    if rule["roles"] != ["*"] and not set(rule["roles"]) & set(principal["roles"]):
+        return False
+    if "condition" not in rule:
+        return True
+    listed = rule["condition"]["match"]["expr"].removeprefix("P.id in ")
+    return principal["id"] in json.loads(listed)
+
+
+def test_opa_data_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+    data = opa.data(policy)
+    for one in asked:
+        given = opa.question(one)
+        granted = any(
+            listed["everybody"]
+            or given["user"] in listed["users"]
+            or any(group in listed["groups"] for group in given["groups"])
+            for path in data["queues"][given["queue"]]["line"]
+            for listed in (data["queues"][path][name] for name in data["lists"][given["action"]])
+        )
+        assert granted == one.allowed, one
+
+
+def test_openfga_tuples_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+    stored = openfga.tuples(policy)
+    assert len(set(stored)) == len(stored)
+    subjects: dict[tuple[str, str], set[str]] = {}
+    for subject, relation, place in stored:
+        subjects.setdefault((place, relation), set()).add(subject)
+    for one in asked:
+        user, relation, place = openfga.question(one)
+        names = {user, "user:*"}
+        names |= {f"{group}#member" for _, _, group in openfga.membership(one.user, one.groups)}
+        relations = ["administrator"] + ["submitter"] * (relation == "can_submit")
+        granted = False
+        above: set[str] = {place}
+        while above and not granted:
+            place = above.pop()
+            granted = any(names & subjects.get((place, each), set()) for each in relations)
+            above = set(subjects.get((place, "parent"), ()))
+        assert granted == one.allowed, one
+
+
+def test_casbin_lines_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+    lines = casbin.lines(policy)
+    parents = {line[1]: line[2] for line in lines if line[0] == "g2"}
+    roles: dict[str, set[str]] = {}
+    rules: dict[str, set[tuple[str, ...]]] = {}
+    for kind, *rest in lines:
+        if kind == "g":
+            roles.setdefault(rest[0], {rest[0], "*"}).add(rest[1])
+        elif kind == "p":
+            rules.setdefault(rest[1], set()).add((rest[0], rest[2]))
+    for one in asked:
+        user, queue, action = casbin.question(one)
+        line = [queue]
+        while line[-1] in parents:
+            line.append(parents[line[-1]])
+        granted = any(
+            subject in roles[user] and allowed in (action, "admin")
+            for place in line
+            for subject, allowed in rules[place]
+        )
+        assert granted == one.allowed, one
+
+
+@pytest.mark.parametrize(
+    ("values", "part", "found"),
+    [
+        ([5.0], 0.5, 5.0),
+        ([1.0, 2.0, 3.0, 4.0], 0.5, 2.0),
+        ([1.0, 2.0, 3.0, 4.0], 0.51, 3.0),
+        ([float(number) for number in range(1, 1001)], 0.999, 999.0),
+        ([float(number) for number in range(1, 101)], 0.999, 100.0),
+    ],
+)
+def test_percentile_is_a_value_that_was_seen(
+    values: Sequence[float], part: float, found: float
+) -> None:
+    assert percentile(values, part) == found
+
+
+def test_charts_hold_every_server_and_no_markup_from_names() -> None:
+    bars = svg.bars("t", "u", [svg.Bar("a<b", "#000", 3.0), svg.Bar("c", "#111", 900.0)], log=True)
+    lines = svg.lines("t", "x", "y", [svg.Line("a<b", "#000", [(10.0, 0.5), (90.0, 7.0)])])
+    for drawing in (bars, lines):
+        assert "a&lt;b" in drawing
+        assert "a<b" not in drawing
+    assert ">900<" in bars
