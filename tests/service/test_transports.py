@@ -2,59 +2,53 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
-from tests.running import running_server, server_command
+from tests.running import RunningServer, running_server, server_command
 
 
-@pytest.mark.parametrize(
-    ("wanted", "listen", "serves", "why"),
-    [
-        ("native", "127.0.0.1:0", "native", ""),
-        ("auto", "127.0.0.1:0", "native", ""),
-        ("auto", "[::1]:0", "native", ""),
-        ("auto", "0.0.0.0:0", "grpcio", "'0.0.0.0:0': transport auto keeps to grpcio"),
-        ("auto", "unix:{folder}/a.sock", "grpcio", "has no Unix sockets"),
-        ("auto", "127.0.0.1:0,127.0.0.1:0", "grpcio", "serves one address only"),
-        ("grpcio", "127.0.0.1:0", "grpcio", "not asked for"),
-    ],
-)
-def test_the_log_says_which_transport_serves(
-    tmp_path: Path, wanted: str, listen: str, serves: str, why: str
-) -> None:
-    addresses = listen.format(folder=tmp_path).split(",")
+@pytest.mark.parametrize(("wanted", "why"), [("auto", ""), ("grpcio", "not asked for")])
+def test_the_log_says_which_transport_serves(wanted: str, why: str) -> None:
     with (
-        running_server("--set", f"transport={wanted}", listen=addresses) as server,
-        queuegate.Client(server.address.partition(", ")[0], timeout=10) as client,
+        running_server("--set", f"transport={wanted}") as server,
+        queuegate.Client(server.address, timeout=10) as client,
     ):
         assert client.health() == "serving"
         entry = server.wait_for_log("transport")
-        assert entry["transport"] == serves
-        assert why in entry["not_native"]
+        assert entry["transport"] == ("grpcio" if why else "native")
+        assert entry["not_native"] == why
 
 
-@pytest.mark.parametrize(
-    ("listen", "reason"),
-    [
-        (["unix:{folder}/a.sock"], "transport native has no Unix sockets; use grpcio"),
-        (["127.0.0.1:0", "[::1]:0"], "'[::1]:0': transport native serves one address only"),
-    ],
-)
-def test_what_native_cannot_do_is_refused(tmp_path: Path, listen: list[str], reason: str) -> None:
-    arguments = [part for one in listen for part in ("--listen", one.format(folder=tmp_path))]
+def test_what_native_cannot_do_is_refused(tmp_path: Path) -> None:
     ended = subprocess.run(
-        server_command("serve", *arguments, "--set", "transport=native"),
+        server_command("serve", "--listen", f"unix:{tmp_path}/a.sock", "--set", "transport=native"),
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
     )
     assert ended.returncode == 2
-    assert reason in ended.stderr
+    assert "transport native has no Unix sockets; use transport: grpcio" in ended.stderr
+
+
+def test_workers_share_the_port() -> None:
+    settings = ("--set", "transport=native", "--set", "workers=2")
+    with running_server(*settings) as server:
+        for _ in range(6):
+            with queuegate.Client(server.address, timeout=10) as client:
+                assert client.policy().revision == 1
+        kinds = {entry["worker"]: entry["transport"] for entry in transports(server)}
+    assert kinds == {0: "native", 1: "native"}
+
+
+def transports(server: RunningServer) -> list[dict[str, Any]]:
+    server.wait_for_log("transport", count=2)
+    return [entry for entry in server.logs if entry["event"] == "transport"]
 
 
 def test_native_takes_no_port_that_is_taken_and_no_message_that_is_too_large() -> None:

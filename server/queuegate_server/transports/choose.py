@@ -48,7 +48,7 @@ def _against(listeners: Sequence[Listener], connections: Connections) -> Iterato
     defaults = dict(Connections())
     for key, value in connections:
         if key not in _BOUNDS and value != defaults[key]:
-            yield f"limits.connections.{key}: transport native has no such bound"
+            yield f"{listeners[0].address!r}: transport native knows no limits.connections.{key}"
     if importlib.util.find_spec(_PACKAGE) is None:
         yield (
             f"{listeners[0].address!r}: transport native is not installed:"
