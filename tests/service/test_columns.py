@@ -78,6 +78,14 @@ def test_questions_of_two_kinds_go_as_batches(server: RunningServer) -> None:
     assert [bool(result) for result in results] == [True, False] * 50
 
 
+def test_questions_for_a_proxy_user_go_as_batches() -> None:
+    checks = [Check("alice", "root.a")] * 99 + [Check("alice", "root.a", real_user="hive")]
+    with ScriptedServer() as server, queuegate.Client(server.address, timeout=20) as client:
+        client.check_many(checks)
+        [batch] = server.script.requests("BatchCheckQueueAccess")
+    assert [check.real_user for check in batch.checks] == [check.real_user for check in checks]
+
+
 def test_an_older_server_is_asked_by_batches() -> None:
     checks = [Check("alice", "root.a")] * 100
     with ScriptedServer() as older, queuegate.Client(older.address, timeout=20) as client:

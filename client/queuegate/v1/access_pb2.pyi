@@ -448,7 +448,8 @@ Global___BatchCheckQueueAccessResponse: _TypeAlias = BatchCheckQueueAccessRespon
 @_typing.final
 class CheckQueueAccessColumnsRequest(_message.Message):
     """Questions as columns. Question number i, from 0, is whether the user
-    `users[user_indexes[i]]` may use the queue `queues[queue_indexes[i]]`.
+    `users[user_indexes[i]]` may use the queue `queues[queue_indexes[i]]`. None of
+    them has a `real_user`; those that have one are for BatchCheckQueueAccess.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
