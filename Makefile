@@ -22,7 +22,7 @@ LOCK_ARGS ?=
 IMAGE  ?= queuegate:0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check audit proto lock bench bench-peers webhook-certificate kube-tools image clean
+.PHONY: help serve test check audit proto lock bench soak faults bench-peers webhook-certificate kube-tools image clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -52,6 +52,12 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 
 bench: $(TEST) ## measure, and write bench/RESULTS.md
 	$(BIN)/python -m bench.run
+
+soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
+	$(BIN)/python -m bench.soak --minutes 30
+
+faults: $(TEST) ## measure the faults, and write tests/faults/FAULTS.md
+	$(BIN)/pytest tests/faults --faults-report
 
 bench-peers: $(TEST) ## measure beside other policy servers, and write bench/PEERS.md (Go, npm)
 	$(BIN)/python -m bench.peers

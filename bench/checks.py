@@ -38,7 +38,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     file = folder / "queues.yaml"
     file.write_text(policies.to_yaml(specs))
     settings = Settings(policy=PolicySource(path=file))
-    engine = Engine(time.monotonic, time.time)
+    engine = Engine(time.monotonic)
     sources = GroupSources(settings, time.monotonic, time.time)
     try:
         state = await Reloader(settings, sources, engine, time.time).reload()

@@ -37,7 +37,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     file = folder / "queues.yaml"
     file.write_text(policies.to_yaml(specs))
     settings = Settings(policy=PolicySource(path=file))
-    engine = Engine(time.monotonic, time.time)
+    engine = Engine(time.monotonic)
     sources = GroupSources(settings, time.monotonic, time.time)
     table = Table(
         "Checks as columns, without the network",

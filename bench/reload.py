@@ -31,7 +31,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     file = folder / "queues.yaml"
     file.write_bytes(text)
     settings = Settings(policy=PolicySource(path=file))
-    engine = Engine(time.monotonic, time.time)
+    engine = Engine(time.monotonic)
     sources = GroupSources(settings, time.monotonic, time.time)
     reloader = Reloader(settings, sources, engine, time.time)
     late: list[float] = []

@@ -33,6 +33,7 @@ _PARTS: Final = (
     "h2",
     "directory",
     "outage",
+    "overload",
     "webhook",
 )
 

@@ -98,6 +98,7 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
         and (request.partition == "" or is_name(request.partition))
         and is_queue(request.queue)
         and request.access in {1, 2}
+        and (request.real_user == "" or is_name(request.real_user))
     )
 
 
@@ -151,6 +152,7 @@ class Requests:
             partition=self._one(_PARTITIONS, _ODD_PARTITIONS, odd),
             queue=self._queue(odd),
             access=_access(chance.choice(_ODD_ACCESS if chance.random() < odd else [1, 2])),
+            real_user=self._one(USERS, _ODD_USERS, odd) if chance.random() < 0.1 else "",
         ).SerializeToString()
 
     def mutated(self, data: bytes) -> bytes:

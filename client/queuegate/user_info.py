@@ -81,6 +81,8 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
     The text is the one that the scheduler's admission controller writes: user before
     groups, groups in the order given, no blanks, what is empty left out.
     """
+    if isinstance(groups, str):
+        raise TypeError("groups must be a list of strings, not one string")
     members: dict[str, object] = {}
     if user:
         members["user"] = _whole(user)
@@ -98,7 +100,8 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
     The annotation decides. If it is missing or empty, the deprecated label does, with a
     DeprecationWarning; its key is `label_key`, else what the variable USER_LABEL_KEY
     says, else `yunikorn.apache.org/username`. An annotation that is not valid is logged
-    and the label is not asked. A pod that names no user belongs to `nobody`.
+    and the label is not asked. A pod that names no user belongs to `nobody`. Raises
+    TypeError for what is no metadata, such as the whole pod.
     """
     text = _value(metadata, "annotations", ANNOTATION)
     if text:
@@ -132,13 +135,14 @@ class _Pairs(list[tuple[str, Any]]):
 def _from_pairs(pairs: _Pairs) -> UserInfo:
     names: dict[str, str] = {}
     groups: tuple[str, ...] = ()
+    kept: list[str] = []
     for written, value in pairs:
         member = written.casefold()
         if member in {"user", "username"}:
             if value is not None:
                 names[member] = _text(written, value)
         elif member == "groups":
-            groups = _texts(written, value)
+            groups = _texts(written, value, kept)
     if len(set(names.values())) > 1:
         raise InvalidUserInfo("user and username are both there and differ; keep one of them")
     return UserInfo(next(iter(names.values()), ""), groups)
@@ -150,12 +154,23 @@ def _text(member: str, value: object) -> str:
     return _whole(value)
 
 
-def _texts(member: str, value: object) -> tuple[str, ...]:
+def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
+    """Read a list of names. `kept` has those of earlier lists: as in Go, a null leaves what
+    was at its place, until a list is empty or null.
+    """
     if value is None:
-        return ()
+        value = []
     if isinstance(value, _Pairs) or not isinstance(value, list):
         raise InvalidUserInfo(f"{member!a} must be a list of strings")
-    return tuple("" if group is None else _text(member, group) for group in value)
+    if not value:
+        kept.clear()
+    for place, group in enumerate(value):
+        text = None if group is None else _text(member, group)
+        if place == len(kept):
+            kept.append(text or "")
+        elif text is not None:
+            kept[place] = text
+    return tuple(kept[: len(value)])
 
 
 def _refuse_constant(name: str) -> None:
@@ -179,7 +194,15 @@ def _where(error: json.JSONDecodeError) -> str:
 
 
 def _value(metadata: Mapping[str, Any] | None, part: str, key: str) -> str:
-    value = ((metadata or {}).get(part) or {}).get(key) or ""
-    if not isinstance(value, str):
+    found: object = {} if metadata is None else metadata
+    if not isinstance(found, Mapping) or "metadata" in found:
+        raise TypeError('give the metadata of a pod, pod["metadata"], and not something else')
+    values = found.get(part)
+    if values is None:
+        return ""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"metadata.{part} must be a dict, not {type(values).__name__}")
+    value = values.get(key)
+    if value is not None and not isinstance(value, str):
         raise TypeError(f"metadata.{part}[{key!r}] must be a string, not {type(value).__name__}")
-    return value
+    return value or ""

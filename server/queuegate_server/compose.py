@@ -56,7 +56,7 @@ def compose(settings: Settings, transport: Transport, member: Member | None) -> 
     Needs the running loop. Raises CannotListen and CannotAudit if a file or the operations
     port is unusable, and TracingNotInstalled.
     """
-    engine = Engine(time.monotonic, time.time)
+    engine = Engine(time.monotonic)
     operations = Operations(settings, worker=None if member is None else member.place.index)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
     around = {} if tracer is None else {"around": tracer.resolver}
@@ -77,7 +77,7 @@ def compose(settings: Settings, transport: Transport, member: Member | None) -> 
             settings.limits.stream_batches_in_flight,
             draining,
         )
-        for each in (engine, IgnoringGroups(engine, time.monotonic, time.time))
+        for each in (engine, IgnoringGroups(engine, time.monotonic))
     ]
     user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
     servicers: tuple[list[Any], ...] = (

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 from queuegate_server.followed_files import BadFile
 from queuegate_server.rpc.callers import KnownCallers
@@ -14,7 +13,7 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
 from queuegate_server.transports.grpc_servers import Server
 from queuegate_server.transports.listen import bind, bind_with_tls
-from queuegate_server.transports.tcp import CannotListen
+from queuegate_server.transports.tcp import CannotListen, UnusableFile
 
 _LOG = logging.getLogger("queuegate_server.edge")
 
@@ -31,8 +30,10 @@ class Edge:
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits
-        with _told("callers.token_file"):
+        try:
             self._tokens = TokenFile(callers.token_file) if callers.token_file else None
+        except BadFile as error:
+            raise UnusableFile(f"callers.token_file: {error}") from None
         self._certificates: list[FollowedCertificate] = []
         self._known = KnownCallers(callers, settings.listen, self._tokens)
         rates = (
@@ -55,8 +56,10 @@ class Edge:
                     bind(server, address, mode, owner=listener.owner, group=listener.group)
                 )
                 continue
-            with _told(f"{listener.address!r}"):
+            try:
                 certificate = FollowedCertificate(listener.tls)
+            except BadFile as error:
+                raise CannotListen(f"{listener.address!r}: {error}") from None
             self._certificates.append(certificate)
             bound.append(bind_with_tls(server, address, certificate.credentials))
         return bound
@@ -104,11 +107,3 @@ def unusable_files(settings: Settings) -> Iterator[str]:
                 FollowedCertificate(listener.tls).close()
             except BadFile as error:
                 yield f"{listener.address!r}: {error}"
-
-
-@contextmanager
-def _told(where: str) -> Iterator[None]:
-    try:
-        yield
-    except BadFile as error:
-        raise CannotListen(f"{where}: {error}") from None

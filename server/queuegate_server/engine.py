@@ -152,10 +152,9 @@ _LISTED_AT_ONCE: Final = 2_000
 class Engine:
     """Decides on the current snapshot."""
 
-    def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
-        """Take a monotonic and a wall clock, both in seconds."""
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Take a monotonic clock, in seconds."""
         self._clock = clock
-        self._wall = wall
         self._snapshot: Snapshot | None = None
 
     @property
@@ -335,7 +334,7 @@ class Engine:
         if isinstance(outcome, Found):
             return outcome.groups
         if isinstance(outcome, CouldNotAsk):
-            retry_after = max(0.0, entry.expires_at - self._wall())
+            retry_after = max(0.0, entry.live_until - self._clock())
             raise GroupsUnavailable(served.groups.resolver_name, outcome.detail, retry_after)
         return None
 

@@ -13,11 +13,9 @@ class IgnoringGroups(Engine):
     can be taken for the other.
     """
 
-    def __init__(
-        self, engine: Engine, clock: Callable[[], float], wall: Callable[[], float]
-    ) -> None:
-        """Take the engine, and its clocks."""
-        super().__init__(clock, wall)
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        """Take the engine, and its clock."""
+        super().__init__(clock)
         self._engine = engine
         self._made_of: Snapshot | None = None
         self._made: Snapshot | None = None

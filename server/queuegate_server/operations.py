@@ -1,12 +1,8 @@
 """Puts together what operators see: the operations port, metrics, the audit log."""
 
 import logging
-import platform
 import time
-from importlib.metadata import version
-from typing import TYPE_CHECKING
-
-import grpc
+from typing import TYPE_CHECKING, Any
 
 from queuegate_server.engine import Engine
 from queuegate_server.group_sources import GroupSources
@@ -22,6 +18,8 @@ from queuegate_server.settings.ops import host_port
 from queuegate_server.transports.tcp import address_of, open_tcp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from queuegate_server.ops.app import OpsServer
 
 _LOG = logging.getLogger("queuegate_server.operations")
@@ -33,11 +31,14 @@ class Operations:
     """
 
     def __init__(self, settings: Settings, *, worker: int | None = None) -> None:
-        """Open the audit log and the port. One worker of several has an audit log of its own
-        and no port. Raises CannotAudit and CannotListen.
+        """Open the audit log and the port. One worker of several has an audit log of its own;
+        the port is its supervisor's, which asks for what is shown there. Raises CannotAudit
+        and CannotListen.
         """
-        listen = settings.ops.listen if worker is None else None
-        self._socket = None if listen is None else open_tcp(*host_port(listen))
+        listen = settings.ops.listen
+        self._is_shown = listen is not None
+        alone = worker is None
+        self._socket = open_tcp(*host_port(listen)) if listen is not None and alone else None
         self._audit: AuditLog | None = open_audit_log(
             settings.audit if worker is None else settings.audit.of_worker(worker)
         )
@@ -48,6 +49,7 @@ class Operations:
             self._audit, allowed=settings.audit.records == "all", wall=time.time
         )
         self._status: Status | None = None
+        self._write_metrics: Callable[[], bytes] = bytes
         self._server: OpsServer | None = None
 
     @property
@@ -56,19 +58,16 @@ class Operations:
         return self._audit is not None
 
     async def start(self, engine: Engine, reloader: Reloader, sources: GroupSources) -> None:
-        """Serve the port, if there is one."""
+        """Serve the port, if there is one. Readiness and metrics are known from now on."""
         status = self._status = Status(engine, reloader)
-        if self._socket is None:
+        if not self._is_shown:
             return
         # Slow, and only for those who have the port.
         from queuegate_server.observe.metrics.registry import Sources, metrics  # noqa: PLC0415
         from queuegate_server.ops.app import OpsServer  # noqa: PLC0415
+        from queuegate_server.ops.versions import versions  # noqa: PLC0415
 
-        running = {
-            "version": version("queuegate"),
-            "python": platform.python_version(),
-            "grpc": grpc.__version__,
-        }
+        running = versions()
         seen = Sources(
             engine=engine,
             reloads=reloader,
@@ -81,10 +80,33 @@ class Operations:
             is_ready=lambda: status.is_ready,
             version=running,
         )
-        self._server = OpsServer(status, metrics(seen), running)
+        self._write_metrics = metrics(seen)
+        if self._socket is None:
+            return
+        self._server = OpsServer(self, running)
         address = address_of(self._socket)
         await self._server.start(self._socket)
         _LOG.info("operations port is open", extra={"address": address})
+
+    def details(self) -> dict[str, Any]:
+        """Return why this process is ready or not."""
+        return {"ready": False} if self._status is None else self._status.details()
+
+    def metrics_text(self) -> str:
+        """Return the metrics of this process; nothing if they are shown nowhere."""
+        return self._write_metrics().decode()
+
+    async def readiness(self) -> dict[str, Any]:
+        """Return what /readyz says."""
+        return self.details()
+
+    async def startup(self) -> dict[str, Any]:
+        """Return what /startupz says."""
+        return {"started": False} if self._status is None else self._status.startup()
+
+    async def metrics(self) -> bytes:
+        """Return what /metrics says."""
+        return self._write_metrics()
 
     def set_phase(self, phase: Phase) -> None:
         """Say what the server does from now on."""

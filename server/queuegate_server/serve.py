@@ -64,6 +64,8 @@ async def serve(
             bound = await _listen(parts, addresses)
         else:
             member.hangup = hangup.run
+            member.metrics = parts.operations.metrics_text
+            member.readiness = parts.operations.details
             await member.open()
         if await _load_first(parts.reloader, stop):
             if member is not None:

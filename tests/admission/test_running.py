@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx2
 import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
 
 from tests.admission.test_bounds import review
 from tests.running import server_command
@@ -81,6 +83,31 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
     assert set(answered) == {200}
     expires = webhook.plain.get("/metrics").text
     assert "queuegate_admission_certificate_expires_timestamp_seconds" in expires
+
+
+def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
+    """Nobody is asked for it: a server that waits at a prompt serves nobody."""
+    write_certificate(trustme.CA(), tmp_path)
+    key = serialization.load_pem_private_key((tmp_path / "tls.key").read_bytes(), None)
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    (tmp_path / "tls.key").write_bytes(encrypted)
+    files = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
+    command = server_command("admission", "--listen", "127.0.0.1:0", *files)
+    pipe = subprocess.PIPE
+    # A session without a terminal, where the prompt would read from stdin, which stays open.
+    with subprocess.Popen(
+        command, stdin=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.wait(20) == 2
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        assert "without a passphrase" in process.stderr.read()
 
 
 def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:

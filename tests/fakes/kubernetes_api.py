@@ -18,6 +18,7 @@ class KubernetesApi:
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
         self.failing = False
+        self.babbling = False
         self.asked: list[str] = []
         self._ca = trustme.CA()
         api = self
@@ -26,6 +27,9 @@ class KubernetesApi:
             def do_GET(self) -> None:
                 name = self.path.removeprefix("/api/v1/namespaces/")
                 api.asked.append(name)
+                if api.babbling:
+                    self.wfile.write(b"no status line\r\n\r\n")
+                    return
                 status, content = api.answer(name, self.headers.get("Authorization", ""))
                 self.send_response(status)
                 self.end_headers()

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 import trustme
 
-from queuegate_server.identity.lookup import CouldNotAsk, Found
+from queuegate_server.identity.lookup import CouldNotAsk
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.ldap import entries
 from tests.ldap.conftest import Build
 from tests.ldap.fake_directory import Answer, fake_directory
+from tests.ldap.looking_up import BOB, until_found
 from tests.ldap.slapd import SUFFIX, Slapd, running_slapd
-
-BOB = Found(("analytics",))
 
 
 def expired(ca: trustme.CA) -> trustme.LeafCert:
@@ -69,11 +68,7 @@ async def test_row_15_other_ca_file_is_used_without_a_restart(
     opened = await resolver(own_directory, ca_file=file)
     assert isinstance(await opened.resolve("bob"), CouldNotAsk)
     ca.cert_pem.write_to_path(str(file))
-    for _ in range(100):
-        if (outcome := await opened.resolve("bob")) == BOB:
-            break
-        await asyncio.sleep(0.02)
-    assert outcome == BOB
+    await until_found(opened, 30)
 
 
 async def test_row_15_old_tls_is_refused(resolver: Build, ca: trustme.CA, tmp_path: Path) -> None:

@@ -12,9 +12,15 @@ import pytest
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolvers.ldap.binding import Connector
+from queuegate_server.identity.resolvers.ldap.connection import Connection
+from queuegate_server.identity.resolvers.ldap.faults import ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.server import Server
+from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.threads import DaemonThreads
 from tests.fakes.clock import ManualClock
 from tests.ldap.conftest import Build
 from tests.ldap.fake_directory import Answer, fake_directory
@@ -220,3 +226,71 @@ async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
         proxy.drop()
         assert set(await asyncio.gather(*pending)) == {BOB}
         assert opened.statistics.retried == 20
+
+
+async def test_other_servers_by_dns_end_no_look_up(resolver: Build, directory: Slapd) -> None:
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(proxy.url, operation_timeout=30)
+        assert await opened.resolve("bob") == BOB
+        assert opened._directory
+        assert opened._directory._servers
+        connection = await opened._directory._servers.all[0].connection()
+        proxy.delay = 30
+        pending = asyncio.create_task(opened.resolve("bob"))
+        while not connection.in_flight:
+            await asyncio.sleep(0.01)
+        await opened._directory._use([parse_url(directory.url)])
+        assert await pending == BOB
+
+
+async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
+    resolver: Build, directory: Slapd
+) -> None:
+    dead = f"ldap://127.0.0.1:{free_port()}"
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(
+            proxy.url, urls=[dead, proxy.url], retry_after=60, operation_timeout=30
+        )
+        assert await opened.resolve("bob") == BOB
+        assert opened._directory
+        assert opened._directory._servers
+        connection = await opened._directory._servers.all[1].connection()
+        proxy.delay = 30
+        pending = asyncio.create_task(timed(opened))
+        while not connection.in_flight:
+            await asyncio.sleep(0.01)
+        proxy.delay = 0
+        proxy.drop()
+        outcome, seconds = await pending
+        assert outcome == BOB
+        assert seconds < HANGS
+
+
+async def test_who_waits_for_a_server_learns_that_it_is_left_alone(
+    directory: Slapd, options: Callable[..., LdapOptions]
+) -> None:
+    connector = Connector(options(directory), DaemonThreads(1, "ldap"), lambda _: None)
+    connection = await connector.connect(parse_url(directory.url))
+
+    async def never(_: ServerUrl) -> Connection:
+        await asyncio.Event().wait()
+        return connection
+
+    server = Server(
+        parse_url(directory.url),
+        options(directory),
+        never,
+        connector.password,
+        is_first=True,
+        others_answer=lambda _: False,
+    )
+    server.start()
+    waiting = asyncio.create_task(server.connection())
+    await asyncio.sleep(0)
+    for _ in range(3):
+        server.failed(connection, ServerFault("busy"))
+    with pytest.raises(ServerFault, match="busy"):
+        async with asyncio.timeout(HANGS):
+            await waiting
+    await server.close()
+    connection.close()

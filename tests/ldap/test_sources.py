@@ -6,7 +6,7 @@ import pytest
 
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
 from tests.ldap.conftest import Build
-from tests.ldap.entries import STRANGE
+from tests.ldap.entries import STRANGE, posix_group
 from tests.ldap.slapd import POSIX, SUFFIX, Slapd
 
 MEMBER_OF = {"groups_from": "member_of"}
@@ -36,6 +36,8 @@ GID = {"primary_group": "gid_number"}
         ("carol", {}, {"level1"}),
         ("alice", UNIQUE, {"unique"}),
         ("bob", UNIQUE, set()),
+        ("alice", {"preset": "389ds"}, {"analytics", "Ops", "unique"}),
+        ("bob", {"preset": "389ds", "nested": "walk"}, {"analytics"}),
         ("alice", UIDS, {"devs", "wheel"}),
         ("carol", UIDS, set()),
         ("dave", {}, {*STRANGE, "two"}),
@@ -127,6 +129,26 @@ async def test_two_entries_of_one_name_are_a_failure(resolver: Build, directory:
     assert "2 entries match the user" in outcome.detail
     assert opened.statistics.ambiguous == 1
     assert isinstance(await (await resolver(directory)).resolve("twin"), Found)
+
+
+async def test_filter_that_finds_a_crowd_is_a_failure_with_the_right_advice(
+    resolver: Build, directory: Slapd
+) -> None:
+    opened = await resolver(directory, user_filter="(|(uid={user})(objectClass=person))")
+    outcome = await opened.resolve("bob")
+    assert isinstance(outcome, CouldNotAsk)
+    assert "narrow user_base or user_filter" in outcome.detail
+    assert opened.statistics.ambiguous == 1
+
+
+async def test_two_groups_of_one_primary_number_are_a_failure(
+    resolver: Build, own_directory: Slapd
+) -> None:
+    own_directory.add(posix_group("staff2", 500))
+    opened = await resolver(own_directory, **MEMBER_OF, group_base=SUFFIX, **GID)
+    outcome = await opened.resolve("alice")
+    assert isinstance(outcome, CouldNotAsk)
+    assert "let one group only have this number" in outcome.detail
 
 
 @pytest.mark.parametrize(

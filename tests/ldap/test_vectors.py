@@ -141,6 +141,7 @@ def test_what_is_wrong_with_a_secret_is_told_without_its_values(tmp_path: Path) 
     with pytest.raises(BadSecrets) as caught:
         read_secrets(folder)
     assert "Host, BaseDN, Filter" in str(caught.value)
+    assert "has a Port that is not a number" in str(caught.value)
     with pytest.raises(ValidationError) as refused:
         LdapOptions.model_validate({"secrets_dir": str(folder)})
     assert "hunter2" not in str(refused.value)

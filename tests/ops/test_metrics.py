@@ -210,10 +210,12 @@ def test_reloads(shared: Setup) -> None:
     assert value(shared.ops, "queuegate_policy_loaded_timestamp_seconds") > loaded
 
 
-def documented() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return type and labels of the metrics in the table, by name."""
+def documented(heading: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return type and labels of the metrics in the table below a heading, by name."""
     text = Path("deploy/OPERATIONS.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| [^|]+ \|$", text, re.MULTILINE)
+    section = re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1]
+    section = re.split(r"^#+ ", section, flags=re.MULTILINE)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| [^|]+ \|$", section, re.MULTILINE)
     assert len(rows) == len({name for name, _, _ in rows})
     return {
         name: (kind, tuple(sorted(re.findall(r"`(\w+)`", labels)))) for name, kind, labels in rows
@@ -229,7 +231,7 @@ def test_the_table_of_metrics(shared: Setup) -> None:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         served[name] = (family.type, tuple(sorted(labels)))
-    assert documented() == served
+    assert documented("Metrics") == served
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,15 @@ def test_health_needs_no_role(
     assert main([*options, "reload"]) == 2
 
 
+def test_the_command_asks_for_the_certificate(
+    server: RunningServer, authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["--address", server.address, "--timeout", "5", "health"]
+    for arguments in (ask, [*ask, "--tls-ca", str(authority.file)]):
+        assert main(arguments) == 3
+        assert "a certificate (--tls-cert, --tls-key)" in capsys.readouterr().err
+
+
 def test_the_environment_says_how_to_connect(
     server: RunningServer, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,15 +121,7 @@ def test_without_settings_local_callers_check_and_read(tmp_path: Path, place: st
     info = error_details_pb2.ErrorInfo()
     status_pb2.Status.FromString(details).details[0].Unpack(info)
     assert info.reason == "CALLER_NOT_PERMITTED"
-    assert place in error.details()
-
-
-def test_refusals_name_the_place(tmp_path: Path) -> None:
-    with running_server(listen=["127.0.0.1:0", f"unix:{tmp_path}/q.sock"]) as server:
-        for address, place in zip(server.address.split(", "), ("loopback", "unix"), strict=True):
-            refused = pytest.raises(queuegate.NotPermitted, match=f"which {place} has not")
-            with client(address) as asking, refused:
-                asking.reload()
+    assert f"which {place} has not" in error.details()
 
 
 def test_places_can_have_different_roles(tmp_path: Path) -> None:

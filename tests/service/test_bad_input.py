@@ -51,6 +51,8 @@ BAD_FIELDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"access": 0}, ["access"]),
     ({"access": 3}, ["access"]),
     ({"access": -1}, ["access"]),
+    ({"real_user": LONG}, ["real_user"]),
+    ({"real_user": "a\nb"}, ["real_user"]),
     (
         {"user": "", "queue": "", "access": 0, "partition": "\x7f"},
         ["user.user", "partition", "queue", "access"],
@@ -91,6 +93,12 @@ IN_USER = b"\x0a\x03" + NOT_UTF8
             "CheckQueueAccess",
             b"\x12\x01\xff\x1a\x02\xc0\x80",
             ["partition", "queue"],
+        ),
+        (
+            "AccessService",
+            "CheckQueueAccess",
+            b"\x0a\x03\x0a\x01a\x1a\x04root\x20\x01\x2a\x01\xff",
+            ["real_user"],
         ),
         ("AccessService", "CheckQueueAccess", b"\xff\xff\xff", ["request"]),
         ("AccessService", "CheckQueueAccess", b"", ["user.user", "queue", "access"]),

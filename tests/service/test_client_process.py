@@ -65,6 +65,15 @@ def test_text_for_a_terminal_without_unicode(server: ScriptedServer) -> None:
     assert "\\u2514\\u2500 submit ACL" in done.stdout
 
 
+@pytest.fixture
+def interrupts_end_processes() -> Iterator[None]:
+    """Children begin with the default for SIGINT, also if these tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts_end_processes")
 def test_interrupt(server: ScriptedServer) -> None:
     server.script.gate.clear()
     while server.script.arrived.acquire(blocking=False):

@@ -140,4 +140,7 @@ def test_keepalive_is_one_that_servers_accept() -> None:
     # Servers of default settings count pings within 5 minutes as abuse.
     assert options["grpc.keepalive_time_ms"] >= 300_000
     config = json.loads(options["grpc.service_config"])
-    assert config["methodConfig"][0]["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]
+    assert config["methodConfig"][0]["retryPolicy"]["retryableStatusCodes"] == [
+        "UNAVAILABLE",
+        "CANCELLED",
+    ]

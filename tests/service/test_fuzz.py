@@ -201,11 +201,10 @@ def test_random_requests(
         for method in OTHER_METHODS:
             fuzz.call(method, [requests.mutated(item) for item in single[:100]])
         fuzz.stream([requests.mutated(framed([item])) for item in single[:STREAMED]])
-        # The same again, twice: the answers stay, and so does the memory.
-        for _ in range(2):
-            again, most = fuzz.send_batches(data)
-            assert again == found
-            assert most - warm < 8 << 20, (warm, most)
+        # The same again: the answers stay, and so does the memory.
+        again, most = fuzz.send_batches(data)
+        assert again == found
+        assert most - warm < 8 << 20, (warm, most)
         came_of = {name for came in found for name in came}
         # Not every random policy makes the groups of a user matter who cannot be looked up.
         assert came_of | {UNAVAILABLE} == {

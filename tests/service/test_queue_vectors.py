@@ -1,31 +1,44 @@
 """The vectors of queues over a real socket."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+import queuegate
 from queuegate.v1 import (
     access_pb2,
 )
 from tests.contract import SUBMIT, check, violations
-from tests.running import running_server
+from tests.running import ADMIN, RunningServer, running_server
 
 DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
 
 
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("policy") / "queues.yaml"
+    file.write_text(DOCUMENTS[0]["yaml"])
+    return file
+
+
+@pytest.fixture(scope="module")
+def server(policy: Path) -> Iterator[RunningServer]:
+    with running_server("--policy", str(policy), *ADMIN) as started:
+        yield started
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["id"])
-def test_queue_vectors(document: dict[str, Any], tmp_path: Path) -> None:
+def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: Path) -> None:
     """YuniKorn's answers, through the contract; the deviations are in DEVIATIONS.md."""
-    path = tmp_path / "queues.yaml"
-    path.write_text(document["yaml"])
     access = {"submit": SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
-    with (
-        running_server("--policy", str(path)) as started,
-        grpc.insecure_channel(started.address) as opened,
-    ):
+    policy.write_text(document["yaml"])
+    with queuegate.Client(server.address, timeout=20) as client:
+        assert client.reload()
+    with grpc.insecure_channel(server.address) as opened:
         for asked in document["questions"]:
             fields = {key: asked[key] for key in ("user", "queue", "partition")}
             fields["groups"] = tuple(asked["groups"])

@@ -47,6 +47,17 @@ def test_policy_group(defaults: MountedConfigMap, configs: MountedConfigMap) -> 
     assert source(defaults, configs, group="prod").read() == b"p"
 
 
+def test_a_link_that_is_not_yet_removed(
+    defaults: MountedConfigMap, configs: MountedConfigMap
+) -> None:
+    """The kubelet swaps the version first; the links of keys that are gone it removes later."""
+    configs.write({"queues.yaml": "q"})
+    before = source(defaults, configs).status()
+    (configs.folder / "gone.yaml").symlink_to("..data/gone.yaml")
+    assert source(defaults, configs).status() != before
+    assert source(defaults, configs).read() == b"q"
+
+
 def test_no_queues_is_no_policy(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         source(defaults, configs).read()

@@ -58,12 +58,23 @@ def _remedied(error: QueuegateError) -> str:
                 " --tls-key)"
             )
         case ServerUnavailable() if not error.reason:
-            return (
-                f"{error.message}: start one with `queuegate-server serve` (in a checkout:"
-                " `make serve`), or say where it is with --address or QUEUEGATE_ADDRESS"
-            )
+            return f"{error.message}: {_how_to_reach_it(error.message)}"
         case DeadlineExceeded():
             return f"{error.message}: give it more time with --timeout"
         case GroupsUnavailable() if error.retry_after is not None:
             return f"{error.message}; try again in {error.retry_after:g} s"
     return error.message
+
+
+def _how_to_reach_it(message: str) -> str:
+    # Whether somebody was there and ended the connection, gRPC tells in words only.
+    why = message.rpartition("(")[2].lower()
+    if any(sign in why for sign in ("socket closed", "handshake", "ssl", "tls")):
+        return (
+            "is it TLS that it wants (--tls-ca), a certificate (--tls-cert, --tls-key), or another"
+            " name for it (--tls-server-name)?"
+        )
+    return (
+        "start one with `queuegate-server serve` (in a checkout: `make serve`), or say where it is"
+        " with --address or QUEUEGATE_ADDRESS"
+    )

@@ -30,7 +30,7 @@ class Certificate:
         self._reloaded = reloaded
         self._served, self._expires = self._read()
         self.context = _context()
-        self.context.load_cert_chain(certificate, key)
+        self._load(self.context)
 
     @property
     def expires(self) -> float:
@@ -44,7 +44,7 @@ class Certificate:
             served, expires = await asyncio.to_thread(self._read)
             if served == self._served:
                 return
-            self.context.load_cert_chain(self._certificate, self._key)
+            self._load(self.context)
         except (BadCertificate, OSError) as error:
             self._reloaded(False)
             _LOG.error(
@@ -61,16 +61,22 @@ class Certificate:
         folders = {self._certificate.parent, self._key.parent}
         await on_change(tuple(folders), self.reload)
 
+    def _load(self, context: ssl.SSLContext) -> None:
+        # Without a password OpenSSL would ask the terminal for one, and wait.
+        context.load_cert_chain(self._certificate, self._key, password="")
+
     def _read(self) -> tuple[bytes, float]:
         """Return what the files hold and when the certificate ends. Raises BadCertificate."""
         try:
             pem = self._certificate.read_bytes()
-            _context().load_cert_chain(self._certificate, self._key)
+            self._load(_context())
             leaf = x509.load_pem_x509_certificates(pem)[0]
             return pem + self._key.read_bytes(), leaf.not_valid_after_utc.timestamp()
         except ssl.SSLError as error:
-            message = f"{self._certificate} and {self._key} are no certificate and its key: {error}"
-            raise BadCertificate(message) from None
+            raise BadCertificate(
+                f"{self._certificate} and {self._key} are no certificate and its key, "
+                f"without a passphrase: {error}"
+            ) from None
         except OSError as error:
             raise BadCertificate(f"{error.filename or self._key}: {error.strerror}") from None
         except ValueError as error:

@@ -7,6 +7,7 @@ import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.error import HTTPError, URLError
@@ -14,10 +15,14 @@ from urllib.parse import quote
 
 _NOT_FOUND: Final = 404
 _TIMEOUT_SECONDS: Final = 3.0
+_ANSWER_SECONDS: Final = 4.0
+"""Less than the API server waits for a review."""
 _FRESH_SECONDS: Final = 30.0
 _USABLE_SECONDS: Final = 600.0
 _MOST_NAMESPACES: Final = 10_000
 _MOST_BYTES: Final = 2 * 1024 * 1024
+# What reading something else than a namespace ends with.
+_NO_NAMESPACE: Final = (ValueError, KeyError, AttributeError, TypeError)
 
 
 class NamespaceUnknown(Exception):
@@ -53,11 +58,17 @@ class CachedNamespaces:
     """
 
     def __init__(
-        self, fetch: Callable[[str], Mapping[str, str]], clock: Callable[[], float]
+        self,
+        fetch: Callable[[str], Mapping[str, str]],
+        clock: Callable[[], float],
+        answer_seconds: float = _ANSWER_SECONDS,
     ) -> None:
-        """Take a blocking function that raises NamespaceUnknown, and a monotonic clock in s."""
+        """Take a blocking function that raises NamespaceUnknown, a monotonic clock in s, and
+        how long a review waits for the function.
+        """
         self._fetch = fetch
         self._clock = clock
+        self._answer_seconds = answer_seconds
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._asking: dict[str, asyncio.Task[Mapping[str, str]]] = {}
 
@@ -73,10 +84,13 @@ class CachedNamespaces:
             task.add_done_callback(lambda done: self._asked(namespace, done))
         try:
             # Shielded: the others still wait when the first one goes away.
-            return await asyncio.shield(task)
-        except NamespaceUnknown:
+            async with asyncio.timeout(self._answer_seconds):
+                return await asyncio.shield(task)
+        except (NamespaceUnknown, TimeoutError) as error:
             if known is not None and self._clock() - known.at < _USABLE_SECONDS:
                 return known.annotations
+            if isinstance(error, TimeoutError):
+                raise NamespaceUnknown("the API server took too long") from None
             raise
 
     def _asked(self, namespace: str, task: "asyncio.Task[Mapping[str, str]]") -> None:
@@ -125,5 +139,5 @@ class ApiServer:
             raise NamespaceUnknown(f"the API server answers {error.code}") from None
         except URLError as error:
             raise NamespaceUnknown(f"the API server cannot be asked: {error.reason}") from None
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        except (OSError, HTTPException, *_NO_NAMESPACE) as error:
             raise NamespaceUnknown(f"the API server cannot be asked: {error}") from None

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import re2
 
+from queuegate_server.policy.acl import WHITE_SPACE
+
 _LONGEST: Final = 64 * 1024
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 # The one escape that RE2 takes and Go refuses: it could match half a character.
@@ -50,7 +52,7 @@ def compile_patterns(text: str) -> Patterns:
     """
     if len(text) > _LONGEST:
         raise BadPattern(f"longer than {_LONGEST} characters")
-    parts = (part.strip() for part in text.split(","))
+    parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return Patterns(text, tuple(_compile(part) for part in parts if part))
 
 

@@ -183,10 +183,24 @@ def _decide_update(scope: _Scope) -> Verdict:
     kind = scope.request.kind
     new = pod_metadata(kind, scope.request.new)
     old = pod_metadata(kind, scope.request.old)
-    if (new.user_info or "") == (old.user_info or "") or not scope.covers(new):
+    if not scope.covers(new):
+        return ALLOWED
+    # So far nobody has looked at the annotation: it counts as new.
+    joins = not scope.covers(old)
+    if (new.user_info or "") != (old.user_info or ""):
+        return _decide_change(scope, old, new, joins=joins)
+    if not joins or _is_own(scope, new):
         return ALLOWED
     if kind == POD:
+        return ALLOWED if not new.user_info or scope.may_set() else _refused(_CHANGED)
+    return _check(scope, new) or _with_annotation(scope, new)
+
+
+def _decide_change(scope: _Scope, old: PodMetadata, new: PodMetadata, *, joins: bool) -> Verdict:
+    if scope.request.kind == POD:
         return _refused(_CHANGED)
+    if joins and (new.user_info is None or _is_own(scope, new)):
+        return _with_annotation(scope, new)
     if new.user_info is None:
         # Whoever writes the whole object anew need not know of the annotation.
         return Verdict(allowed=True, patch=new.patch(old.user_info or ""))
@@ -213,6 +227,10 @@ def _with_annotation(scope: _Scope, pod: PodMetadata) -> Verdict:
     if scope.settings.bypass_auth and pod.labels.get(scope.settings.user_label):
         return ALLOWED
     return Verdict(allowed=True, patch=pod.patch(_own(scope.request)))
+
+
+def _is_own(scope: _Scope, pod: PodMetadata) -> bool:
+    return pod.user_info == _own(scope.request)
 
 
 def _own(request: Request) -> str:

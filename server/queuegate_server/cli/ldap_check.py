@@ -78,33 +78,40 @@ async def _check(options: LdapOptions, user: str) -> bool:
     except LdapFault as fault:
         click.echo(f"FAILED: {fault.detail}\n  advice: {fault.advice}")
         return False
-    answers: dict[frozenset[str] | None, str] = {}
+    answers: set[frozenset[str] | None] = set()
+    have_answered = True
     for url in servers:
         click.echo(f"\n{url}")
         result = await check.look_up(url, user)
         outcome = result.outcome
-        groups = frozenset(outcome.groups) if isinstance(outcome, Found) else None
-        answers.setdefault(groups, str(url))
         if isinstance(outcome, Found):
-            click.echo(f"  groups ({len(outcome.groups)}): {', '.join(outcome.groups) or 'none'}")
+            answers.add(frozenset(outcome.groups))
+            names = _printable(", ".join(outcome.groups)) or "none"
+            click.echo(f"  groups ({len(outcome.groups)}): {names}")
         elif isinstance(outcome, NoSuchUser):
+            answers.add(None)
             click.echo(f"  no such user: {outcome.detail}")
         else:
-            click.echo(f"  could not ask: {outcome.detail}")
+            have_answered = False
+            click.echo(f"  could not ask: {_printable(outcome.detail)}")
         for note in result.notes:
             click.echo(f"  note: {note}")
     if len(answers) > 1:
         click.echo("\nthe servers do not agree")
-    return bool(servers) and None not in answers and len(answers) == 1
+    return have_answered and None not in answers and len(answers) == 1
 
 
 def _show(step: Step) -> None:
     mark = "FAIL" if step.fault else "ok"
-    click.echo(
-        f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {step.fault or step.detail}"
-    )
+    detail = _printable(step.fault or step.detail)
+    click.echo(f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {detail}")
     if step.fault and step.advice:
         click.echo(f"        advice: {step.advice}")
+
+
+def _printable(text: str) -> str:
+    """Return a text of the directory so that it cannot steer the terminal."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class _Wrong(click.ClickException):

@@ -126,7 +126,8 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
             data = _read(file)
         except OSError as error:
             message = f"cannot be read: {error.strerror or error}"
-            click.echo(str(Problem(name, 0, 0, Severity.ERROR, message, remedy(error))), err=True)
+            found.append(Problem(name, 0, 0, Severity.ERROR, message, remedy(error)))
+            click.echo(str(found[-1]), err=True)
             readable = False
             continue
         problems = list(check(data, name))

@@ -113,7 +113,7 @@ def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415
-    from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415
+    from queuegate_server.transports.tcp import CannotListen, UnusableFile  # noqa: PLC0415
     from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
 
     def started(addresses: list[str], policy: Policy) -> list[str]:
@@ -128,6 +128,8 @@ def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
 
     try:
         _run(main())
+    except UnusableFile as error:
+        raise _Failure(str(error)) from None
     except CannotListen as error:
         raise _Failure(f"cannot listen on {error}") from None
     except CannotAudit as error:
@@ -142,6 +144,7 @@ def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
 def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
     from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415 - as there
+    from queuegate_server.workers.service import operations_port  # noqa: PLC0415
     from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
 
     def reread() -> Settings:
@@ -154,7 +157,8 @@ def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
         supervisor = Supervisor(
             settings, content=content, started=_print, reread=reread, notifier=notifier
         )
-        await supervisor.run()
+        async with operations_port(settings.ops.listen, supervisor):
+            await supervisor.run()
 
     try:
         asyncio.run(main())

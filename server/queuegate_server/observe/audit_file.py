@@ -4,8 +4,10 @@ import contextlib
 import fcntl
 import logging
 import os
+import select
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -46,7 +48,8 @@ class StandardOutput:
         if self._torn:
             _write_all(1, b"\n")
         self._torn = True
-        _write_all(1, lines)
+        for piece in whole_lines(lines, select.PIPE_BUF):
+            _write_all(1, piece)
         self._torn = False
 
     def sync(self) -> None:
@@ -179,6 +182,20 @@ def _mend_end(descriptor: int) -> bool:
         return True
     os.ftruncate(descriptor, start + last)
     return False
+
+
+def whole_lines(lines: bytes, most: int) -> Iterator[bytes]:
+    """Split lines into pieces that a pipe takes in one go, so that those of several workers
+    do not mix; a line of more bytes than that is a piece of its own.
+    """
+    begin = 0
+    while len(lines) - begin > most:
+        end = lines.rfind(b"\n", begin, begin + most) + 1 or lines.find(b"\n", begin) + 1
+        if not end:
+            break
+        yield lines[begin:end]
+        begin = end
+    yield lines[begin:]
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

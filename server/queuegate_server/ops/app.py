@@ -7,11 +7,9 @@ ends after a few seconds, whatever its peer does.
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiohttp import web
-
-from queuegate_server.ops.status import Status
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,17 +23,25 @@ _CLOSE_SECONDS: Final = 1.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class Told(Protocol):
+    """What the port tells. Each answer comes within a few seconds."""
+
+    async def readiness(self) -> dict[str, Any]:
+        """Return why the server is `ready` or not."""
+
+    async def startup(self) -> dict[str, Any]:
+        """Return whether it has `started`."""
+
+    async def metrics(self) -> bytes:
+        """Return the metrics as Prometheus reads them."""
+
+
 class OpsServer:
     """Serves the operations port. Used from one event loop."""
 
-    def __init__(
-        self, status: Status, metrics: Callable[[], bytes], version: dict[str, str]
-    ) -> None:
-        """Take what is told: the status, the metrics as Prometheus reads them, and what
-        runs here.
-        """
-        self._status = status
-        self._metrics = metrics
+    def __init__(self, told: Told, version: dict[str, str]) -> None:
+        """Take what is told, and what runs here."""
+        self._told = told
         self._version = version
         self._runner = web.AppRunner(
             self._app(),
@@ -95,14 +101,16 @@ class OpsServer:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _json(self._status.details(), ok=self._status.is_ready)
+        details = await self._told.readiness()
+        return _json(details, ok=details["ready"])
 
     async def _startupz(self, _: web.Request) -> web.Response:
-        started = self._status.is_started
-        return _json({"started": started, "phase": self._status.phase}, ok=started)
+        details = await self._told.startup()
+        return _json(details, ok=details["started"])
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics(), headers={"Content-Type": METRICS_TYPE})
+        body = await self._told.metrics()
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve_version(self, _: web.Request) -> web.Response:
         return _json(self._version, ok=True)

@@ -49,10 +49,9 @@ class Status:
         """Whether new calls should come here. A failed reload changes nothing about that."""
         return self.phase is Phase.SERVING
 
-    @property
-    def is_started(self) -> bool:
-        """Whether the first policy has been loaded."""
-        return self._policy() is not None
+    def startup(self) -> dict[str, Any]:
+        """Return whether the first policy has been loaded, to be written as JSON."""
+        return {"started": self._policy() is not None, "phase": self.phase}
 
     def details(self) -> dict[str, Any]:
         """Return why the server is ready or not, to be written as JSON."""

@@ -14,7 +14,7 @@ from typing import Final
 WILDCARD: Final = "*"
 
 # Unicode White_Space. `str.strip()` would also take U+001C to U+001F.
-_WHITE_SPACE = (
+WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
@@ -105,7 +105,7 @@ def parse(
         raise AclError(
             f"an ACL has at most one space, between users and groups; this one has {spaces}"
         )
-    if text.strip(_WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
+    if text.strip(WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
     known: dict[str, str] = {} if kept is None else kept
     users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names], known)

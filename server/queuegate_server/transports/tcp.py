@@ -9,6 +9,10 @@ class CannotListen(Exception):
     """
 
 
+class UnusableFile(CannotListen):
+    """A file beside the addresses is not usable; the message names its key."""
+
+
 def open_tcp(host: str, port: int) -> socket.socket:
     """Return a socket that is bound and not yet listened on; port 0 lets the system choose.
 

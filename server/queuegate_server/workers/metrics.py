@@ -5,7 +5,7 @@ they were known, because a counter must not go down. Everything else is true of 
 process only and gets the label `worker`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -34,13 +34,16 @@ class MergedMetrics:
             self._end(before[1])
         self._latest[index] = (pid, metrics)
 
-    def text(self) -> str:
-        """Return the metrics of all workers that were known at some time."""
+    def text(self, answering: Container[int]) -> str:
+        """Return what all workers have counted that were known at some time, and the rest of
+        those that answer now: what a process that is gone or hangs had is not so any more.
+        """
         merged = _Merged()
         merged.add_up(self._ended)
         for index, (_, metrics) in sorted(self._latest.items()):
             merged.add_up(metrics)
-            merged.add_each(metrics, str(index))
+            if index in answering:
+                merged.add_each(metrics, str(index))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(merged)
         return generate_latest(registry).decode()

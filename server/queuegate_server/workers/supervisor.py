@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Final
 
+from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
 from queuegate_server.workers.channel import ChannelError
@@ -31,6 +32,8 @@ _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 _HANGUP_SECONDS: Final = 60.0
 _METRICS_SECONDS: Final = 2.0
+_READINESS_SECONDS: Final = 0.5
+"""A worker that hangs must not hold up a probe, which waits for 1 s as a rule."""
 _SPARE_SECONDS: Final = 10.0
 """How much longer than its drain a worker may take to end."""
 
@@ -68,11 +71,17 @@ class Supervisor:
         self._metrics = MergedMetrics()
         self._live: dict[int, WorkerProcess] = {}
         self._ports: tuple[int, ...] = ()
-        self._all_served = False
+        self.all_served = False
+        """Whether all workers have come up."""
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
         self.replaced = 0
         """How many workers have been replaced so far."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the workers drain, or are gone."""
+        return self._stop.is_set()
 
     @property
     def live(self) -> list[WorkerProcess]:
@@ -127,17 +136,25 @@ class Supervisor:
     async def metrics(self) -> str:
         """Return the metrics of all workers in Prometheus' text format.
 
-        One that does not answer in time keeps the values that it told last.
+        Of one that does not answer in time, only what it had counted before is there.
         """
         pids = {worker.index: worker.pid for worker in self.live}
-        for index, text in (await self.ask_all("metrics", seconds=_METRICS_SECONDS)).items():
-            if not isinstance(text, ChannelError) and index in pids:
-                self._metrics.update(index, pids[index], text)
-        return self._metrics.text()
+        answers = await self.ask_all("metrics", seconds=_METRICS_SECONDS)
+        texts = {i: text for i, text in answers.items() if not isinstance(text, ChannelError)}
+        for index, text in texts.items():
+            self._metrics.update(index, pids[index], text)
+        return self._metrics.text(texts)
 
     async def readiness(self) -> dict[int, Any | ChannelError]:
-        """Return what each worker that serves says of its readiness, as JSON."""
-        return await self.ask_all("readiness", seconds=_METRICS_SECONDS)
+        """Return what each worker says of its readiness, as JSON, or why it says nothing."""
+        said = await self.ask_all("readiness", seconds=_READINESS_SECONDS)
+        starting = {worker.index for worker in self.live}
+        return {
+            index: said[index]
+            if index in said
+            else ChannelError("it is starting" if index in starting else "it has ended")
+            for index in range(self._settings.workers)
+        }
 
     async def _keep(self, index: int) -> None:
         """Run one worker, and the next one when it ends, until the supervisor stops."""
@@ -150,7 +167,7 @@ class Supervisor:
                 status, failure = None, f"cannot be started: {error.strerror or error}"
             if self._stop.is_set():
                 return
-            if not self._all_served:
+            if not self.all_served:
                 raise CannotStart(failure)
             steady = time.monotonic() - begin >= _STEADY_SECONDS
             pause = 0.0 if steady else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
@@ -185,10 +202,10 @@ class Supervisor:
             # It has started with the settings of the start, as the others have.
             with contextlib.suppress(ChannelError):
                 await worker.ask("hangup", seconds=_HANGUP_SECONDS)
-        if self._all_served or len(self._live) < self._settings.workers:
+        if self.all_served or len(self._live) < self._settings.workers:
             return
         if all(other.ready.is_set() for other in self.live):
-            self._all_served = True
+            self.all_served = True
             self._started(worker.lines)
             self._notifier.ready()
 
@@ -215,15 +232,15 @@ class Supervisor:
 
     async def _hang_up(self) -> None:
         self._hung_up = True
-        if self._all_served:
+        if self.all_served:
             self._notifier.reloading()
         with contextlib.suppress(Exception):  # the workers tell what is wrong
-            self._settings = self._reread()
+            self._settings = with_changes(self._settings, self._reread())
         for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():
             if isinstance(answer, ChannelError):
                 fields = {"index": index, "error": str(answer)}
                 _LOG.warning("a worker did not confirm the reload", extra=fields)
-        if self._all_served:
+        if self.all_served:
             self._notifier.ready()
 
     def _on_signals(self) -> None:

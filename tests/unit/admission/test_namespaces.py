@@ -1,6 +1,7 @@
 """The look-up of namespaces: remembered, asked once, and never guessed."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -71,6 +72,32 @@ async def test_all_who_ask_at_once_are_answered_by_one_question() -> None:
     assert asked == ["a"]
 
 
+async def test_a_question_without_an_end_holds_no_review_up() -> None:
+    gate = threading.Event()
+    hanging = False
+
+    def fetch(namespace: str) -> Mapping[str, str]:
+        if hanging:
+            gate.wait(20)
+        return {"of": namespace}
+
+    now = 0.0
+    cached = CachedNamespaces(fetch, lambda: now, answer_seconds=0.1)
+    try:
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(NamespaceUnknown):
+                    await cached.annotations("a")
+                    break
+            hanging = True
+            now = 31.0
+            assert await cached.annotations("a") == {"of": "a"}
+            with pytest.raises(NamespaceUnknown, match="took too long"):
+                await cached.annotations("b")
+    finally:
+        gate.set()
+
+
 @pytest.fixture(scope="module")
 def api() -> Iterator[KubernetesApi]:
     with KubernetesApi() as running:
@@ -88,6 +115,10 @@ def test_the_api_server_is_asked(api: KubernetesApi, tmp_path: Path) -> None:
     with pytest.raises(NamespaceUnknown, match="the API server answers 500"):
         server.fetch("dev")
     api.failing = False
+    api.babbling = True
+    with pytest.raises(NamespaceUnknown, match="cannot be asked"):
+        server.fetch("dev")
+    api.babbling = False
     (tmp_path / "account/token").write_text("wrong")
     with pytest.raises(NamespaceUnknown, match="the API server answers 401"):
         server.fetch("dev")

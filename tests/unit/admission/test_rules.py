@@ -2,13 +2,20 @@
 
 from typing import Any
 
+import jsonpatch
 import pytest
 
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.rules import Request, decide, verify
 from queuegate_server.admission.settings import read_settings
+from queuegate_server.admission.workloads import METADATA
 
-SETTINGS = read_settings({"admissionController.accessControl.externalUsers": "^portal$"})
+SETTINGS = read_settings(
+    {
+        "admissionController.accessControl.externalUsers": "^portal$",
+        "admissionController.filtering.noLabelNamespaces": "^nolabel$",
+    }
+)
 FORGED = {"metadata": {"annotations": {ANNOTATION: '{"user":"eve"}'}}}
 OWN = {"metadata": {"annotations": {ANNOTATION: '{"user":"bob"}'}}}
 
@@ -54,3 +61,50 @@ def test_a_key_without_a_value_is_an_empty_one() -> None:
     annotations = {"other": "", ANNOTATION: '{"user":"bob"}'}
     (operation,) = verdict.patch
     assert operation["value"] == annotations
+
+
+EVE, BOB = '{"user":"eve"}', '{"user":"bob"}'
+NOT_ALLOWED = "user bob with groups [] is not allowed to set user annotation"
+CHANGED = "user info annotation change is not allowed"
+
+
+def made(kind: str, annotation: str | None, application: str) -> dict[str, Any]:
+    value: dict[str, Any] = {"labels": {"applicationId": application}}
+    if annotation is not None:
+        value["annotations"] = {ANNOTATION: annotation}
+    for step in reversed(METADATA[kind]):
+        value = {step: value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "old", "new", "message", "added"),
+    [
+        ("Pod", "bob", EVE, EVE, CHANGED, False),
+        ("Pod", "bob", "x", "x", CHANGED, False),
+        ("Pod", "bob", BOB, BOB, "", False),
+        ("Pod", "bob", None, None, "", False),
+        ("Pod", "bob", None, BOB, CHANGED, False),
+        ("Pod", "portal", EVE, EVE, "", False),
+        ("Pod", "portal", EVE, BOB, CHANGED, False),
+        ("Deployment", "bob", EVE, EVE, NOT_ALLOWED, False),
+        ("Deployment", "bob", EVE, BOB, "", False),
+        ("Deployment", "bob", EVE, None, "", True),
+        ("Deployment", "bob", None, None, "", True),
+        ("Deployment", "portal", EVE, EVE, "", False),
+        ("CronJob", "bob", EVE, EVE, NOT_ALLOWED, False),
+    ],
+)
+def test_joining_an_application_later(
+    kind: str, user: str, old: str | None, new: str | None, message: str, added: bool
+) -> None:
+    """Outside of applications nobody looks at the annotation: one written there must not count."""
+    before, after = made(kind, old, ""), made(kind, new, "a")
+    verdict = decide(Request(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {})
+    assert (verdict.allowed, verdict.message, bool(verdict.patch)) == (not message, message, added)
+    if added:
+        own = made(kind, BOB, "a")
+        jsonpatch.apply_patch(after, list(verdict.patch), in_place=True)
+        assert after == own
+    verified = verify(Request(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {})
+    assert verified.allowed is verdict.allowed

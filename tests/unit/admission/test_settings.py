@@ -68,6 +68,8 @@ def test_every_fault_is_told() -> None:
         ("^bob$,^eve$", "eve", True),
         (" ^bob$ , ,", "bob", True),
         (" , ", "bob", False),
+        ("\u2003^bob$\u00a0", "bob", True),
+        ("^bob$\x1c", "bob", False),
         (r"^\pL+$", "é", True),
         (r"^\w$", "é", False),
         (r"(?i)^BOB\z", "bob", True),

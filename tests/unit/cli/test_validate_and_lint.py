@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
         assert result.stderr == (
             "missing.yaml: error: cannot be read: No such file or directory (check the path)\n"
             f"{tmp_path}: error: cannot be read: Is a directory (name a file in it)\n"
-            "3 files, 1 error, 0 warnings\n"
+            "3 files, 3 errors, 0 warnings\n"
         )
         assert result.exit_code == 2
 

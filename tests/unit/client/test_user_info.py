@@ -120,9 +120,40 @@ def test_no_user_is_nobody(pod: dict[str, Any] | None) -> None:
     assert user_info.from_pod(pod) == UserInfo("nobody")
 
 
-def test_metadata_of_a_wrong_type() -> None:
-    with pytest.raises(TypeError, match=r"metadata.annotations\['yunikorn.apache.org/user.info'\]"):
-        user_info.from_pod({"annotations": {user_info.ANNOTATION: {"user": "a"}}})
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"annotations": {user_info.ANNOTATION: {"user": "a"}}}, r"metadata.annotations\['yuni"),
+        ({"annotations": {user_info.ANNOTATION: 0}}, r"metadata.annotations\['yuni"),
+        ({"annotations": ["a"]}, "metadata.annotations must be a dict, not list"),
+        ({"labels": "a"}, "metadata.labels must be a dict, not str"),
+        ({"metadata": {"annotations": {user_info.ANNOTATION: "{}"}}}, r'pod\["metadata"\]'),
+        ("p", r'pod\["metadata"\]'),
+    ],
+)
+def test_metadata_of_a_wrong_type(metadata: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        user_info.from_pod(metadata)
+
+
+def test_one_string_is_no_list_of_groups() -> None:
+    with pytest.raises(TypeError, match="groups must be a list"):
+        user_info.build("alice", "dev")
+
+
+@pytest.mark.parametrize(
+    ("lists", "groups"),
+    [
+        ((["a", "b"], [None]), ("a",)),
+        ((["a", "b"], ["c"], [None, None, None]), ("c", "b", "")),
+        ((["a"], [], [None]), ("",)),
+        ((["a"], None, [None]), ("",)),
+        ((["a"], [None, "b"]), ("a", "b")),
+    ],
+)  # fmt: skip
+def test_null_in_a_repeated_list_as_in_go(lists: Any, groups: tuple[str, ...]) -> None:
+    text = ",".join(f'"groups":{json.dumps(each)}' for each in lists)
+    assert user_info.parse(f"{{{text}}}").groups == groups
 
 
 @given(st.text(), st.lists(st.text()))

@@ -54,7 +54,7 @@ def requests(draw: st.DrawFn) -> bytes:
 
 
 def a_snapshot() -> tuple[Engine, Snapshot]:
-    engine = Engine(lambda: 0.0, lambda: 0.0)
+    engine = Engine(lambda: 0.0)
     shared = SharedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
     groups = UserGroups(shared, GroupCache(CacheOptions(), lambda: 0.0, lambda: 0.0))
     queues = [

@@ -84,7 +84,7 @@ class KeptAnswers(RuleBasedStateMachine):
         shared = SharedResolver("test", self.directory, options, clock=self.clock)
         cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
         self.groups = UserGroups(shared, cache, clock=self.clock)
-        self.engine = Engine(self.clock, self.clock)
+        self.engine = Engine(self.clock)
         self.checks = Checks(self.engine, self.clock, Decisions(wall=self.clock))
         self.columns = self.checks.columns
         # Generations so small that they change while it asks.

@@ -94,7 +94,7 @@ async def test_an_end_that_does_not_read(ends: tuple[Channel, socket.socket]) ->
     one, _ = ends
     waiting = [
         asyncio.create_task(one.ask("echo", "x" * (module._MOST_BYTES // 2), seconds=60))
-        for _ in range(20)
+        for _ in range(10)
     ]
     done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION, timeout=20)
     assert "does not read" in str(next(iter(done)).exception())

@@ -1,5 +1,6 @@
 """Metrics of several processes, told as those of one service."""
 
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -22,10 +23,12 @@ def exposition(calls: int, size: float, seconds: list[float]) -> str:
     return generate_latest(registry).decode()
 
 
-def samples(merged: MergedMetrics) -> dict[tuple[str, tuple[Any, ...]], float]:
+def samples(
+    merged: MergedMetrics, answering: Container[int] = range(9)
+) -> dict[tuple[str, tuple[Any, ...]], float]:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(merged.text())
+        for family in text_string_to_metric_families(merged.text(answering))
         for sample in family.samples
     }
 
@@ -47,8 +50,8 @@ def test_counters_and_histograms_are_added_up_and_gauges_are_told_apart() -> Non
         ("build_info", (("version", "1"), ("worker", "0"))): 1,
         ("build_info", (("version", "1"), ("worker", "1"))): 1,
     }
-    assert "# TYPE calls_total counter" in merged.text()
-    assert "# HELP calls_total Calls." in merged.text()
+    assert "# TYPE calls_total counter" in merged.text({0, 1})
+    assert "# HELP calls_total Calls." in merged.text({0, 1})
 
 
 def test_what_a_worker_has_counted_stays_after_its_end() -> None:
@@ -64,14 +67,25 @@ def test_what_a_worker_has_counted_stays_after_its_end() -> None:
     assert found["entries", (("partition", "default"), ("worker", "0"))] == 40
 
 
+def test_of_a_worker_that_does_not_answer_only_the_counts_are_told() -> None:
+    merged = MergedMetrics()
+    merged.update(0, 100, exposition(3, 10, []))
+    merged.update(1, 101, exposition(4, 20, []))
+    found = samples(merged, {1})
+    assert found["calls_total", (("code", "OK"),)] == 7
+    assert [labels for name, labels in found if name == "entries"] == [
+        (("partition", "default"), ("worker", "1"))
+    ]
+
+
 def test_text_that_is_no_exposition_changes_nothing() -> None:
     merged = MergedMetrics()
     merged.update(0, 100, exposition(3, 10, []))
-    before = merged.text()
+    before = merged.text({0, 1})
     with pytest.raises(ValueError, match="convert"):
         merged.update(0, 101, "calls x")
-    assert merged.text() == before
+    assert merged.text({0, 1}) == before
 
 
 def test_nothing_known() -> None:
-    assert MergedMetrics().text() == ""
+    assert MergedMetrics().text({0}) == ""

@@ -7,7 +7,7 @@ from queuegate_server.identity.resolvers.ldap.binding import Connector
 from queuegate_server.identity.resolvers.ldap.faults import LdapFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import Session
-from queuegate_server.identity.resolvers.ldap.steps import Observer, Statistics
+from queuegate_server.identity.resolvers.ldap.steps import Observer, Statistics, Step
 from queuegate_server.identity.resolvers.ldap.strategies import Strategy
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.resolvers.ldap.users import Users, is_possible_name
@@ -53,19 +53,28 @@ class Check:
     async def look_up(self, url: ServerUrl, user: str) -> ServerCheck:
         """Look a user up at one server, on a connection of its own."""
         statistics = Statistics()
+        advised: set[str] = set()
+
+        def observe(taken: Step) -> None:
+            advised.add(taken.advice)
+            self._observe(taken)
+
         if not is_possible_name(user):
             return ServerCheck(url, NoSuchUser("no user can have this name"), ())
         try:
-            outcome = await self._look_up(url, user, statistics)
+            outcome = await self._look_up(url, user, statistics, observe)
         except LdapFault as fault:
-            outcome = CouldNotAsk(fault.detail)
+            advice = f" ({fault.advice})" if fault.advice and fault.advice not in advised else ""
+            outcome = CouldNotAsk(f"{fault.detail}{advice}")
         return ServerCheck(url, outcome, tuple(_notes(statistics)))
 
-    async def _look_up(self, url: ServerUrl, user: str, statistics: Statistics) -> Outcome:
+    async def _look_up(
+        self, url: ServerUrl, user: str, statistics: Statistics, observe: Observer
+    ) -> Outcome:
         options = self._options
-        connection = await Connector(options, self._threads, self._observe).connect(url)
+        connection = await Connector(options, self._threads, observe).connect(url)
         try:
-            session = Session(connection, options, self._observe)
+            session = Session(connection, options, observe)
             strategy = Strategy(options, statistics)
             found = await Users(options, statistics).find(session, user, strategy.user_attributes)
             if found is None:
@@ -79,7 +88,8 @@ def _notes(statistics: Statistics) -> list[str]:
     notes: list[str] = []
     if statistics.other_spelling:
         notes.append(
-            "there is an entry whose name is spelled otherwise; user_match: casefold would take it"
+            "there is an entry whose name is spelled otherwise; if it differs in case only, "
+            "user_match: casefold takes it"
         )
     if statistics.skipped_names:
         notes.append(f"{statistics.skipped_names} groups have no name that can be read")

@@ -81,6 +81,16 @@ def attribute(value: str) -> str:
     return value
 
 
+def one_or_several(value: object) -> object:
+    """Take a single name for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def attributes(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the names of attributes."""
+    return tuple(map(attribute, value))
+
+
 def readable_file(value: Path | None) -> Path | None:
     """Check that a file is there and holds something."""
     if value is not None:

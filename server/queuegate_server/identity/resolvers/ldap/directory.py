@@ -86,6 +86,8 @@ class Directory:
             server.failed(connection, fault)
             self._statistics.retried += 1
             try:
+                # DNS may have named other servers meanwhile.
+                servers = self._servers or servers
                 server, connection = await servers.connection(avoid=server)
             except LdapFault:
                 raise fault from None

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.identity.options import ResolverOptions
@@ -101,7 +101,9 @@ class LdapOptions(ResolverOptions):
         None, description="The DN below which groups are searched; with member_of optional."
     )
     group_filter: str = "(objectClass=groupOfNames)"
-    member_attribute: str = "member"
+    member_attribute: Annotated[
+        tuple[str, ...], BeforeValidator(checks.one_or_several), Field(min_length=1, max_length=8)
+    ] = Field(("member",), description="Where groups list their members: a name or several.")
     group_name_from: Literal["attribute", "rdn"] = Field(
         "attribute",
         description="attribute: group_name_attribute; rdn: the first value of the group's DN.",
@@ -182,9 +184,8 @@ class LdapOptions(ResolverOptions):
     _bases = field_validator("user_base", "group_base")(checks.base)
     _user_filter = field_validator("user_filter")(checks.user_filter)
     _group_filter = field_validator("group_filter")(checks.group_filter)
-    _attributes = field_validator(
-        "member_of_attribute", "member_attribute", "group_name_attribute"
-    )(checks.attribute)
+    _attributes = field_validator("member_of_attribute", "group_name_attribute")(checks.attribute)
+    _member_attributes = field_validator("member_attribute")(checks.attributes)
     _bind_dn = field_validator("bind_dn")(checks.bind_name)
     _files = field_validator(
         "ca_file", "cert_file", "key_file", "bind_password_file", "keytab_file"

@@ -16,7 +16,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "user_filter": "(&(objectClass=person)(uid={user}))",
         "groups_from": "member_dn",
         "group_filter": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
-        "member_attribute": "uniqueMember",
+        "member_attribute": ("member", "uniqueMember"),
     },
     "freeipa": {
         "user_filter": "(&(objectClass=posixAccount)(uid={user}))",

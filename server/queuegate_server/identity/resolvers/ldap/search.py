@@ -18,6 +18,11 @@ _BASE: Final[int] = ldap.SCOPE_BASE
 _ANY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MOST_RANGES: Final = 10_000
+_MORE_GROUPS: Final = "raise max_groups if that is right"
+
+
+class TooMany(SetupFault):
+    """There is more than was asked for; a part would be a wrong answer."""
 
 
 class Entry:
@@ -58,21 +63,23 @@ class Session:
         *,
         most: int,
         scope: int = SUBTREE,
+        advice: str = _MORE_GROUPS,
     ) -> list[Entry]:
         """Return the entries below a base that match a filter, at most `most` of them.
 
         `name` is that of the step. One more than `most` is a fault: a list that was cut is
-        a wrong answer. What the server refuses in one piece is fetched in pages.
+        a wrong answer; it comes with `advice`. What the server refuses in one piece is fetched
+        in pages.
         """
         with step(name, self._connection.server, self._observe) as taken:
             try:
                 found = await self._once(base, scope, text, attributes, most)
             except TooManyEntries:
                 if not self._options.page_size or most < self._options.page_size:
-                    raise _too_many(most) from None
+                    raise _too_many(most, advice) from None
                 found = await self._paged(base, scope, text, attributes, most)
             if len(found) > most:
-                raise _too_many(most)
+                raise _too_many(most, advice)
             taken.detail = f"{len(found)} entries for {text} below {base}"
             return found
 
@@ -157,5 +164,5 @@ def _entries(found: list[tuple[str | None, Any]]) -> list[Entry]:
     return [Entry(dn, attributes) for dn, attributes in found if dn is not None]
 
 
-def _too_many(most: int) -> SetupFault:
-    return SetupFault(f"there are more than {most} entries", "raise max_groups if that is right")
+def _too_many(most: int, advice: str = _MORE_GROUPS) -> TooMany:
+    return TooMany(f"there are more than {most} {'entries' if most > 1 else 'entry'}", advice)

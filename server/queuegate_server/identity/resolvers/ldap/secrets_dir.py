@@ -38,13 +38,21 @@ def read_secrets(folder: Path) -> dict[str, Any]:
     BadSecrets.
     """
     texts = _files(folder)
+    faults: list[str] = []
     missing = [key for key in _REQUIRED if not texts.get(key)]
     if missing:
-        raise BadSecrets(f"has no {', '.join(missing)}, or they are empty")
-    port = texts["Port"]
-    if not (port.isascii() and port.isdecimal() and 1 <= int(port) <= _MOST_PORT):
-        raise BadSecrets("has a Port that is not a number from 1 to 65535")
+        faults.append(f"has no {', '.join(missing)}, or they are empty")
+    port = texts.get("Port")
+    if port and not _is_port(port):
+        faults.append("has a Port that is not a number from 1 to 65535")
+    if faults:
+        raise BadSecrets(", and ".join(faults))
     return _options(folder, texts)
+
+
+def _is_port(text: str) -> bool:
+    digits = text if text.isascii() and text.isdecimal() else ""
+    return 0 < len(digits) <= len(str(_MOST_PORT)) and 1 <= int(digits) <= _MOST_PORT
 
 
 def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:

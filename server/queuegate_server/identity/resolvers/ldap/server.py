@@ -48,6 +48,7 @@ class Server:
         self._fault: LdapFault | None = None
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._waiting = 0
         self._last_lost: Connection | None = None
         self._failed_requests = 0
         self._failed_attempts = 0
@@ -90,8 +91,12 @@ class Server:
                 if connection.lost is None:
                     return connection
                 continue
-            self._changed.clear()
-            await self._changed.wait()
+            self._waiting += 1
+            try:
+                self._changed.clear()
+                await self._changed.wait()
+            finally:
+                self._waiting -= 1
 
     def succeeded(self) -> None:
         """Note that the server answered a look-up."""
@@ -109,6 +114,7 @@ class Server:
         self._failed_requests += 1
         if self._failed_requests >= _FAILURES:
             self._fault = fault
+            self._changed.set()
             if self._connection is not None:
                 self._connection.close(fault.detail)
 
@@ -208,7 +214,8 @@ class Server:
                 elif now >= connection.heard + options.keepalive_interval:
                     with contextlib.suppress(LdapFault):
                         await connection.verify()
-        if not self._is_first:
+        if not self._is_first and not self._waiting:
+            # A look-up that went down with the connection may wait for the next one by now.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None

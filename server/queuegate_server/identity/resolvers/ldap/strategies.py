@@ -20,6 +20,7 @@ _CHUNK: Final = 100
 _LONGEST_FILTER: Final = 32_768
 _POSIX_GROUP: Final = "(objectClass=posixGroup)"
 _GID: Final = "gidNumber"
+_ONE_PRIMARY_GROUP: Final = "let one group only have this number, or narrow group_base"
 
 
 class Strategy:
@@ -99,21 +100,23 @@ class Strategy:
         self, session: Session, step: str, members: list[str], groups: GroupList
     ) -> list[str]:
         """Add the groups that list any of these DNs; return the DNs of those that are new."""
-        attribute = self._options.member_attribute
-        found = await _all_of(
-            self._search(session, step, text)
-            for text in _any_of([f"({attribute}={escape(dn)})" for dn in members])
-        )
+        parts = [
+            f"({attribute}={escape(dn)})"
+            for dn in members
+            for attribute in self._options.member_attribute
+        ]
+        found = await _all_of(self._search(session, step, text) for text in _any_of(parts))
         return groups.add_entries(entry for entries in found for entry in entries)
 
     async def _groups_with_name(self, session: Session, user: FoundUser, groups: GroupList) -> None:
         options = self._options
-        text = f"({options.member_attribute}={escape(user.name)})"
+        parts = [f"({attribute}={escape(user.name)})" for attribute in options.member_attribute]
         gid = _gid(user.entry) if options.primary_group == "gid_number" else None
         attributes: tuple[str, ...] = self._group_attributes
         if gid is not None:
-            text = f"(|{text}({_GID}={gid}))"
+            parts.append(f"({_GID}={gid})")
             attributes = (*attributes, _GID)
+        text = parts[0] if len(parts) == 1 else f"(|{''.join(parts)})"
         found = await self._search(session, "group search", text, attributes)
         if gid is not None:
             found.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
@@ -126,7 +129,12 @@ class Strategy:
         gid = _gid(entry)
         text = f"(&{_POSIX_GROUP}({_GID}={gid}))"
         found = await session.search(
-            "primary group", self._base, text, self._group_attributes, most=1
+            "primary group",
+            self._base,
+            text,
+            self._group_attributes,
+            most=1,
+            advice=_ONE_PRIMARY_GROUP,
         )
         if found:
             groups.add_entries(found)
@@ -136,7 +144,12 @@ class Strategy:
     async def _primary_group(self, session: Session, entry: Entry) -> Entry:
         text = active_directory.primary_group_filter(entry)
         found = await session.search(
-            "primary group", self._base, text, self._group_attributes, most=1
+            "primary group",
+            self._base,
+            text,
+            self._group_attributes,
+            most=1,
+            advice=_ONE_PRIMARY_GROUP,
         )
         if not found:
             raise SetupFault(
@@ -164,7 +177,11 @@ class Strategy:
                 "set nested: walk",
             )
         members = [entry.dn, *above]
-        parts = [active_directory.in_chain(self._options.member_attribute, dn) for dn in members]
+        parts = [
+            active_directory.in_chain(attribute, dn)
+            for dn in members
+            for attribute in self._options.member_attribute
+        ]
         for text in _any_of(parts):
             groups.add_entries(await self._search(session, "nested search", text))
 

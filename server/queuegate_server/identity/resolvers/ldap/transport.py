@@ -5,6 +5,7 @@ are asyncio's, and libldap gets one end of a socket pair that never blocks.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -117,7 +118,8 @@ async def _connect(side: Side, url: ServerUrl, found: tuple[IpAddress, ...], sec
         except TimeoutError:
             fault = f"no answer from {address.ip} within {seconds / len(found):g} s"
         except OSError as error:
-            fault = f"{address.ip}: {error.strerror or error}"
+            # asyncio puts the address in the place of the reason.
+            fault = f"{address.ip}: {os.strerror(error.errno) if error.errno else error}"
         else:
             _tune(transport.get_extra_info("socket"))
             return address.ip
@@ -134,7 +136,11 @@ def _tune(connection: socket.socket) -> None:
 
 
 async def _ask_for_tls(side: Side) -> None:
-    reply = messages.reply(await side.ask(messages.start_tls()))
+    try:
+        reply = messages.reply(await side.ask(messages.start_tls()))
+    except ServerFault as fault:
+        advice = fault.advice or "check whether the port is one for ldap:// and not for ldaps://"
+        raise ServerFault(fault.detail, advice) from None
     if reply.code != 0:
         raise ServerFault(
             f"the server refuses StartTLS (code {reply.code}): {reply.text}",

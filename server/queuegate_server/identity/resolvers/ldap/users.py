@@ -7,11 +7,18 @@ from queuegate_server.identity.resolvers.ldap.faults import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.names import text_of
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.search import ONE_LEVEL, SUBTREE, Entry, Session
+from queuegate_server.identity.resolvers.ldap.search import (
+    ONE_LEVEL,
+    SUBTREE,
+    Entry,
+    Session,
+    TooMany,
+)
 from queuegate_server.identity.resolvers.ldap.steps import Statistics
 
 _LONGEST_NAME: Final = 256
 _MOST_ENTRIES: Final = 4
+_NARROW: Final = "narrow user_base or user_filter"
 
 
 class FoundUser(NamedTuple):
@@ -39,20 +46,23 @@ class Users:
         Raises LdapFault, also if two entries are this user.
         """
         wanted = (*self._filter.attributes, *attributes)
-        found = await session.search(
-            "user search",
-            self._options.user_base,
-            self._filter.for_user(user),
-            wanted,
-            most=_MOST_ENTRIES,
-            scope=self._scope,
-        )
+        try:
+            found = await session.search(
+                "user search",
+                self._options.user_base,
+                self._filter.for_user(user),
+                wanted,
+                most=_MOST_ENTRIES,
+                scope=self._scope,
+                advice=_NARROW,
+            )
+        except TooMany:
+            self._statistics.ambiguous += 1
+            raise
         theirs = [own for entry in found if (own := self._own(entry, user)) is not None]
         if len(theirs) > 1:
             self._statistics.ambiguous += 1
-            raise SetupFault(
-                f"{len(theirs)} entries match the user", "narrow user_base or user_filter"
-            )
+            raise SetupFault(f"{len(theirs)} entries match the user", _NARROW)
         if found and not theirs:
             self._statistics.other_spelling += 1
         return theirs[0] if theirs else None

@@ -1,0 +1,183 @@
+"""The traffic of the soak, a process of its own: single checks, batches, a stream and
+explanations, all with known answers. Prints a line of JSON for each interval.
+"""
+
+import asyncio
+import itertools
+import json
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from bench.big_directory import Size, groups_of, user
+from queuegate import Check, Decision
+from queuegate.aio import Client
+from queuegate.exceptions import QueuegateError
+from queuegate.v1 import access_pb2, access_pb2_grpc
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+
+SIZE: Final = Size(5_000, 200)
+TEAM: Final = 7
+"""The group that may submit to the queue that all ask for."""
+QUEUE: Final = "root.team"
+DEADLINE: Final = 1.0
+_KNOWN: Final = 2_000
+_BATCH: Final = 50
+_PER_SECOND: Final = {"check": 400, "explain": 40, "batch": 20}
+_STREAMED_PER_SECOND: Final = 20
+_MOST_AT_ONCE: Final = 500
+_STREAM_PAUSE: Final = 0.2
+
+
+class Traffic:
+    """Asks, and counts what came of it in the current interval."""
+
+    def __init__(self, client: Client, stub: "access_pb2_grpc.AccessServiceAsyncStub") -> None:
+        """Take what to ask with."""
+        self._client = client
+        self._stub = stub
+        self._allowed = [TEAM in groups_of(number, SIZE) for number in range(_KNOWN)]
+        self._numbers = itertools.cycle(range(_KNOWN))
+        self.ended = asyncio.Event()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Begin an interval."""
+        self.decisions = self.wrong = self.failed = self.late = 0
+        self.latencies: list[float] = []
+
+    async def check(self) -> None:
+        """Ask one question."""
+        number = next(self._numbers)
+        self.judge(number, await self._client.check(user(number), QUEUE))
+
+    async def explain(self) -> None:
+        """Ask for an explanation."""
+        number = next(self._numbers)
+        self.judge(number, (await self._client.explain(user(number), QUEUE)).decision)
+
+    async def batch(self) -> None:
+        """Ask many at once; one without an answer fails."""
+        numbers = list(itertools.islice(self._numbers, _BATCH))
+        asked = [Check(user(number), QUEUE) for number in numbers]
+        for number, result in zip(numbers, await self._client.check_many(asked), strict=True):
+            if isinstance(result, Decision):
+                self.judge(number, result)
+            else:
+                self.failed += 1
+
+    def judge(self, number: int, decision: Decision) -> None:
+        """Compare an answer with what it must be."""
+        self.decisions += 1
+        self.wrong += bool(decision) is not self._allowed[number]
+
+    async def timed(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Ask, and note how long it took."""
+        begin = time.monotonic()
+        try:
+            await ask()
+        except QueuegateError:
+            self.failed += 1
+        seconds = time.monotonic() - begin
+        self.latencies.append(seconds * 1000)
+        self.late += seconds > DEADLINE + 0.05
+
+    async def regularly(
+        self, ask: Callable[[], Coroutine[Any, Any, None]], per_second: float
+    ) -> None:
+        """Ask at a rate, whatever becomes of earlier calls."""
+        running: set[asyncio.Task[None]] = set()
+        begin, number = time.monotonic(), 0
+        while not self.ended.is_set():
+            number += 1
+            await asyncio.sleep(max(0.0, begin + number / per_second - time.monotonic()))
+            if len(running) >= _MOST_AT_ONCE:
+                self.failed += 1
+                continue
+            task = asyncio.create_task(self.timed(ask))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        await asyncio.gather(*running)
+
+    async def stream(self) -> None:
+        """Keep one stream open, and open it again when it ends."""
+        while not self.ended.is_set():
+            sent: dict[int, tuple[int, float]] = {}
+            try:
+                async for answer in self._stub.StreamQueueAccess(self._streamed(sent)):
+                    number, begin = sent.pop(answer.id)
+                    self.latencies.append((time.monotonic() - begin) * 1000)
+                    for result in answer.batch.results:
+                        if result.HasField("error"):
+                            self.failed += 1
+                        else:
+                            self.decisions += 1
+                            self.wrong += result.decision.allowed is not self._allowed[number]
+            except grpc.RpcError:
+                self.failed += len(sent)
+            await asyncio.sleep(_STREAM_PAUSE)
+
+    async def _streamed(
+        self, sent: dict[int, tuple[int, float]]
+    ) -> AsyncIterator[access_pb2.StreamQueueAccessRequest]:
+        for message in itertools.count(1):
+            if self.ended.is_set():
+                return
+            number = next(self._numbers)
+            sent[message] = (number, time.monotonic())
+            check = access_pb2.CheckQueueAccessRequest(
+                user=UserGroupInformation(user=user(number)),
+                queue=QUEUE,
+                access=access_pb2.ACCESS_TYPE_SUBMIT,
+            )
+            batch = access_pb2.BatchCheckQueueAccessRequest(checks=[check])
+            yield access_pb2.StreamQueueAccessRequest(id=message, batch=batch)
+            await asyncio.sleep(1 / _STREAMED_PER_SECOND)
+
+
+async def _ask(address: str, interval: float) -> None:
+    loop = asyncio.get_running_loop()
+    async with (
+        Client(address, timeout=DEADLINE) as client,
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        traffic = Traffic(client, access_pb2_grpc.AccessServiceStub(channel))
+
+        def wait_for_the_end() -> None:
+            sys.stdin.read()
+            loop.call_soon_threadsafe(traffic.ended.set)
+
+        threading.Thread(target=wait_for_the_end, daemon=True).start()
+        await _warm(client)
+        async with asyncio.TaskGroup() as group:
+            for name, rate in _PER_SECOND.items():
+                group.create_task(traffic.regularly(getattr(traffic, name), rate))
+            group.create_task(traffic.stream())
+            while not traffic.ended.is_set():
+                begin = time.monotonic()
+                await asyncio.sleep(interval)
+                told = {
+                    "seconds": time.monotonic() - begin,
+                    "decisions": traffic.decisions,
+                    "wrong": traffic.wrong,
+                    "failed": traffic.failed,
+                    "late": traffic.late,
+                    "latencies": [round(latency, 3) for latency in traffic.latencies],
+                }
+                traffic.start_over()
+                print(json.dumps(told), flush=True)
+
+
+async def _warm(client: Client) -> None:
+    for start in range(0, _KNOWN, _BATCH):
+        asked = [Check(user(number), QUEUE) for number in range(start, start + _BATCH)]
+        await client.check_many(asked, timeout=20)
+
+
+if __name__ == "__main__":
+    asyncio.run(_ask(sys.argv[1], float(sys.argv[2])))

@@ -1,0 +1,30 @@
+"""The process is killed, or asked to end, while it is asked."""
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.faults.observed import Record, observed
+from tests.running import RunningServer, running_server
+
+
+def test_kill_and_restart(server: RunningServer, policy_file: Path, record: Record) -> None:
+    again = running_server("--policy", str(policy_file), listen=[server.address])
+    with ExitStack() as stack, observed(server, record) as fault:
+        server.process.kill()
+        server.process.wait()
+        with fault.expected_to_serve():
+            fault.server = stack.enter_context(again)
+    # Callers that tried again within their deadline saw nothing of it.
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}
+
+
+def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> None:
+    """As a rolling restart on one port: the next process starts when the first has ended."""
+    again = running_server("--policy", str(policy_file), listen=[server.address])
+    with ExitStack() as stack, observed(server, record) as fault:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+        with fault.expected_to_serve():
+            fault.server = stack.enter_context(again)
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

@@ -1,0 +1,17 @@
+"""Records for standard output are cut between lines only."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.observe.audit_file import whole_lines
+
+LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"))
+
+
+@given(LINES, st.integers(1, 30))
+def test_pieces_are_whole_lines_and_as_long_as_a_pipe_takes(lines: list[bytes], most: int) -> None:
+    pieces = list(whole_lines(b"".join(lines), most))
+    assert b"".join(pieces) == b"".join(lines)
+    for piece in filter(None, pieces):
+        assert piece.endswith(b"\n")
+        assert len(piece) <= most or piece.count(b"\n") == 1

@@ -1,0 +1,65 @@
+"""Every setting either changes at a SIGHUP or is named as one that waits for a restart."""
+
+from collections.abc import Iterator
+
+import pytest
+from pydantic import BaseModel
+
+from queuegate_server.settings.changes import differences, with_changes
+from queuegate_server.settings.model import PartitionSettings, Settings
+
+RUNNING = Settings(partitions={"default": PartitionSettings()})
+AT_ONCE = {
+    "drain.delay",
+    "drain.grace",
+    "limits.max_concurrent_calls",
+    "log.format",
+    "log.level",
+    *(f"partitions.default.cache.{key}" for key in PartitionSettings().cache.model_dump()),
+}
+
+
+def keys(value: object, prefix: str = "") -> Iterator[str]:
+    parts = dict(value) if isinstance(value, BaseModel | dict) else {}
+    if not parts:
+        yield prefix
+    for name, part in parts.items():
+        yield from keys(part, f"{prefix}.{name}" if prefix else name)
+
+
+def changed(value: object, path: list[str]) -> object:
+    """Return the settings with another value at that place, whether or not it is allowed."""
+    if path:
+        name, *rest = path
+        if isinstance(value, BaseModel):
+            update = {name: changed(getattr(value, name), rest)}
+            return value.model_copy(update=update)
+        assert isinstance(value, dict)
+        return {**value, name: changed(value[name], rest)}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value - 1
+    return f"other than {value}"
+
+
+@pytest.mark.parametrize("key", list(keys(RUNNING)))
+def test_a_change_holds_or_is_named(key: str) -> None:
+    read = changed(RUNNING, key.split("."))
+    assert isinstance(read, Settings)
+    holding = with_changes(RUNNING, read)
+    at_once = key in AT_ONCE
+    assert differences(RUNNING, holding) == ([key] if at_once else [])
+    assert differences(holding, read) == ([] if at_once else [key])
+
+
+def test_the_bound_on_calls_grows_only_to_what_it_was() -> None:
+    limits = RUNNING.limits.model_copy(update={"max_concurrent_calls": 5_000})
+    read = RUNNING.model_copy(update={"limits": limits})
+    holding = with_changes(RUNNING, read)
+    assert holding == RUNNING
+    assert differences(holding, read) == ["limits.max_concurrent_calls"]
+
+
+def test_partitions_that_come_and_go_wait() -> None:
+    read = RUNNING.model_copy(update={"partitions": {"other": PartitionSettings()}})
+    holding = with_changes(RUNNING, read)
+    assert differences(holding, read) == ["partitions.default", "partitions.other"]
