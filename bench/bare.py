@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc.aio
+import pygrpc_native.aio
 import uvloop
 
 UNARY = "unary"
@@ -19,7 +20,7 @@ STREAM = "stream"
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
-async def serve(answers: Path) -> None:
+async def serve(answers: Path, transport: str) -> None:
     """Serve the answers of a folder on a free port until the process ends."""
     unary, batch, stream = ((answers / name).read_bytes() for name in (UNARY, BATCH, STREAM))
 
@@ -35,10 +36,12 @@ async def serve(answers: Path) -> None:
         async for _ in requests:
             yield stream
 
-    server = grpc.aio.server(
-        maximum_concurrent_rpcs=1000,
-        options=(("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)),
-    )
+    options = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
+    server: grpc.aio.Server
+    if transport == "native":
+        server = pygrpc_native.aio.server(options=options)
+    else:
+        server = grpc.aio.server(maximum_concurrent_rpcs=1000, options=options)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "CheckQueueAccess": grpc.unary_unary_rpc_method_handler(check),
         "BatchCheckQueueAccess": grpc.unary_unary_rpc_method_handler(check_batch),
@@ -46,6 +49,7 @@ async def serve(answers: Path) -> None:
     }
     name = "queuegate.v1.AccessService"
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+    server.add_registered_method_handlers(name, handlers)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(f"serving constants on 127.0.0.1:{port}", flush=True)
@@ -56,7 +60,9 @@ def main() -> None:
     """Read where the answers are, and serve them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("answers", type=Path, help=f"a folder with {UNARY}, {BATCH} and {STREAM}")
-    uvloop.run(serve(parser.parse_args().answers))
+    parser.add_argument("--transport", choices=("grpcio", "native"), default="grpcio")
+    arguments = parser.parse_args()
+    uvloop.run(serve(arguments.answers, arguments.transport))
 
 
 if __name__ == "__main__":

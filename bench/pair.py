@@ -98,7 +98,7 @@ class Pair:
 
 
 @contextmanager
-def pair(folder: Path, streamed: int = 1) -> Iterator[Pair]:
+def pair(folder: Path, streamed: int = 1, transport: str = "grpcio") -> Iterator[Pair]:
     """Run both servers, each on the same core, until the end of the block.
 
     The bare one gives answers that ours gave: to a question, to a batch, and to a message
@@ -109,10 +109,12 @@ def pair(folder: Path, streamed: int = 1) -> Iterator[Pair]:
     policy = folder / "queues.yaml"
     policy.write_text(policies.to_yaml(specs))
     questions = Questions(specs)
-    with processes.running(processes.queuegate(policy), folder / "ours", on_own_core=True) as ours:
+    with processes.running(
+        processes.queuegate(policy, transport), folder / "ours", on_own_core=True
+    ) as ours:
         answers = folder / "answers"
         _keep_answers(ours, questions, streamed, answers)
-        command = processes.bare(answers)
+        command = processes.bare(answers, transport)
         with processes.running(command, folder / "bare", on_own_core=True) as yardstick:
             yield Pair(ours, yardstick, questions, folder)
 

@@ -51,15 +51,16 @@ def resident_mib(pid: int | None = None) -> float:
     return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 
-def queuegate(policy: Path | None) -> list[str]:
+def queuegate(policy: Path | None, transport: str = "grpcio") -> list[str]:
     """Return the command of the product's server on a free port."""
     command = [sys.executable, "-m", "queuegate_server", "serve", "--listen", "127.0.0.1:0"]
+    command += ["--set", f"transport={transport}"]
     return [*command, "--policy", str(policy)] if policy else command
 
 
-def bare(answers: Path) -> list[str]:
+def bare(answers: Path, transport: str = "grpcio") -> list[str]:
     """Return the command of the bare handler; see `bench.bare`."""
-    return [sys.executable, "-m", "bench.bare", str(answers)]
+    return [sys.executable, "-m", "bench.bare", str(answers), "--transport", transport]
 
 
 @contextmanager

@@ -22,8 +22,12 @@ _QUIET: Final = 0.5
 _PARTS: Final = (
     "decisions",
     "checks",
+    "columns",
+    "users",
+    "reload",
     "start",
     "unary",
+    "native",
     "batch",
     "stream",
     "h2",

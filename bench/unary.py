@@ -18,14 +18,20 @@ _GOAL: Final = 0.9
 
 def measure(scale: Scale, folder: Path) -> Part:
     """Ask both servers at several concurrencies."""
+    return measure_over("grpcio", scale, folder)
+
+
+def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
+    """Ask both servers, which use a transport, at several concurrencies."""
     concurrencies = (1, 50) if scale.is_quick else (1, 8, 50, 200)
-    with pair(folder / "unary") as servers:
+    with pair(folder / "unary", transport=transport) as servers:
         found = _measure(servers, scale, concurrencies)
         table = _table(found)
+        table.title += f" over {transport}"
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
         )
-    return Part([table], [_target(found, KNOWN), _target(found, NEW)])
+    return Part([table], [_target(found, load, transport) for load in (KNOWN, NEW)])
 
 
 def _measure(
@@ -107,13 +113,13 @@ def _rate_ratios(seen: Sequence[Seen], yardstick: Sequence[Seen]) -> list[float]
     return ratios([one.load.per_second for one in seen], [one.load.per_second for one in yardstick])
 
 
-def _target(found: Mapping[int, Mapping[str, list[Seen]]], load: str) -> Target:
+def _target(found: Mapping[int, Mapping[str, list[Seen]]], load: str, transport: str) -> Target:
     lowest, at = min(
         (statistics.median(_rate_ratios(seen[load], seen[BARE])), concurrency)
         for concurrency, seen in found.items()
     )
     return Target(
-        f"unary calls/s: {load}, to the bare handler, lowest ratio of all concurrencies",
+        f"unary calls/s over {transport}: {load}, to the bare handler, lowest ratio of all",
         f"≥ {_GOAL}",
         f"{lowest:.2f} (at {at})",
         lowest >= _GOAL,

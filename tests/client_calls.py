@@ -18,6 +18,7 @@ VIEW = queuegate.ApplicationCheck("alice", "view", queuegate.Application("root.a
 CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
     ("check", "CheckQueueAccess", ("alice", "root")),
     ("check_many", "BatchCheckQueueAccess", ([Check("alice", "root")],)),
+    ("check_many", "CheckQueueAccessColumns", ([Check("alice", "root")] * 64,)),
     ("explain", "ExplainQueueAccess", ("alice", "root")),
     ("check_application", "CheckApplicationAccess", (VIEW,)),
     ("check_applications", "BatchCheckApplicationAccess", ([VIEW],)),

@@ -1,9 +1,12 @@
 """What every test gets: an environment without our settings, and bounded random cases."""
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
+
+from tests import running
 
 hypothesis.settings.register_profile(
     "queuegate",
@@ -19,3 +22,10 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of whoever runs the tests out of them."""
     for name in [name for name in os.environ if name.startswith("QUEUEGATE_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(params=["grpcio", "native"])
+def transport(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run a test over both transports, one after the other."""
+    with running.over(request.param):
+        yield request.param

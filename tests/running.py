@@ -13,11 +13,23 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 20
+_transport = ""
 ADMIN = (
     *("--set", "callers.loopback.roles=check,read,admin"),
     *("--set", "callers.unix.roles=check,read,admin"),
 )
 """Arguments of a server whose local callers may reload and invalidate."""
+
+
+@contextmanager
+def over(transport: str) -> Iterator[None]:
+    """Let servers with a single TCP address use a transport."""
+    global _transport  # noqa: PLW0603 - servers start in many places, and all of them count
+    before, _transport = _transport, transport
+    try:
+        yield
+    finally:
+        _transport = before
 
 
 class RunningServer:
@@ -90,6 +102,8 @@ def running_server(
 ) -> Iterator[RunningServer]:
     """Run `queuegate-server serve` and yield it once it serves; stop it at the end."""
     listening = [part for address in listen for part in ("--listen", address)]
+    if _transport and len(listen) == 1 and not listen[0].startswith("unix:"):
+        listening += ["--set", f"transport={_transport}"]
     process = subprocess.Popen(
         server_command("serve", *listening, *arguments),
         stdout=subprocess.PIPE,

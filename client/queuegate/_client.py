@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
 
-from queuegate import _application_messages, _channel, _health, _requests, _responses
+from queuegate import _application_messages, _channel, _columns, _health, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import BlockingCalls
+from queuegate._deadline import Deadline
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
@@ -57,6 +58,7 @@ class Client:
         plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
         self._calls = BlockingCalls(plan)
+        self._has_columns = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address!r})"
@@ -119,10 +121,32 @@ class Client:
         """
         questions = _requests.questions(checks)
         deadline = self._calls.deadline(timeout)
+        if (found := self._check_columns(questions, deadline)) is not None:
+            return found
         results: list[Decision | CheckFailure] = []
         for batch in _requests.batches(questions):
             response = self._calls.ask(self._calls.access.BatchCheckQueueAccess, batch, deadline)
             results += _responses.results(batch, response)
+        return results
+
+    def _check_columns(
+        self, questions: list[Check], deadline: Deadline
+    ) -> list[Decision | CheckFailure] | None:
+        """Ask by columns; None if that does not pay, or an older server does not serve it."""
+        requests = _columns.requests(questions) if self._has_columns else None
+        if requests is None:
+            return None
+        method = self._calls.access.CheckQueueAccessColumns
+        results: list[Decision | CheckFailure] = []
+        try:
+            for request in requests:
+                response = self._calls.ask(method, request, deadline)
+                results += _columns.results(request, response)
+        except QueuegateError as error:
+            if error.code != "UNIMPLEMENTED":
+                raise
+            self._has_columns = False
+            return None
         return results
 
     def explain(

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
 
-from queuegate import _application_messages, _channel, _health, _requests, _responses
+from queuegate import _application_messages, _channel, _columns, _health, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import AsyncCalls
+from queuegate._deadline import Deadline
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
@@ -46,6 +47,7 @@ class Client:
         plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
         self._calls = AsyncCalls(plan)
+        self._has_columns = True
 
     def __repr__(self) -> str:
         return f"{type(self).__module__}.{type(self).__name__}({self.address!r})"
@@ -88,10 +90,32 @@ class Client:
         """Ask many questions at once, see `queuegate.Client.check_many`."""
         questions = _requests.questions(checks)
         deadline = self._calls.deadline(timeout)
+        if (found := await self._check_columns(questions, deadline)) is not None:
+            return found
         method = self._calls.access.BatchCheckQueueAccess
         results: list[Decision | CheckFailure] = []
         for batch in _requests.batches(questions):
             results += _responses.results(batch, await self._calls.ask(method, batch, deadline))
+        return results
+
+    async def _check_columns(
+        self, questions: list[Check], deadline: Deadline
+    ) -> list[Decision | CheckFailure] | None:
+        """Ask by columns; None if that does not pay, or an older server does not serve it."""
+        requests = _columns.requests(questions) if self._has_columns else None
+        if requests is None:
+            return None
+        method = self._calls.access.CheckQueueAccessColumns
+        results: list[Decision | CheckFailure] = []
+        try:
+            for request in requests:
+                response = await self._calls.ask(method, request, deadline)
+                results += _columns.results(request, response)
+        except QueuegateError as error:
+            if error.code != "UNIMPLEMENTED":
+                raise
+            self._has_columns = False
+            return None
         return results
 
     async def explain(

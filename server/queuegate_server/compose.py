@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import grpc.aio
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
@@ -25,7 +23,8 @@ from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import Interceptors, register
 from queuegate_server.rpc.user_groups import UserGroupServicer
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.connections import connection_options
+from queuegate_server.transports.choose import Transport
+from queuegate_server.transports.grpc_servers import Server, make_server
 from queuegate_server.workers.everywhere import policy_everywhere, user_groups_everywhere
 from queuegate_server.workers.member import Member
 
@@ -34,10 +33,6 @@ _SERVICES: Final = (
     user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
     policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
 )
-_FEWEST: Final = 100
-"""The fewest streams that a server should allow a connection (RFC 9113, 6.5.2)."""
-_SPARE_CALLS: Final = 100
-"""How many calls gRPC takes above the limit for ours: those of health and reflection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,7 @@ class Parts:
     """What a server is made of."""
 
     engine: Engine
-    server: grpc.aio.Server
+    server: Server
     health: health.Health
     reloader: Reloader
     sources: GroupSources
@@ -55,7 +50,7 @@ class Parts:
     tracer: Tracer | None
 
 
-def compose(settings: Settings, member: Member | None) -> Parts:
+def compose(settings: Settings, transport: Transport, member: Member | None) -> Parts:
     """Put a server together; as one worker of several (`member`) it shares its port.
 
     Needs the running loop. Raises CannotListen and CannotAudit if a file or the operations
@@ -70,18 +65,7 @@ def compose(settings: Settings, member: Member | None) -> Parts:
     number = None if member is None else member.revision
     reloader = Reloader(settings, sources, engine, time.time, number)
     draining = asyncio.Event()
-    limits = settings.limits
-    server = grpc.aio.server(
-        maximum_concurrent_rpcs=limits.max_concurrent_calls + _SPARE_CALLS,
-        options=(
-            ("grpc.max_receive_message_length", limits.max_message),
-            ("grpc.max_send_message_length", -1),
-            # Two servers on one port would answer from two policies; workers have one.
-            ("grpc.so_reuseport", 0 if member is None else 1),
-            *_most_waiting(limits.max_concurrent_calls),
-            *connection_options(limits.connections),
-        ),
-    )
+    server = make_server(transport, settings.limits, shares_port=member is not None)
     edge = Edge(settings, time.monotonic, always=operations.is_auditing)
     decisions = operations.decisions
     # One for callers whose groups are believed, one for the others.
@@ -90,7 +74,7 @@ def compose(settings: Settings, member: Member | None) -> Parts:
             each,
             Checks(each, time.monotonic, decisions),
             decisions,
-            limits.stream_batches_in_flight,
+            settings.limits.stream_batches_in_flight,
             draining,
         )
         for each in (engine, IgnoringGroups(engine, time.monotonic))
@@ -115,14 +99,3 @@ def compose(settings: Settings, member: Member | None) -> Parts:
     return Parts(
         engine, server, health_servicer, reloader, sources, draining, edge, operations, tracer
     )
-
-
-def _most_waiting(most: int) -> Iterator[tuple[str, int]]:
-    """Yield the options that bound what gRPC holds for us before it is in work: of one
-    connection half of the calls, so that others have room, and of all as many as may be in
-    work. What is more, gRPC drops by itself, as CANCELLED: to refuse a call with a reason
-    costs about as much time as to answer it, which is what an overload has not.
-    """
-    yield "grpc.max_concurrent_streams", max(_FEWEST, most // 2)
-    yield "grpc.server.max_pending_requests", max(_FEWEST, most)
-    yield "grpc.server.max_pending_requests_hard_limit", max(_FEWEST, most)

@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-import grpc.aio
-
 from queuegate_server.followed_files import BadFile
 from queuegate_server.rpc.callers import KnownCallers
 from queuegate_server.rpc.gate import Gate
@@ -13,6 +11,7 @@ from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
+from queuegate_server.transports.grpc_servers import Server
 from queuegate_server.transports.listen import bind, bind_with_tls
 from queuegate_server.transports.tcp import CannotListen, UnusableFile
 
@@ -44,7 +43,7 @@ class Edge:
         )
         self.gate = Gate(self._known, rates, always=always)
 
-    def bind(self, server: grpc.aio.Server, addresses: Sequence[Address]) -> list[str]:
+    def bind(self, server: Server, addresses: Sequence[Address]) -> list[str]:
         """Bind every listener to its address; return these as text, with the ports in use.
 
         Raises CannotListen.

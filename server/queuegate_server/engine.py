@@ -15,11 +15,13 @@ from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
 from queuegate_server.identity.stack import Answer, UserGroups
 from queuegate_server.policy.applications import Judged
-from queuegate_server.policy.decide import decide, usable
+from queuegate_server.policy.decide import decide, usable, walk
 from queuegate_server.policy.explain import Explanation, explain
+from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import (
     UNKNOWN_USER,
     Access,
+    Chain,
     Decision,
     Partition,
     Policy,
@@ -62,7 +64,7 @@ class Served:
     """Properties of the partition's applications of Spark, beneath those of a question."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
     """Everything that decides, swapped as a whole. Compare by identity."""
 
@@ -74,6 +76,9 @@ class Snapshot:
 
     def find(self, partition: str) -> Served:
         """Return the partition of a requested name; raise UnknownPartition."""
+        served = self.served.get(partition or DEFAULT_PARTITION)
+        if served is not None:
+            return served
         found = self.policy.partition(partition)
         if found is None:
             raise UnknownPartition(partition, self.served)
@@ -159,9 +164,31 @@ class Engine:
             raise NotReady
         return self._snapshot
 
-    def serve(self, snapshot: Snapshot) -> None:
-        """Serve another snapshot from now on."""
-        self._snapshot = snapshot
+    def serve(self, snapshot: Snapshot) -> Snapshot | None:
+        """Serve another snapshot from now on; return the one that was served."""
+        before, self._snapshot = self._snapshot, snapshot
+        return before
+
+    def check_known(
+        self, served: Served, chain: Chain, user: str, groups: Sequence[str]
+    ) -> Verdict | None:
+        """Decide as `check_now` does, with all of the question looked up already.
+
+        Raises GroupsUnavailable.
+        """
+        given = groups if groups and served.trust_provided_groups else None
+        decision = walk(chain, user, given)
+        if decision is not None:
+            return tuple.__new__(Verdict, (decision, None))
+        source = served.groups
+        entry = source.cached(user, self._clock()) or source.immediate(user)
+        if entry is None:
+            return None
+        known = self._groups(served, entry)
+        decision = UNKNOWN_USER if known is None else walk(chain, user, known)
+        if decision is None:
+            raise AssertionError("a decision with known groups is final")
+        return tuple.__new__(Verdict, (decision, entry))
 
     def check_now(self, snapshot: Snapshot, question: Question) -> Verdict | None:
         """Decide without waiting, or return None if the groups must be looked up first.
@@ -284,6 +311,13 @@ class Engine:
         Raises UnknownPartition.
         """
         return snapshot.find(partition).groups.invalidate(users)
+
+    async def invalidate_all(self, snapshot: Snapshot, partition: str) -> int:
+        """Forget all users and return how many were known, without a long pause.
+
+        Raises UnknownPartition.
+        """
+        return await snapshot.find(partition).groups.invalidate_all()
 
     def _verdict(self, served: Served, question: Question, entry: CacheEntry) -> Verdict:
         groups = self._groups(served, entry)

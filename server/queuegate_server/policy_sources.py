@@ -1,6 +1,7 @@
 """All policies that the settings name, and the files beside them, read together."""
 
 import asyncio
+import gc
 import hashlib
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
@@ -114,7 +116,14 @@ class PolicySources:
             if isinstance(result, BaseException):
                 raise result
             contents[file] = result
-        return await self._parser.run("parse", lambda: self._parse(contents))
+        return await self._parser.run("parse", lambda: self._parse_and_keep(contents))
+
+    def _parse_and_keep(self, contents: Mapping[_File, _Content]) -> ReadPolicies:
+        """Parse, without the pause that a collection of that many objects would be."""
+        with paused_collector():
+            read = self._parse(contents)
+            gc.freeze()
+        return read
 
     def _parse(self, contents: Mapping[_File, _Content]) -> ReadPolicies:
         """Parse. Runs in a thread."""

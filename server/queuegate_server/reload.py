@@ -17,6 +17,7 @@ from queuegate_server.engine import Engine, Served, Snapshot
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.group_sources import CannotServe, GroupSources, Unusable
+from queuegate_server.letting_go import let_go
 from queuegate_server.policy.tree import Policy
 from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.settings.model import Settings
@@ -62,6 +63,7 @@ class Reloader:
         self._one_at_a_time = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._tasks: set[asyncio.Task[ReloadState]] = set()
+        self._letting_go: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self._state = ReloadState(succeeded=True, failed_at=None, problems=())
@@ -150,7 +152,11 @@ class Reloader:
         }
         self._revision = revision
         self._empty = read.empty
-        self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
+        before = self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
+        if before is not None and (task := let_go(before)) is not None:
+            self._letting_go.add(task)
+            task.add_done_callback(self._letting_go.discard)
+        del before
         # A policy can be millions of objects, and none of them is garbage for long.
         gc.freeze()
         await self._sources.close_unused(groups.values())

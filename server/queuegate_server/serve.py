@@ -16,6 +16,7 @@ from queuegate_server.reload import Reloader
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
+from queuegate_server.transports.choose import choose
 from queuegate_server.workers.member import Member
 
 _LOG = logging.getLogger("queuegate_server.serve")
@@ -47,7 +48,8 @@ async def serve(
     CannotAudit and TracingNotInstalled.
     """
     addresses = _addresses(settings, member)
-    parts = compose(settings, member)
+    transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
+    parts = compose(settings, transport, member)
     stop = asyncio.Event() if member is None else member.gone
     notifier = Notifier()
     hangup = Hangup(settings, reread, notifier)
@@ -72,6 +74,7 @@ async def serve(
             parts.operations.set_phase(Phase.SERVING)
             if any(source.is_set for source in settings.sources):
                 tasks.add(asyncio.create_task(parts.reloader.watch()))
+            _LOG.info("transport", extra={"transport": transport, "not_native": not_native})
             _announce(bound, settings)
             parts.edge.warn()
             lines = started(bound, parts.engine.snapshot.policy)

@@ -151,6 +151,9 @@ class _Access(access_pb2_grpc.AccessServiceServicer):
             results=[_batch_result(item) for item in request.checks]
         )
 
+    def CheckQueueAccessColumns(self, request: Any, context: Any) -> Any:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "as an older server does")
+
     def ExplainQueueAccess(self, request: Any, context: Any) -> Any:
         return access_pb2.ExplainQueueAccessResponse(
             decision=decide(request),

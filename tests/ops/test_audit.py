@@ -82,6 +82,8 @@ def ask_everything(address: str, client: queuegate.Client) -> None:
     with pytest.raises(queuegate.InvalidArgument):
         client.check("eve\n", "root..team")
     client.check_many([queuegate.Check(*ALLOWED), queuegate.Check(*DENIED)])
+    columns = [queuegate.Check(*pair) for pair in (ALLOWED, DENIED)] * 32
+    assert client.check_many([*columns, queuegate.Check("dave", "root.team")])[0]
     client.explain(*DENIED)
     spark = queuegate.SparkApplication({"spark.acls.enable": "true"}, spark_user="alice")
     kill = queuegate.ApplicationCheck("mallory", "modify", spark, groups=["x"])
@@ -106,6 +108,8 @@ DENIALS = [
     ("CheckQueueAccess", "dave", "root.team", "error", "resolver_unavailable"),
     ("CheckQueueAccess", "eve\n", "root..team", "error", "invalid_field"),
     ("BatchCheckQueueAccess", "bob", "root.team", "denied", "unknown_user"),
+    *[("CheckQueueAccessColumns", "bob", "root.team", "denied", "unknown_user")] * 32,
+    ("CheckQueueAccessColumns", "dave", "root.team", "error", "resolver_unavailable"),
     ("ExplainQueueAccess", "bob", "root.team", "denied", "unknown_user"),
     ("CheckApplicationAccess", "mallory", "", "denied", "no_match"),
     ("ExplainApplicationAccess", "mallory", "", "denied", "no_match"),
@@ -117,9 +121,11 @@ ALLOWALS = [
     *[("CheckQueueAccess", "alice", "root.team", "allowed", "user")] * 2,
     *[("CheckQueueAccess", "carol", "root.team", "allowed", "group")] * 2,
     ("BatchCheckQueueAccess", "alice", "root.team", "allowed", "user"),
+    *[("CheckQueueAccessColumns", "alice", "root.team", "allowed", "user")] * 32,
 ]
 
 
+@pytest.mark.usefixtures("transport")
 @pytest.mark.parametrize(
     ("policy", "records", "expected"),
     [("block", "denials", DENIALS), ("drop", "all", DENIALS + ALLOWALS)],

@@ -112,6 +112,7 @@ def send_known_traffic(setup: Setup) -> None:
         client.check("mary", "root", partition="other")
 
 
+@pytest.mark.usefixtures("transport")
 def test_known_traffic(setup: Setup) -> None:
     send_known_traffic(setup)
 
@@ -156,6 +157,24 @@ def test_known_traffic(setup: Setup) -> None:
     text = get(setup.ops, "/metrics")[1]
     for name in ("secret", "mary", "stranger", "broken", "slow", "root"):
         assert name not in text
+
+
+def test_columns_count_each_question(shared: Setup) -> None:
+    denied = ("queuegate_decisions_total", "denied", "unknown_user")
+    allowed = ("queuegate_decisions_total", "allowed", "user")
+    failed = ("queuegate_decisions_total", "error", "resolver_unavailable")
+    invalid = ("queuegate_decisions_total", "error", "invalid_field")
+    shared.directory.answer({"broken": {"failed": "down"}})
+    kinds = (allowed, denied, failed, invalid)
+    for _ in range(2):  # the second time from the grid
+        before = [value(shared.ops, *kind) for kind in kinds]
+        known = [queuegate.Check(user, "root") for user in ("secret-user", "stranger")] * 40
+        other = [queuegate.Check("broken", "root"), queuegate.Check("secret-user", "root..x")]
+        assert shared.client.check_many([*known, *other])[0]
+        added = [value(shared.ops, *kind) - past for kind, past in zip(kinds, before, strict=True)]
+        assert added == [40, 40, 1, 1]
+    labels = ("unary", "CheckQueueAccessColumns", "OK")
+    eventually(lambda: value(shared.ops, "grpc_server_handled_total", *labels), 2.0)
 
 
 def test_streams_are_calls_too(shared: Setup) -> None:

@@ -25,6 +25,7 @@ def declared(texts: list[str]) -> set[str]:
 PLAIN = declared(CONFIGURATION["project"]["dependencies"])
 EXTRA = declared(CONFIGURATION["project"]["optional-dependencies"]["server"])
 LDAP = declared(CONFIGURATION["project"]["optional-dependencies"]["ldap"])
+NATIVE = declared(CONFIGURATION["project"]["optional-dependencies"]["native"])
 TRACING = declared(CONFIGURATION["project"]["optional-dependencies"]["tracing"])
 # It brings the server's, and httptools, which uvicorn parses HTTP with.
 ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admission"]) - {
@@ -68,7 +69,7 @@ def test_server_imports_what_its_extras_bring() -> None:
     imported = distributions(SERVER) - PLAIN
     # What pydantic is split into comes with it; so does what shares OpenTelemetry's name.
     brought = {name for name in imported if name.startswith("opentelemetry-")} | {"pydantic-core"}
-    assert imported - brought == EXTRA | LDAP | ADMISSION
+    assert imported - brought == EXTRA | LDAP | ADMISSION | NATIVE
     assert brought >= TRACING
 
 

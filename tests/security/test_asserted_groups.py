@@ -64,13 +64,14 @@ def test_every_call_that_takes_groups(callers: Pair) -> None:
             assert [
                 bool(asking.check("u", QUEUE, groups=groups)),
                 bool(asking.check_many(checks)[0]),
+                bool(asking.check_many(checks * 64)[-1]),  # as columns
                 bool(asking.explain("u", QUEUE, groups=groups).decision),
                 QUEUE in asking.queues("u", groups=groups),
                 bool(asking.check_application(spark)),
                 bool(asking.check_application(yarn)),
                 bool(asking.check_applications([spark])[0]),
                 bool(asking.explain_application(yarn).decision),
-            ] == [expected] * 8
+            ] == [expected] * 9
 
 
 QUESTIONS = [
@@ -81,18 +82,20 @@ QUESTIONS = [
 
 @given(
     asked=st.lists(
-        st.tuples(st.integers(0, 1), st.integers(0, len(QUESTIONS) - 1), st.booleans()),
+        st.tuples(
+            st.integers(0, 1), st.integers(0, len(QUESTIONS) - 1), st.sampled_from([0, 1, 64])
+        ),
         max_size=12,
     )
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_answer_is_shared(callers: Pair, asked: list[tuple[int, int, bool]]) -> None:
-    for who, number, batched in asked:
+def test_no_answer_is_shared(callers: Pair, asked: list[tuple[int, int, int]]) -> None:
+    for who, number, times in asked:
         user, groups = QUESTIONS[number]
         asking = callers[who]
         access = Access.ADMIN if user == "secret-boss" else Access.SUBMIT
-        if batched:
-            answer = asking.check_many([Check(user, QUEUE, "default", access, groups)])[0]
+        if times:  # in a batch, or as columns
+            answer = asking.check_many([Check(user, QUEUE, "default", access, groups)] * times)[-1]
         else:
             answer = asking.check(user, QUEUE, access=access, groups=groups)
         is_believed = asking is callers[0]

@@ -24,6 +24,7 @@ STREAM = "queuegate.v1.AccessService.StreamQueueAccess"
 RELOAD = "queuegate.v1.PolicyService.ReloadPolicy"
 TLS = Tls.model_validate({"certificate_file": "a", "key_file": "b"})
 LOCAL = (Listener(address="127.0.0.1:1"),)
+SOCKET = (*LOCAL, Listener(address="unix:/x"))
 FAR = (Listener(address="10.0.0.1:1", tls=TLS),)
 
 
@@ -66,6 +67,7 @@ async def doubting(_data: bytes, _context: Any) -> bytes:
         "ipv6:%5B::1:2%5D:5000",
         "ipv6:%5Bfe80::1%5D:1",
         "vsock:2:1",
+        "unix:",
         "unix-abstract:x",
         "unknown",
         "",
@@ -83,23 +85,29 @@ async def test_from_elsewhere_nobody_is_known_without_a_credential(peer: str) ->
 
 
 @pytest.mark.parametrize(
-    ("peer", "name"),
+    ("peer", "listeners", "name"),
     [
-        ("ipv4:127.0.0.1:5000", "loopback"),
-        ("ipv4:127.8.8.8:5000", "loopback"),
-        ("ipv6:%5B::1%5D:5000", "loopback"),
-        ("unix:", "unix"),
-        ("unix:/run/q.sock", "unix"),
+        ("ipv4:127.0.0.1:5000", LOCAL, "loopback"),
+        ("ipv4:127.8.8.8:5000", LOCAL, "loopback"),
+        ("ipv6:%5B::1%5D:5000", LOCAL, "loopback"),
+        ("ipv6:[::1]:5000", LOCAL, "loopback"),
+        ("unix:", SOCKET, "unix"),
+        ("unix:/run/q.sock", SOCKET, "unix"),
+        # A stream over the native transport, which serves loopback only.
+        ("unix:", LOCAL, "loopback"),
     ],
 )
-async def test_places_on_this_machine(peer: str, name: str) -> None:
+async def test_places_on_this_machine(
+    peer: str, listeners: tuple[Listener, ...], name: str
+) -> None:
     seen = []
 
     async def handler(_data: bytes, _context: Any) -> bytes:
         seen.append(CALLER.get())
         return b""
 
-    await Gate(known(), always=True).unary(CHECK, handler, doubting)(b"", Call(peer))  # type: ignore[arg-type]
+    gate = Gate(known(listeners), always=True)
+    await gate.unary(CHECK, handler, doubting)(b"", Call(peer))  # type: ignore[arg-type]
     assert seen == [name]
 
 
@@ -117,8 +125,8 @@ def test_where_all_calls_are_alike_nothing_stands_before_them() -> None:
         Gate(known(FAR)),
         Gate(known(), always=True),
         Gate(known(), CallRates(1, 1, lambda: 0.0)),
-        Gate(known((*LOCAL, Listener(address="unix:/x")), "callers.unix.roles=read")),
-        Gate(known((*LOCAL, Listener(address="unix:/x")), "callers.unix.assert_groups=false")),
+        Gate(known(SOCKET, "callers.unix.roles=read")),
+        Gate(known(SOCKET, "callers.unix.assert_groups=false")),
         Gate(
             known(
                 (

@@ -1,13 +1,34 @@
-"""Both clients, one after the other."""
+"""Both clients, one after the other; and both transports, for what matters on either."""
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
 import queuegate
+from tests import running
 from tests.client_calls import Ask
+
+OVER_BOTH = {
+    "test_bad_input",
+    "test_columns",
+    "test_contract",
+    "test_costly_requests",
+    "test_drain",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if name in OVER_BOTH:
+        metafunc.parametrize("over", ("grpcio", "native"), indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def over(request: pytest.FixtureRequest) -> Iterator[None]:
+    with running.over(getattr(request, "param", "grpcio")):
+        yield
 
 
 @pytest.fixture(params=["blocking", "asyncio"])

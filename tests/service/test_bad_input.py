@@ -15,7 +15,7 @@ from tests.contract import SUBMIT, check, contract_channel, raw, request, violat
 
 
 @pytest.fixture(scope="module")
-def channel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+def channel(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
     with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
         yield opened
 

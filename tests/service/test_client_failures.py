@@ -171,7 +171,7 @@ class ShutsAfterOne(threading.Event):
 
 
 async def test_the_time_limit_covers_all_batches(ask: Ask, script: Script) -> None:
-    checks = [Check("alice", "root")] * 30_000
+    checks = [Check(f"u{number}", "root") for number in range(30_000)]
     script.gate = ShutsAfterOne()
     script.gate.set()
     start = time.monotonic()

@@ -19,7 +19,7 @@ from tests.contract import QUEUES, SUBMIT, check, contract_channel, request, vio
 
 
 @pytest.fixture(scope="module")
-def channel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+def channel(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
     with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
         yield opened
 

@@ -18,7 +18,7 @@ SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
+def server(over: None) -> Iterator[RunningServer]:
     with running_server() as started:
         yield started
 

@@ -221,6 +221,30 @@ def test_random_requests(
     assert not [log for log in ours if log["level"] == "error"]
 
 
+@pytest.mark.parametrize("transport", ["native"], indirect=True)
+def test_fewer_random_requests_over_native(
+    transport: str,
+    chance: random.Random,
+    server: RunningServer,
+    model_and_paths: tuple[Model, list[str], str],
+) -> None:
+    model, paths, _ = model_and_paths
+    requests = Requests(chance, paths)
+    items = [requests.question() for _ in range(1_000)]
+    items += [requests.mutated(item) for item in items]
+    with grpc.insecure_channel(server.address) as channel:
+        fuzz = Fuzz(channel, server, model)
+        [found], _ = fuzz.send_batches([framed(items)])
+        fuzz.judge(items, found)
+        for method in ("CheckQueueAccess", "ExplainQueueAccess", "CheckQueueAccessColumns"):
+            fuzz.call(ACCESS + method, chance.sample(items, 200))
+        few = [framed(chance.sample(items, 5)) for _ in range(100)]
+        fuzz.send_damaged_batches([requests.mutated(batch) for batch in few])
+        fuzz.stream([requests.mutated(framed([item])) for item in items[:200]])
+    assert server.wait_for_log("transport")["transport"] == transport
+    assert not [log for log in server.logs if log["level"] == "error"]
+
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 NO_GRPC = [
     b"",
@@ -234,6 +258,7 @@ NO_GRPC = [
 ]
 
 
+@pytest.mark.usefixtures("transport")
 def test_peers_that_speak_no_grpc(chance: random.Random, server: RunningServer) -> None:
     host, _, port = server.address.rpartition(":")
     texts = [*NO_GRPC, *(PREFACE + chance.randbytes(chance.randrange(1, 300)) for _ in range(100))]

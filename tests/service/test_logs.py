@@ -73,6 +73,7 @@ def returned_id(error: Any) -> str:
     return str(dict(error.trailing_metadata())["x-request-id"])
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_failure_is_one_line_with_the_callers_ids(server: RunningServer) -> None:
     given = [("x-request-id", "job-17/3"), ("traceparent", f"00-{TRACE}-{'a' * 16}-01")]
     error = ask(server.address, "bob", given)
@@ -110,6 +111,7 @@ def test_a_wrong_request_is_not_logged_but_has_its_id(server: RunningServer) -> 
     assert not [entry for entry in server.logs if entry["event"] == "call"]
 
 
+@pytest.mark.usefixtures("transport")
 def test_every_call_is_a_line_at_debug(directory: ScriptedDirectory) -> None:
     with serving(directory, log={"level": "debug"}) as server:
         assert ask(server.address, "alice", [("x-request-id", "right-1")]).allowed

@@ -111,6 +111,7 @@ def test_a_call_and_its_look_up_are_spans_of_the_callers_trace(
         assert secret not in sent
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_failure_is_an_error_and_what_is_cached_needs_no_look_up(
     shared: tuple[RunningServer, Collector],
 ) -> None:

@@ -446,6 +446,147 @@ class BatchCheckQueueAccessResponse(_message.Message):
 Global___BatchCheckQueueAccessResponse: _TypeAlias = BatchCheckQueueAccessResponse  # noqa: Y015
 
 @_typing.final
+class CheckQueueAccessColumnsRequest(_message.Message):
+    """Questions as columns. Question number i, from 0, is whether the user
+    `users[user_indexes[i]]` may use the queue `queues[queue_indexes[i]]`. None of
+    them has a `real_user`; those that have one are for BatchCheckQueueAccess.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    ACCESS_FIELD_NUMBER: _builtins.int
+    USERS_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    USER_INDEXES_FIELD_NUMBER: _builtins.int
+    QUEUE_INDEXES_FIELD_NUMBER: _builtins.int
+    WITH_DECISIONS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """The partition of all queues. Empty: `default`. `[rmID]name` means `name`."""
+    access: Global___AccessType.ValueType
+    """The kind of access of all questions. Required."""
+    with_decisions: _builtins.bool
+    """Whether to send `decisions` and `decision_indexes` as well."""
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[_user_group_information_pb2.UserGroupInformation]:
+        """Who asks for access, 1 to 10 000, best without repeats. The same user may
+        stand here several times with different groups.
+        """
+
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The full paths of queues, 1 to 10 000, best without repeats."""
+
+    @_builtins.property
+    def user_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For each question, 1 to 100 000, a position in `users`, from 0."""
+
+    @_builtins.property
+    def queue_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For each question a position in `queues`, from 0; as many as `user_indexes`."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        access: Global___AccessType.ValueType = ...,
+        users: _abc.Iterable[_user_group_information_pb2.UserGroupInformation] | None = ...,
+        queues: _abc.Iterable[_builtins.str] | None = ...,
+        user_indexes: _abc.Iterable[_builtins.int] | None = ...,
+        queue_indexes: _abc.Iterable[_builtins.int] | None = ...,
+        with_decisions: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "partition", b"partition", "queue_indexes", b"queue_indexes", "queues", b"queues", "user_indexes", b"user_indexes", "users", b"users", "with_decisions", b"with_decisions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckQueueAccessColumnsRequest: _TypeAlias = CheckQueueAccessColumnsRequest  # noqa: Y015
+
+@_typing.final
+class CheckQueueAccessColumnsResponse(_message.Message):
+    """The answers to questions as columns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    POLICY_REVISION_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    DECISION_INDEXES_FIELD_NUMBER: _builtins.int
+    allowed: _builtins.bytes
+    """A bit for each question, set only if access is granted: that of question i
+    is bit i % 8, from the least significant one, of byte i / 8. The bit of a
+    question that stands in `errors` is not set, nor are those that fill up
+    the last byte.
+    """
+    policy_revision: _builtins.int
+    """The revision of the policy that decided all questions."""
+    @_builtins.property
+    def errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___ColumnsError]:
+        """Why questions have no answer. Empty if all have one; a question stands in
+        one of them at most.
+        """
+
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckQueueAccessResponse]:
+        """If asked for: the different answers, in no particular order."""
+
+    @_builtins.property
+    def decision_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """If asked for: for each question the position of its answer in `decisions`,
+        from 1; 0 for a question that stands in `errors`.
+        """
+
+    def __init__(
+        self,
+        *,
+        allowed: _builtins.bytes = ...,
+        errors: _abc.Iterable[Global___ColumnsError] | None = ...,
+        policy_revision: _builtins.int = ...,
+        decisions: _abc.Iterable[Global___CheckQueueAccessResponse] | None = ...,
+        decision_indexes: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "decision_indexes", b"decision_indexes", "decisions", b"decisions", "errors", b"errors", "policy_revision", b"policy_revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckQueueAccessColumnsResponse: _TypeAlias = CheckQueueAccessColumnsResponse  # noqa: Y015
+
+@_typing.final
+class ColumnsError(_message.Message):
+    """An error and the questions that it is the outcome of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def error(self) -> _status_pb2.Status:
+        """The status that CheckQueueAccess would have ended with."""
+
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The numbers of the questions, from 0, ascending."""
+
+    def __init__(
+        self,
+        *,
+        error: _status_pb2.Status | None = ...,
+        questions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "questions", b"questions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ColumnsError: _TypeAlias = ColumnsError  # noqa: Y015
+
+@_typing.final
 class StreamQueueAccessRequest(_message.Message):
     """One batch of a stream."""
 

@@ -48,6 +48,11 @@ class AccessServiceStub(object):
                 request_serializer=queuegate_dot_v1_dot_access__pb2.BatchCheckQueueAccessRequest.SerializeToString,
                 response_deserializer=queuegate_dot_v1_dot_access__pb2.BatchCheckQueueAccessResponse.FromString,
                 _registered_method=True)
+        self.CheckQueueAccessColumns = channel.unary_unary(
+                '/queuegate.v1.AccessService/CheckQueueAccessColumns',
+                request_serializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsRequest.SerializeToString,
+                response_deserializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsResponse.FromString,
+                _registered_method=True)
         self.StreamQueueAccess = channel.stream_stream(
                 '/queuegate.v1.AccessService/StreamQueueAccess',
                 request_serializer=queuegate_dot_v1_dot_access__pb2.StreamQueueAccessRequest.SerializeToString,
@@ -97,6 +102,18 @@ class AccessServiceServicer(object):
     def BatchCheckQueueAccess(self, request, context):
         """Decides up to 10 000 questions on one policy revision; results are in the
         order of the questions, and a question that is wrong fails alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckQueueAccessColumns(self, request, context):
+        """Decides up to 100 000 questions of one partition and kind of access on one
+        policy revision, as BatchCheckQueueAccess would, but users and queues are
+        named once, and a question is a pair of their positions: for a scheduler
+        that checks all of its applications again. A question that is wrong, or
+        cannot be decided, fails alone; text that is not UTF-8, columns of unequal
+        length and positions that do not exist make the whole request invalid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,6 +181,11 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.BatchCheckQueueAccess,
                     request_deserializer=queuegate_dot_v1_dot_access__pb2.BatchCheckQueueAccessRequest.FromString,
                     response_serializer=queuegate_dot_v1_dot_access__pb2.BatchCheckQueueAccessResponse.SerializeToString,
+            ),
+            'CheckQueueAccessColumns': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckQueueAccessColumns,
+                    request_deserializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsRequest.FromString,
+                    response_serializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsResponse.SerializeToString,
             ),
             'StreamQueueAccess': grpc.stream_stream_rpc_method_handler(
                     servicer.StreamQueueAccess,
@@ -254,6 +276,33 @@ class AccessService(object):
             '/queuegate.v1.AccessService/BatchCheckQueueAccess',
             queuegate_dot_v1_dot_access__pb2.BatchCheckQueueAccessRequest.SerializeToString,
             queuegate_dot_v1_dot_access__pb2.BatchCheckQueueAccessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckQueueAccessColumns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/queuegate.v1.AccessService/CheckQueueAccessColumns',
+            queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsRequest.SerializeToString,
+            queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsResponse.FromString,
             options,
             channel_credentials,
             insecure,

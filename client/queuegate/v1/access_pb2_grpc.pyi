@@ -43,6 +43,14 @@ class AccessServiceStub:
     """Decides up to 10 000 questions on one policy revision; results are in the
     order of the questions, and a question that is wrong fails alone.
     """
+    CheckQueueAccessColumns: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]
+    """Decides up to 100 000 questions of one partition and kind of access on one
+    policy revision, as BatchCheckQueueAccess would, but users and queues are
+    named once, and a question is a pair of their positions: for a scheduler
+    that checks all of its applications again. A question that is wrong, or
+    cannot be decided, fails alone; text that is not UTF-8, columns of unequal
+    length and positions that do not exist make the whole request invalid.
+    """
     StreamQueueAccess: _grpc.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]
     """Decides batches as they arrive. Answers are sent as they are ready, so
     their order may differ from that of the requests: match them by `id`.
@@ -82,6 +90,14 @@ class AccessServiceAsyncStub(AccessServiceStub):
     BatchCheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]  # type: ignore[assignment]
     """Decides up to 10 000 questions on one policy revision; results are in the
     order of the questions, and a question that is wrong fails alone.
+    """
+    CheckQueueAccessColumns: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]  # type: ignore[assignment]
+    """Decides up to 100 000 questions of one partition and kind of access on one
+    policy revision, as BatchCheckQueueAccess would, but users and queues are
+    named once, and a question is a pair of their positions: for a scheduler
+    that checks all of its applications again. A question that is wrong, or
+    cannot be decided, fails alone; text that is not UTF-8, columns of unequal
+    length and positions that do not exist make the whole request invalid.
     """
     StreamQueueAccess: _aio.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]  # type: ignore[assignment]
     """Decides batches as they arrive. Answers are sent as they are ready, so
@@ -131,6 +147,20 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_access_pb2.BatchCheckQueueAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckQueueAccessResponse]]:
         """Decides up to 10 000 questions on one policy revision; results are in the
         order of the questions, and a question that is wrong fails alone.
+        """
+
+    @_abc_1.abstractmethod
+    def CheckQueueAccessColumns(
+        self,
+        request: _access_pb2.CheckQueueAccessColumnsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.CheckQueueAccessColumnsResponse, _abc.Awaitable[_access_pb2.CheckQueueAccessColumnsResponse]]:
+        """Decides up to 100 000 questions of one partition and kind of access on one
+        policy revision, as BatchCheckQueueAccess would, but users and queues are
+        named once, and a question is a pair of their positions: for a scheduler
+        that checks all of its applications again. A question that is wrong, or
+        cannot be decided, fails alone; text that is not UTF-8, columns of unequal
+        length and positions that do not exist make the whole request invalid.
         """
 
     @_abc_1.abstractmethod

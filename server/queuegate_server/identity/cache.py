@@ -7,7 +7,7 @@ enter: one caller's claim must not change another's answer.
 """
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -186,16 +186,32 @@ class GroupCache:
 
         What is being looked up for them will not be stored.
         """
+        if not users:
+            return sum(self.invalidate_all())
         now = self._clock()
-        if users:
-            dropped = sum(self._entries.discard(user, now) for user in set(users))
-        else:
-            dropped = self._entries.clear(now)
-        for user in users or tuple(self._under_way):
-            for ticket in self._under_way.get(user, ()):
-                ticket.outdated = True
+        dropped = sum(self._entries.discard(user, now) for user in set(users))
+        self._outdate(users)
         self._invalidated += dropped
         return dropped
+
+    def invalidate_all(self) -> Iterator[int]:
+        """Drop what is known of all users. Nothing is found from now on, but what was decided
+        may be used until the iterator, which gives parts of their number, has ended.
+        """
+        parts = self._entries.clear(self._clock())
+        self._groups = self._entries.groups
+        self._outdate(tuple(self._under_way))
+        return self._counted(parts)
+
+    def _counted(self, parts: Iterator[int]) -> Iterator[int]:
+        for dropped in parts:
+            self._invalidated += dropped
+            yield dropped
+
+    def _outdate(self, users: Collection[str]) -> None:
+        for user in users:
+            for ticket in self._under_way.get(user, ()):
+                ticket.outdated = True
 
     def count_miss(self) -> None:
         """Count a caller who has to wait for the resolver."""

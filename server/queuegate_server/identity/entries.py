@@ -2,6 +2,7 @@
 
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -13,6 +14,7 @@ _TOUCH_SECONDS: Final = 1.0
 """How exactly the order of use is kept; noting each use would cost more than the look-up."""
 _DROPPED_AT_ONCE: Final = 8
 """How many entries of no more use one store drops: more than it adds, few enough not to stall."""
+_MARKED_AT_ONCE: Final = 1_000
 
 
 class CacheEntry:
@@ -132,15 +134,23 @@ class Entries:
         self._drop(entry)
         return now < self._useful_until(entry)
 
-    def clear(self, now: float) -> int:
-        """Drop everything; return how many entries were of use."""
-        useful = 0
-        for order in (self.groups, self._others):
-            for entry in order.values():
-                entry.fresh_until = NEVER
-                useful += now < self._useful_until(entry)
-            order.clear()
-        return useful
+    def clear(self, now: float) -> Iterator[int]:
+        """Drop everything. Nothing is found from now on; marking what was, which takes long,
+        is left to the iterator, which gives parts of the number of those that were of use.
+        """
+        dropped = (self.groups, self._others)
+        self.groups, self._others = OrderedDict(), OrderedDict()
+        return self._mark(dropped, now)
+
+    def _mark(self, dropped: tuple[OrderedDict[str, CacheEntry], ...], now: float) -> Iterator[int]:
+        for order in dropped:
+            while order:
+                useful = 0
+                for _ in range(min(len(order), _MARKED_AT_ONCE)):
+                    _, entry = order.popitem()
+                    entry.fresh_until = NEVER
+                    useful += now < self._useful_until(entry)
+                yield useful
 
     def _order(self, entry: CacheEntry) -> OrderedDict[str, CacheEntry]:
         return self.groups if isinstance(entry.outcome, Found) else self._others

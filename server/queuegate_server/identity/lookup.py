@@ -1,7 +1,7 @@
 """What a look-up of a user can come to, and what a resolver must offer."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -61,3 +61,11 @@ class Resolver(Source, Protocol):
 
     async def close(self) -> None:
         """Release everything. Called once; never hangs."""
+
+
+@runtime_checkable
+class Immediate(Protocol):
+    """A resolver that asks nobody, so that its answers need no task, limit or time."""
+
+    def resolve_now(self, user: str) -> Outcome:
+        """Look up one user; never raises, never blocks."""

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from queuegate_server.identity.breaker import BehindBreaker, Breaker, BreakerState
 from queuegate_server.identity.cache import CacheEntry, CacheStatistics, GroupCache
 from queuegate_server.identity.limits import CatchFaults, ConcurrencyLimit, TimeLimit
-from queuegate_server.identity.lookup import CouldNotAsk, Outcome, Resolver
+from queuegate_server.identity.lookup import CouldNotAsk, Immediate, Outcome, Resolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.single_flight import FlightCancelled, SingleFlight
 
@@ -52,6 +52,7 @@ class SharedResolver:
     ) -> None:
         self.name = name
         self._resolver = resolver
+        self._resolve_now = resolver.resolve_now if isinstance(resolver, Immediate) else None
         self._clock = clock
         self._observe = observe
         self._breaker = Breaker(options.breaker_failures, options.breaker_pause, clock)
@@ -114,6 +115,15 @@ class SharedResolver:
             self._observe(outcome, self._clock() - start)
         return outcome
 
+    def resolve_now(self, user: str) -> Outcome | None:
+        """Look up one user if the resolver needs to ask nobody, else None."""
+        if self._resolve_now is None:
+            return None
+        outcome = self._resolve_now(user)
+        if self._observe is not None:
+            self._observe(outcome, 0.0)
+        return outcome
+
     async def close(self) -> None:
         """Close the resolver after the last of its users, within two seconds."""
         async with self._opening:
@@ -156,6 +166,7 @@ class UserGroups:
         self._cache = cache
         self._clock = clock
         self._flights = SingleFlight(self._resolve)
+        self._forgetting: set[asyncio.Task[int]] = set()
         self._opened = False
         self._closed = False
 
@@ -174,6 +185,14 @@ class UserGroups:
         if entry is not None and now >= entry.fresh_until:
             self._refresh(user)
         return entry
+
+    def immediate(self, user: str) -> CacheEntry | None:
+        """Return what a resolver that asks nobody answers, None if it is another one."""
+        outcome = None if self._closed else self._shared.resolve_now(user)
+        if outcome is None:
+            return None
+        self._cache.count_miss()
+        return self._cache.store(self._cache.begin(user), outcome)
 
     async def lookup(self, user: str, *, bypass_cache: bool = False) -> Answer:
         """Return what is known of a user, asking the resolver if need be.
@@ -213,6 +232,25 @@ class UserGroups:
         else:
             self._flights.detach_all()
         return self._cache.invalidate(users)
+
+    async def invalidate_all(self) -> int:
+        """Forget all users, as `invalidate` does, and let other work run meanwhile. Goes on
+        if the caller goes away.
+        """
+        self._flights.detach_all()
+        parts = self._cache.invalidate_all()
+
+        async def forget() -> int:
+            dropped = 0
+            for part in parts:
+                dropped += part
+                await asyncio.sleep(0)
+            return dropped
+
+        task = asyncio.create_task(forget())
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
+        return await asyncio.shield(task)
 
     def use(self, options: CacheOptions) -> None:
         """Have other options of the cache from now on."""

@@ -129,6 +129,8 @@ class AuditLog:
         return began is not None and time.monotonic() - began > _WAIT_SECONDS
 
     async def _is_written(self, written: "asyncio.Future[bool]") -> bool:
+        # The native transport begins a call before there is a task, which a time limit needs.
+        await asyncio.sleep(0)
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 return await written

@@ -29,14 +29,20 @@ class AclNames(StrEnum):
     """What YuniKorn's limits accept: also `system:serviceaccount:ns:name` and dotted groups."""
 
 
+def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a name and of a list of nothing but names."""
+    return re.compile(name), re.compile(f"{name}(?:,{name})*+")
+
+
 _USER_PATTERNS: Final = {
-    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?"),
-    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?"),
+    AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_.@-]*+[$]?"),
+    AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*+[$]?"),
 }
 _GROUP_PATTERNS: Final = {
-    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_-]*"),
-    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*"),
+    AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
+    AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
 }
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class AclError(ValueError):
@@ -78,13 +84,16 @@ class Acl:
 EMPTY: Final = Acl()
 
 
-def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
+def parse(
+    text: str, names: AclNames = AclNames.YUNIKORN, kept: dict[str, str] | None = None
+) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
     Only a blank (U+0020) separates the two lists, and every single one counts:
     more than one is an error. A list that is just `*` allows everybody; a `*`
     among other entries is an invalid name. Invalid names are dropped and kept
-    in `dropped_users` and `dropped_groups`.
+    in `dropped_users` and `dropped_groups`. `kept` has the text that
+    is kept of each name, and grows: equal names are then one text.
 
     Raises AclError if there is more than one blank.
     """
@@ -98,8 +107,9 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
         )
     if text.strip(WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
-    users, dropped_users = _sort_out(users_field, _USER_PATTERNS[names])
-    groups, dropped_groups = _sort_out(groups_field, _GROUP_PATTERNS[names])
+    known: dict[str, str] = {} if kept is None else kept
+    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names], known)
+    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names], known)
     return Acl(
         text=text,
         users=users,
@@ -109,13 +119,20 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     )
 
 
-def _sort_out(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _sort_out(
+    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str], kept: dict[str, str]
+) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split a list into its valid names and the entries to report; empty ones are neither."""
+    if not field:
+        return _NOBODY, ()
+    entries = field.split(",")
+    if well_formed.fullmatch(field):
+        return frozenset(map(kept.setdefault, entries, entries)), ()
     valid = []
     dropped = []
-    for entry in field.split(","):
+    for entry in entries:
         if pattern.fullmatch(entry):
-            valid.append(entry)
+            valid.append(kept.setdefault(entry, entry))
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)
@@ -123,7 +140,7 @@ def _sort_out(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tup
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
     """Return those users and groups of an ACL, of any grammar, that YuniKorn's accepts."""
-    user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
+    (user, _), (group, _) = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
         frozenset(name for name in acl.groups if group.fullmatch(name)),

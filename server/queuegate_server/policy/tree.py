@@ -3,6 +3,7 @@
 The rules of access are compiled in here; `decide.py` tells what they are.
 """
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -42,6 +43,9 @@ class Reason(StrEnum):
     ACLS_DISABLED = "ACLs disabled"
     CLUSTER_ADMIN = "cluster admin"
     OWNER = "owner"
+
+    # That of enumerations is computed in Python; decisions are looked up by it.
+    __hash__ = str.__hash__
 
 
 class Decision(NamedTuple):
@@ -85,6 +89,9 @@ class Chain(NamedTuple):
 _NOBODY: Final = Chain((), (), (), (), NO_MATCH)
 _RECOVERY: Final = Chain((), (), (), (), IN_RECOVERY_QUEUE)
 _OPEN: Final = Chain((), (), (), (), ACLS_DISABLED)
+
+
+_SORTED_AT_ONCE: Final = 10_000
 
 
 class QueueAcls(NamedTuple):
@@ -207,7 +214,7 @@ def build_partition(
         depth = max(depth, path.count(SEPARATOR) + 1)
     if not compiled:
         compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
-    paths = tuple(sorted(compiled))
+    paths = _in_order(compiled)
     short_names = _short_names(paths) if cluster and cluster.has_short_names else {}
     return Partition(
         name,
@@ -218,6 +225,16 @@ def build_partition(
         cluster,
         short_names=short_names,
     )
+
+
+def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
+    """Sort in parts, since other threads wait while one sort runs."""
+    rest = list(paths)
+    parts = [
+        sorted(rest[start : start + _SORTED_AT_ONCE])
+        for start in range(0, len(rest), _SORTED_AT_ONCE)
+    ]
+    return tuple(heapq.merge(*parts))
 
 
 def _short_names(paths: Iterable[str]) -> dict[str, str]:
@@ -259,16 +276,14 @@ def _extend(path: str, acls: tuple[Acl, ...], inherited: Chain) -> Chain:
             break
         users = _union(users, acl.users)
         groups = _union(groups, acl.groups)
-    chain = inherited
+    up_users, user_queues, up_groups, group_queues, otherwise = inherited
     if users:
-        chain = chain._replace(users=(users, *chain.users), user_queues=(path, *chain.user_queues))
-    if groups and (chain.otherwise is None or not chain.otherwise.allowed):
-        chain = chain._replace(
-            groups=(groups, *chain.groups),
-            group_queues=(path, *chain.group_queues),
-            otherwise=None,
-        )
-    return chain
+        up_users, user_queues = (users, *up_users), (path, *user_queues)
+    if groups and (otherwise is None or not otherwise.allowed):
+        up_groups, group_queues, otherwise = (groups, *up_groups), (path, *group_queues), None
+    elif not users:
+        return inherited
+    return Chain(up_users, user_queues, up_groups, group_queues, otherwise)
 
 
 def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:

@@ -61,6 +61,10 @@ class AccessServicer:
         """Decide a batch."""
         return await self._checks.answer_batch(data)
 
+    async def CheckQueueAccessColumns(self, data: bytes) -> bytes:
+        """Decide questions given as columns."""
+        return await self._checks.columns.answer(data)
+
     async def StreamQueueAccess(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Decide batches as they arrive and answer them as they are ready.
 

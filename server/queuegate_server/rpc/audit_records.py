@@ -17,6 +17,8 @@ from queuegate_server.policy.names import partition_name
 from queuegate_server.rpc import convert, wire
 
 Record = dict[str, Any]
+_Question = access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest
+"""Or one to explain, which has the same fields."""
 
 _ACCESS: Final = {access_pb2.ACCESS_TYPE_SUBMIT: "submit", access_pb2.ACCESS_TYPE_ADMIN: "admin"}
 _ACTIONS: Final = {
@@ -27,6 +29,7 @@ _ACTIONS: Final = {
 _REASONS: Final[dict[int, str]] = {
     number: name.removeprefix("REASON_").lower() for name, number in access_pb2.Reason.items()
 }
+COLUMNS: Final = "CheckQueueAccessColumns"
 _BATCHES: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
     "StreamQueueAccess": access_pb2.CheckResult,
@@ -36,6 +39,7 @@ _QUESTIONS: Final[dict[str, Any]] = {
     "CheckQueueAccess": access_pb2.CheckQueueAccessRequest,
     "ExplainQueueAccess": access_pb2.ExplainQueueAccessRequest,
     "BatchCheckQueueAccess": access_pb2.CheckQueueAccessRequest,
+    COLUMNS: access_pb2.CheckQueueAccessRequest,
     "StreamQueueAccess": access_pb2.CheckQueueAccessRequest,
     "CheckApplicationAccess": access_pb2.CheckApplicationAccessRequest,
     "ExplainApplicationAccess": access_pb2.ExplainApplicationAccessRequest,
@@ -69,9 +73,13 @@ class Answered:
 
     def records(self) -> Iterator[Record]:
         """Yield a record for each question."""
+        if self.method == COLUMNS:
+            yield from self._columns()
+            return
         results = _BATCHES.get(self.method)
         if results is None:
-            yield from self._record(self.request, _ANSWERS[self.method](self.response))
+            asked = _parsed(self.method, self.request)
+            yield from self._record(asked, _ANSWERS[self.method](self.response))
             return
         questions = wire.first_field_items(self.request)
         answers = wire.first_field_items(self.response)
@@ -81,12 +89,42 @@ class Answered:
                 reason = _error_reason(result.error)
                 yield Failed(self.method, self.time, self.caller, question, reason).record()
             else:
-                yield from self._record(question, result.decision)
+                yield from self._record(_parsed(self.method, question), result.decision)
 
-    def _record(self, question: bytes, decision: Any) -> Iterator[Record]:
+    def _columns(self) -> Iterator[Record]:
+        """Yield a record for each question. The response has its decisions, whether or not
+        the caller asked for them.
+        """
+        request = access_pb2.CheckQueueAccessColumnsRequest.FromString(self.request)
+        response = access_pb2.CheckQueueAccessColumnsResponse.FromString(self.response)
+        reasons = {
+            number: _error_reason(error.error)
+            for error in response.errors
+            for number in error.questions
+        }
+        pairs = zip(
+            request.user_indexes, request.queue_indexes, response.decision_indexes, strict=True
+        )
+        for number, (user, queue, place) in enumerate(pairs):
+            decision = response.decisions[place - 1] if place else None
+            if decision is not None and decision.allowed and self.denials_only:
+                continue
+            asked = access_pb2.CheckQueueAccessRequest(
+                user=request.users[user],
+                partition=request.partition,
+                queue=request.queues[queue],
+                access=request.access,
+            )
+            if decision is not None:
+                yield from self._record(asked, decision)
+            else:
+                head = _record(self.method, self.time, self.caller, asked)
+                yield head | {"decision": "error", "reason": reasons[number]}
+
+    def _record(self, asked: _Question | None, decision: Any) -> Iterator[Record]:
         if decision.allowed and self.denials_only:
             return
-        yield _record(self.method, self.time, self.caller, question) | {
+        yield _record(self.method, self.time, self.caller, asked) | {
             "decision": "allowed" if decision.allowed else "denied",
             "reason": reason_text(decision.reason),
             "matched_queue": decision.matched_queue,
@@ -111,8 +149,9 @@ class Failed:
 
     def record(self) -> Record:
         """Return the record."""
-        asked = _record(self.method, self.time, self.caller, self.request)
-        return asked | {"decision": "error", "reason": self.reason}
+        asked = _parsed(self.method, self.request)
+        head = _record(self.method, self.time, self.caller, asked)
+        return head | {"decision": "error", "reason": self.reason}
 
 
 def reason_text(number: int) -> str:
@@ -120,25 +159,27 @@ def reason_text(number: int) -> str:
     return _REASONS[number]
 
 
-def _record(method: str, time: float, caller: str, request: bytes) -> Record:
+def _parsed(method: str, request: bytes) -> _Question | None:
+    """Return the question; None if it is not one, which the answer told the caller."""
+    try:
+        asked = _QUESTIONS[method].FromString(request)
+    except DecodeError:
+        return None
+    question: _Question = asked.check if method == "ExplainApplicationAccess" else asked
+    return question
+
+
+def _record(method: str, time: float, caller: str, asked: _Question | None) -> Record:
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
     record = {
         "time": moment.replace("+00:00", "Z"),
         "caller": caller,
         "method": method,
     }
-    try:
-        asked = _QUESTIONS[method].FromString(request)
-    except DecodeError:
-        return record  # which the answer told the caller
-    if method == "ExplainApplicationAccess":
-        asked = asked.check
-    return record | _asked(asked)
+    return record if asked is None else record | _asked(asked)
 
 
-def _asked(
-    asked: access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest,
-) -> Record:
+def _asked(asked: _Question) -> Record:
     """Return who asked for what. Texts that are no valid names are cut to bounds of these."""
     who: Record = {
         "user": _cut(asked.user.user),

@@ -54,7 +54,11 @@ class KnownCallers:
         self._with_certificates = any(
             listener.tls and listener.tls.client_ca_file for listener in listeners
         )
+        # Without a listener for Unix sockets, such a peer is the native transport, which serves
+        # loopback only and hands streams on through a socket of its own.
+        has_sockets = any(listener.parsed.path for listener in listeners)
         self._here_only = all(listener.parsed.is_local for listener in listeners)
+        self._by_socket = self._unix if has_sockets else self._loopback if self._here_only else None
         self._places = {
             self._unix if listener.parsed.path else self._loopback for listener in listeners
         }
@@ -82,8 +86,8 @@ class KnownCallers:
             if shown:
                 return self._holder(shown)
         peer = context.peer()
-        if peer.startswith("unix:"):
-            return self._unix
+        if peer.startswith("unix:") and self._by_socket is not None:
+            return self._by_socket
         if peer.startswith(_LOOPBACK):
             return self._loopback
         raise CallerUnknown("this needs a certificate or a token that the server knows")

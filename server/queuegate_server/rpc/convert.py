@@ -4,7 +4,7 @@ Each check adds to a list, so that a caller learns of all faults at once.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -33,11 +33,11 @@ _NOT_A_PATH: Final = (
 )
 _NOT_A_YARN_PATH: Final = "is not a queue path: names without dots joined by dots"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_ACCESS: Final = {
-    access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
-    access_pb2.ACCESS_TYPE_ADMIN: Access.ADMIN,
+ACCESS_TYPES: Final = {
+    Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
+    Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
 }
-ACCESS_TYPES: Final = {access: number for number, access in _ACCESS.items()}
+ACCESS: Final[Mapping[int, Access]] = {number: access for access, number in ACCESS_TYPES.items()}
 REASONS: Final = {
     Reason.WILDCARD: access_pb2.REASON_WILDCARD,
     Reason.USER: access_pb2.REASON_USER,
@@ -231,10 +231,10 @@ def queue_field(field: str, text: str, partition: Partition | None, faults: Viol
 
 
 def _access(value: int, faults: Violations) -> Access | None:
-    access = _ACCESS.get(value)  # type: ignore[call-overload]
+    access = ACCESS.get(value)
     if access is None:
         faults.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))
-    return access  # type: ignore[no-any-return]
+    return access
 
 
 def decision_message(decision: Decision, revision: int) -> access_pb2.CheckQueueAccessResponse:

@@ -76,20 +76,24 @@ class Decisions:
             due += count * self.is_due[number]
         return due
 
-    def count_error(self, error: Exception) -> None:
-        """Note why a question could not be decided, besides its place in the counts."""
-        self._errors[reason_name(error)] += 1
+    def count_error(self, error: Exception, number: int = 1) -> None:
+        """Note why questions could not be decided, besides their place in the counts."""
+        self._errors[reason_name(error)] += number
 
-    async def record(self, method: str, request: bytes, response: bytes, number: int = 1) -> None:
+    async def record(
+        self, method: str, request: bytes, response: bytes, number: int = 1, *, size: int = 0
+    ) -> None:
         """Record what was answered to a request, of which `number` decisions are due; raises
-        AuditUnavailable.
+        AuditUnavailable. The records take at least `size` bytes, if they take more than the
+        messages do.
         """
         if self._audit is None:
             return
         answered = audit_records.Answered(
             method, self._wall(), CALLER.get(), request, response, denials_only=not self._all
         )
-        if not await self._audit.append(answered.records, number, len(request) + len(response)):
+        size = max(size, len(request) + len(response))
+        if not await self._audit.append(answered.records, number, size):
             raise AuditUnavailable
 
     async def decided(self, method: str, request: bytes, response: bytes, reason: int) -> None:

@@ -1,6 +1,6 @@
 """Puts servicers behind their methods, as the contract's descriptors name them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import grpc
@@ -20,7 +20,10 @@ from queuegate_server.rpc.interceptors import (
 
 
 class _Registers(Protocol):
-    def add_generic_rpc_handlers(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None: ...
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler], /) -> None: ...
+    def add_registered_method_handlers(
+        self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
+    ) -> None: ...
 
 
 class Interceptors(NamedTuple):
@@ -53,6 +56,8 @@ def register(
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service.full_name, handlers),)
     )
+    # As generated code does: each transport takes the form that it knows.
+    server.add_registered_method_handlers(service.full_name, handlers)
 
 
 def _handler(

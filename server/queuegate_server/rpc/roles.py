@@ -14,6 +14,7 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {
         f"{_ACCESS}CheckQueueAccess": Role.CHECK,
         f"{_ACCESS}BatchCheckQueueAccess": Role.CHECK,
+        f"{_ACCESS}CheckQueueAccessColumns": Role.CHECK,
         f"{_ACCESS}StreamQueueAccess": Role.CHECK,
         f"{_ACCESS}CheckApplicationAccess": Role.CHECK,
         f"{_ACCESS}BatchCheckApplicationAccess": Role.CHECK,

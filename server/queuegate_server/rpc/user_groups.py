@@ -61,7 +61,9 @@ class UserGroupServicer:
             for index, user in enumerate(request.users):
                 convert.check_user(f"users[{index}]", user, faults)
         convert.raise_if(faults)
-        dropped = self._engine.invalidate(
-            self._engine.snapshot, request.partition, tuple(request.users)
-        )
+        snapshot = self._engine.snapshot
+        if users := tuple(request.users):
+            dropped = self._engine.invalidate(snapshot, request.partition, users)
+        else:
+            dropped = await self._engine.invalidate_all(snapshot, request.partition)
         return user_groups_pb2.InvalidateUserGroupsResponse(dropped=dropped).SerializeToString()

@@ -6,6 +6,7 @@ can be looked up in the decision memo without building a message for each.
 """
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Final, TypeVar, cast
@@ -14,7 +15,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc.convert import MAX_BATCH
+from queuegate_server.policy.tree import Decision
+from queuegate_server.rpc.convert import MAX_BATCH, REASONS
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
 
 M = TypeVar("M", bound=Message)
@@ -35,6 +37,16 @@ _MOST_FIELDS: Final = 4 * MAX_BATCH
 _NAMED_FAULTS: Final = 100
 _STREAM_ID: Final = access_pb2.StreamQueueAccessRequest.ID_FIELD_NUMBER
 _STREAM_BATCH: Final = access_pb2.StreamQueueAccessRequest.BATCH_FIELD_NUMBER
+_MATCHED_QUEUE: Final = access_pb2.CheckQueueAccessResponse.MATCHED_QUEUE_FIELD_NUMBER
+_MATCHED_SUBJECT: Final = access_pb2.CheckQueueAccessResponse.MATCHED_SUBJECT_FIELD_NUMBER
+_HEADS: Final = {
+    (allowed, reason): access_pb2.CheckQueueAccessResponse(
+        allowed=allowed, reason=number
+    ).SerializeToString()
+    for allowed in (False, True)
+    for reason, number in REASONS.items()
+}
+"""How answers begin. Fields are in the order of their numbers."""
 _FIRST_FIELD: Final = 0x0A
 _MORE: Final = 0x80
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
@@ -113,6 +125,22 @@ def embedded(field_number: int, message: bytes) -> bytes:
         size >>= 7
     head.append(size)
     return bytes(head) + message
+
+
+def decision(answer: Decision, revision: int) -> bytes:
+    """Return the bytes of a CheckQueueAccessResponse."""
+    queue, subject = answer.matched_queue, answer.matched_subject
+    head = _HEADS[answer.allowed, answer.reason]
+    if queue:
+        head += embedded(_MATCHED_QUEUE, queue.encode())
+    if subject:
+        head += embedded(_MATCHED_SUBJECT, subject.encode())
+    return head + _revision(revision)
+
+
+@functools.lru_cache(2)
+def _revision(revision: int) -> bytes:
+    return access_pb2.CheckQueueAccessResponse(policy_revision=revision).SerializeToString()
 
 
 def _items_among_others(data: bytes) -> list[bytes]:

@@ -86,6 +86,7 @@ class KeptAnswers(RuleBasedStateMachine):
         self.groups = UserGroups(shared, cache, clock=self.clock)
         self.engine = Engine(self.clock)
         self.checks = Checks(self.engine, self.clock, Decisions(wall=self.clock))
+        self.columns = self.checks.columns
         # Generations so small that they change while it asks.
         self.checks._memo = memo.DecisionMemo(GENERATION)
         self.revision = 0
@@ -123,7 +124,10 @@ class KeptAnswers(RuleBasedStateMachine):
 
     @rule(users=st.lists(st.sampled_from(USERS), max_size=2))
     def invalidate(self, users: list[str]) -> None:
-        self.engine.invalidate(self.engine.snapshot, "default", users)
+        if users:
+            self.engine.invalidate(self.engine.snapshot, "default", users)
+        else:
+            self.run(self.engine.invalidate_all(self.engine.snapshot, "default"))
 
     @rule(user=st.sampled_from(USERS))
     def resolve_anew(self, user: str) -> None:
@@ -135,6 +139,36 @@ class KeptAnswers(RuleBasedStateMachine):
             for queue in QUEUES:
                 data = request(user, queue, groups)
                 self.run(self._ask_alone(data) if alone else self._ask_in_batch(data))
+
+    @rule(groups=st.sampled_from([(), (), ("ops",)]))
+    def ask_by_columns(self, groups: tuple[str, ...]) -> None:
+        # One user at a time: asking for another one may evict what the answer came from.
+        for user in USERS:
+            self.run(self._ask_by_columns(user, groups))
+
+    async def _ask_by_columns(self, user: str, groups: tuple[str, ...]) -> None:
+        data = access_pb2.CheckQueueAccessColumnsRequest(
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+            users=[user_group_information_pb2.UserGroupInformation(user=user, groups=groups)],
+            queues=QUEUES,
+            user_indexes=[0] * len(QUEUES),
+            queue_indexes=range(len(QUEUES)),
+            with_decisions=True,
+        ).SerializeToString()
+        answer = access_pb2.CheckQueueAccessColumnsResponse.FromString(
+            await self.columns.answer(data)
+        )
+        failed = {number for error in answer.errors for number in error.questions}
+        for number, queue in enumerate(QUEUES):
+            beside = await self._beside(request(user, queue, groups))
+            allowed = answer.allowed[0] >> number & 1
+            place = answer.decision_indexes[number]
+            if isinstance(beside, bytes):
+                assert answer.decisions[place - 1].SerializeToString() == beside
+                assert (bool(place), allowed) == (True, answer.decisions[place - 1].allowed)
+            else:
+                assert (place, allowed) == (0, 0)
+                assert number in failed
 
     def run(self, work: object) -> None:
         async def settled() -> None:

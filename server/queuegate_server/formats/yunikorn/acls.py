@@ -6,7 +6,6 @@ its scheduler (`NewACL` in `pkg/common/security/acl.go`) counts single blanks an
 refuses to load what the validator let pass. Here both are errors, at once.
 """
 
-import dataclasses
 import re
 from typing import Final
 
@@ -52,22 +51,14 @@ class AclReader:
 
     def _parse(self, text: str) -> Acl | str:
         """Return the ACL, or why the text is none."""
+        fault = _too_many_lists(text)
         try:
-            acl = parse(text, self.names)
+            return fault or parse(text, self.names, self._kept)
         except AclError:
-            return _too_many_lists(text) or (
+            return (
                 f"the ACL {quoted(text)} has {text.count(' ')} blanks: "
                 "YuniKorn validates it but refuses to load it"
             )
-        fault = _too_many_lists(text)
-        if fault:
-            return fault
-        keep = self._kept.setdefault
-        return dataclasses.replace(
-            acl,
-            users=frozenset(keep(name, name) for name in acl.users),
-            groups=frozenset(keep(name, name) for name in acl.groups),
-        )
 
     def _report_dropped(self, scalar: Scalar, acl: Acl, queue: str) -> None:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
@@ -79,6 +70,8 @@ class AclReader:
 
 
 def _too_many_lists(text: str) -> str:
+    if len(text.split()) <= _MOST_LISTS:  # splits at more than white space
+        return ""
     fields = WHITE_SPACE_BUT_BLANK.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")
     if count <= _MOST_LISTS:

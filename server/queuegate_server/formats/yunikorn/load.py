@@ -41,6 +41,7 @@ def load(
     `resolver_types` are accepted beside those that YuniKorn knows.
     """
     document = yaml_tree.read(data, file)
+    partitions: list[PartitionConfig] = []
     findings = Findings(file)
     built = {}
     if document.second is not None:
@@ -64,9 +65,19 @@ def load(
     except TooManyErrors:
         pass
     problems = (*document.problems, *findings.in_order())
+    _let_go(partitions)
     if has_errors(problems):
         built = {}
     return built, tuple(in_order(problems))
+
+
+def _let_go(partitions: list[PartitionConfig]) -> None:
+    """Free the nodes queue by queue: other threads would wait for all of them at once."""
+    for partition in partitions:
+        while partition.queues:
+            queue = partition.queues.pop()
+            if queue.place is not None:
+                queue.place.entries.clear()
 
 
 def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:

@@ -1,0 +1,105 @@
+"""Checks as columns in this process, from the bytes of a request to those of its answer."""
+
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from bench import policies
+from bench.command import CannotMeasure, Scale, main
+from bench.results import Part, Table, Target, spread
+from bench.timing import microseconds_each_awaited
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.engine import Engine
+from queuegate_server.group_sources import GroupSources
+from queuegate_server.reload import Reloader
+from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.columns import Columns
+from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.settings.model import PolicySource, Settings
+
+_SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
+_GOAL: Final = 5_000_000
+_GROUPS: Final = 5
+
+
+def measure(scale: Scale, folder: Path) -> Part:
+    """Serve a policy of middle size in this process and ask it."""
+    return uvloop.run(_measure(scale, folder))
+
+
+async def _measure(scale: Scale, folder: Path) -> Part:
+    specs = policies.generate(policies.MEDIUM)
+    file = folder / "queues.yaml"
+    file.write_text(policies.to_yaml(specs))
+    settings = Settings(policy=PolicySource(path=file))
+    engine = Engine(time.monotonic)
+    sources = GroupSources(settings, time.monotonic, time.time)
+    table = Table(
+        "Checks as columns, without the network",
+        f"`rpc.columns.Columns.answer`, {policies.MEDIUM:,} queues, users of {_GROUPS} groups, "
+        "pairs at random, so that some repeat; all pairs were asked before but in the rows "
+        "*new*, where none was. Processor time.",
+        ("questions", "users", "queues", "what", "µs for one check", "checks/s on one core"),
+    )
+    slowest = 0.0
+    try:
+        state = await Reloader(settings, sources, engine, time.time).reload()
+        if not state.succeeded:
+            raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
+        paths = [spec.path for spec in specs]
+        for count, users, queues in _SHAPES:
+            for what in ("bits", "decisions", "new"):
+                data = _request(count, users, paths[-queues:], with_decisions=what == "decisions")
+                known = _columns(engine)
+                await known.answer(data)
+
+                async def ask(
+                    data: bytes = data, known: Columns = known, what: str = what, count: int = count
+                ) -> int:
+                    await (_columns(engine) if what == "new" else known).answer(data)
+                    return count
+
+                found = [
+                    await microseconds_each_awaited(ask, scale.seconds / 4)
+                    for _ in range(scale.rounds)
+                ]
+                middle = statistics.median(found)
+                if what == "bits":
+                    slowest = max(slowest, middle)
+                shape = (f"{count:,}", str(users), str(queues), what)
+                table.add(*shape, spread(found, ".3f"), f"{1e6 / middle:,.0f}")
+    finally:
+        await sources.close()
+    reached = 1e6 / slowest
+    what = "checks/s on one core as columns, in process, asked before, slowest shape"
+    return Part([table], [Target(what, f"≥ {_GOAL:,}", f"{reached:,.0f}", reached >= _GOAL)])
+
+
+def _columns(engine: Engine) -> Columns:
+    return Checks(engine, time.monotonic, Decisions(wall=time.time)).columns
+
+
+def _request(count: int, users: int, paths: list[str], *, with_decisions: bool) -> bytes:
+    rng = random.Random(count)
+    return access_pb2.CheckQueueAccessColumnsRequest(
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+        users=[
+            UserGroupInformation(
+                user=f"user{number}", groups=[f"team{rng.randrange(1000)}" for _ in range(_GROUPS)]
+            )
+            for number in range(users)
+        ],
+        queues=paths,
+        user_indexes=[rng.randrange(users) for _ in range(count)],
+        queue_indexes=[rng.randrange(len(paths)) for _ in range(count)],
+        with_decisions=with_decisions,
+    ).SerializeToString()
+
+
+if __name__ == "__main__":
+    main(measure, __doc__)

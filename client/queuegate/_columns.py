@@ -1,0 +1,99 @@
+"""Many questions that repeat their users and queues, as columns."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from queuegate import _errors, _responses
+from queuegate._requests import ACCESS_TYPES, MAX_REQUEST_BYTES
+from queuegate._types import Check, CheckFailure, Decision
+from queuegate.exceptions import ServerError
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+
+_FEWEST: Final = 64
+"""Below it nothing is gained."""
+_MOST: Final = 20_000
+"""So many that the answer, too, is below what gRPC takes."""
+_MAX_NAMES: Final = 10_000
+_REPEATS: Final = 2
+"""How often users and queues must come on average."""
+
+
+def requests(
+    questions: Sequence[Check],
+) -> list[access_pb2.CheckQueueAccessColumnsRequest] | None:
+    """Return requests for the questions in order; None where batches do as well or better."""
+    if len(questions) < _FEWEST:
+        return None
+    parts = []
+    for start in range(0, len(questions), _MOST):
+        request = _request(questions[start : start + _MOST])
+        if request is None:
+            return None
+        parts.append(request)
+    return parts
+
+
+def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRequest | None:
+    partition, access = questions[0].partition, questions[0].access
+    if any(
+        one.partition != partition or one.access != access or one.real_user for one in questions
+    ):
+        return None
+    users: dict[tuple[str, object], int] = {}
+    queues: dict[str, int] = {}
+    asking = [users.setdefault((one.user, one.groups), len(users)) for one in questions]
+    asked = [queues.setdefault(one.queue, len(queues)) for one in questions]
+    names = max(len(users), len(queues))
+    if names > _MAX_NAMES or _REPEATS * (len(users) + len(queues)) > len(questions):
+        return None
+    request = access_pb2.CheckQueueAccessColumnsRequest(
+        partition=partition,
+        access=ACCESS_TYPES[access],
+        users=[_user(questions[place]) for place in _first(asking, len(users))],
+        queues=queues,
+        user_indexes=asking,
+        queue_indexes=asked,
+        with_decisions=True,
+    )
+    return request if request.ByteSize() <= MAX_REQUEST_BYTES else None
+
+
+def _user(question: Check) -> UserGroupInformation:
+    return UserGroupInformation(user=question.user, groups=question.groups)
+
+
+def _first(indexes: Sequence[int], count: int) -> list[int]:
+    """Return where each index is found first; they were given in that order."""
+    places = dict.fromkeys(range(count), -1)
+    for place, index in enumerate(indexes):
+        if places[index] < 0:
+            places[index] = place
+    return list(places.values())
+
+
+def results(
+    request: access_pb2.CheckQueueAccessColumnsRequest,
+    response: access_pb2.CheckQueueAccessColumnsResponse,
+) -> list[Decision | CheckFailure]:
+    """Return the results, one for each question.
+
+    Raises ServerError if the response does not fit the request.
+    """
+    asked, answered = len(request.user_indexes), len(response.decision_indexes)
+    if asked != answered:
+        raise ServerError(
+            f"the server answered {asked} questions with {answered} results", code="INTERNAL"
+        )
+    absent = CheckFailure(ServerError("the server left out a result", code="INTERNAL"))
+    outcomes: list[Decision | CheckFailure] = [absent]
+    outcomes += [_responses.decision(each) for each in response.decisions]
+    try:
+        found = [outcomes[index] for index in response.decision_indexes]
+        for error in response.errors:
+            failure = CheckFailure(_errors.from_item(error.error))
+            for number in error.questions:
+                found[number] = failure
+    except IndexError:
+        raise ServerError("the server's answer does not fit the request", code="INTERNAL") from None
+    return found

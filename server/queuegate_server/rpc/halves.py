@@ -1,0 +1,111 @@
+"""The two halves of a question as bytes: who asks, and what for.
+
+Questions that were never asked before are mostly made of halves that were: this user, with
+these groups, and this queue. Each half is parsed and checked once and kept by its bytes, the
+second one for as long as a snapshot is served. What is wrong or unusual is left to
+`convert.question`, which tells what is wrong with it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.engine import Served, Snapshot, UnknownPartition
+from queuegate_server.policy.names import is_user_name
+from queuegate_server.policy.tree import Chain, Partition
+from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.errors import InvalidRequest
+
+_KEPT: Final = 32_768
+"""Of each half, at most; when there are more, all of them are forgotten."""
+_LONGEST: Final = 512
+"""Longer halves are not kept, which bounds the memory at about 40 MiB."""
+_USER: Final = 0x0A
+"""The tag of the field `user`, with which questions begin."""
+_SHORT: Final = 0x80
+"""A length below this takes one byte."""
+
+Who = tuple[str, Sequence[str]]
+What = tuple[Served, Chain]
+
+
+class Halves:
+    """What halves of questions mean. Used from one event loop."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        # Apart: in a partition of YARN more names are valid.
+        self._who: tuple[dict[bytes, Who], dict[bytes, Who]] = ({}, {})
+        self._groups: set[str] = set()
+        self._what: dict[bytes, What] = {}
+        self._snapshot: Snapshot | None = None
+
+    def of(self, request: bytes, snapshot: Snapshot) -> tuple[Who, What] | None:
+        """Return the halves of a CheckQueueAccessRequest; None if it is unusual or wrong."""
+        if len(request) < 2 or request[0] != _USER or (end := request[1]) >= _SHORT:  # noqa: PLR2004 - tag, length
+            return None
+        end += 2
+        head, tail = request[2:end], request[end:]
+        if snapshot is not self._snapshot:
+            self._what = {}
+            self._snapshot = snapshot
+        what = self._what.get(tail) or self._parse_what(tail, snapshot)
+        if what is None:
+            return None
+        partition = what[0].partition
+        known = self._who[partition.cluster is not None]
+        who = known.get(head)
+        if who is None:
+            who = self._parse_who(head, end - 2, partition)
+            if who is None:
+                return None
+            if len(known) >= _KEPT:
+                known.clear()
+            known[head] = who
+        return who, what
+
+    def _parse_who(self, head: bytes, size: int, partition: Partition) -> Who | None:
+        if len(head) != size:
+            return None
+        try:
+            asking = UserGroupInformation.FromString(head)
+        except DecodeError:
+            return None
+        user, groups = found = asking.user, tuple(asking.groups)
+        if not (
+            user.isascii() and user.isprintable() and self._groups.issuperset(groups) and user
+        ) or (groups and not is_user_name(user)):
+            faults: convert.Violations = []
+            convert.who(asking, partition, faults)
+            if faults:
+                return None
+            if len(self._groups) >= _KEPT:
+                self._groups.clear()
+            self._groups.update(groups)
+        return found
+
+    def _parse_what(self, tail: bytes, snapshot: Snapshot) -> What | None:
+        faults: convert.Violations = []
+        try:
+            asked = wire.parse(access_pb2.CheckQueueAccessRequest, tail)
+            if asked.HasField("user"):  # a second one, to be merged with the first
+                return None
+            if asked.real_user:
+                return None
+            convert.check_partition(asked.partition, faults)
+            served = snapshot.find(asked.partition)
+        except (InvalidRequest, UnknownPartition):
+            return None
+        access = convert.ACCESS.get(asked.access)
+        path = convert.queue_field("queue", asked.queue, served.partition, faults)
+        if faults or access is None:
+            return None
+        found = served, served.partition.nearest(path).chain(access)
+        if len(tail) <= _LONGEST:
+            if len(self._what) >= _KEPT:
+                self._what.clear()
+            self._what[tail] = found
+        return found

@@ -1,0 +1,124 @@
+"""Decides pairs of users and queues of a request with columns, each different pair once."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Engine, Question, Snapshot, UnknownPartition, Verdict
+from queuegate_server.policy.tree import Chain, Partition
+from queuegate_server.rpc import convert
+from queuegate_server.rpc.errors import to_status
+
+_DECIDED_AT_ONCE: Final = 1_000
+_LOOKED_UP_AT_ONCE: Final = 16
+
+Request = access_pb2.CheckQueueAccessColumnsRequest
+Pair = tuple[int, int]
+
+
+class Failed(NamedTuple):
+    """Why a pair could not be decided."""
+
+    status: bytes
+    """A ColumnsError without questions."""
+    error: Exception
+
+
+Outcomes = Mapping[Pair, Verdict | Failed]
+"""By positions of user and queue."""
+
+
+class Work:
+    """The pairs of one request that have to be decided. Used from one event loop."""
+
+    def __init__(self, engine: Engine, snapshot: Snapshot, request: Request) -> None:
+        """Take the engine, the snapshot to decide on, and the request."""
+        self._engine = engine
+        self._snapshot = snapshot
+        self._request = request
+        self._access = convert.ACCESS.get(request.access)
+        faults: convert.Violations = []
+        convert.check_partition(request.partition, faults)
+        try:
+            self._served = None if faults else snapshot.find(request.partition)
+        except UnknownPartition:
+            self._served = None
+        partition = None if self._served is None else self._served.partition
+        self._users = [_user(request, place, partition) for place in range(len(request.users))]
+        self._chains = [self._chain(queue) for queue in request.queues]
+
+    async def decide(self, pairs: Sequence[Pair]) -> Outcomes:
+        """Decide each different pair, looking up groups where need be."""
+        outcomes: dict[Pair, Verdict | Failed] = {}
+        waiting = []
+        for count, pair in enumerate(dict.fromkeys(pairs), start=1):
+            try:
+                verdict = self._now(pair)
+            except Exception as error:
+                outcomes[pair] = _failed(error)
+            else:
+                if verdict is None:
+                    waiting.append(pair)
+                else:
+                    outcomes[pair] = verdict
+            if count % _DECIDED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if waiting:
+            await self._look_up(iter(waiting), outcomes)
+        return outcomes
+
+    def _now(self, pair: Pair) -> Verdict | None:
+        user, chain = self._users[pair[0]], self._chains[pair[1]]
+        if user is None or chain is None or self._served is None:
+            return self._engine.check_now(self._snapshot, self._question(pair))
+        return self._engine.check_known(self._served, chain, *user)
+
+    async def _look_up(
+        self, waiting: Iterator[Pair], outcomes: dict[Pair, Verdict | Failed]
+    ) -> None:
+        async def work() -> None:
+            for pair in waiting:
+                try:
+                    # Another pair of the same user may have been looked up by now.
+                    outcomes[pair] = self._now(pair) or await self._engine.check(
+                        self._snapshot, self._question(pair)
+                    )
+                except Exception as error:
+                    outcomes[pair] = _failed(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_LOOKED_UP_AT_ONCE):
+                group.create_task(work())
+
+    def _question(self, pair: Pair) -> Question:
+        """Return the question of a pair; raise InvalidRequest as a single check does."""
+        request = self._request
+        check = access_pb2.CheckQueueAccessRequest(
+            user=request.users[pair[0]],
+            partition=request.partition,
+            queue=request.queues[pair[1]],
+            access=request.access,
+        )
+        return convert.question(check, self._snapshot)
+
+    def _chain(self, queue: str) -> Chain | None:
+        if self._served is None or self._access is None:
+            return None
+        faults: convert.Violations = []
+        partition = self._served.partition
+        path = convert.queue_field("queue", queue, partition, faults)
+        return None if faults else partition.nearest(path).chain(self._access)
+
+
+def _user(
+    request: Request, place: int, partition: Partition | None
+) -> tuple[str, Sequence[str]] | None:
+    faults: convert.Violations = []
+    user = convert.who(request.users[place], partition, faults)
+    return None if faults else user
+
+
+def _failed(error: Exception) -> Failed:
+    status = access_pb2.ColumnsError(error=to_status(error)).SerializeToString()
+    return Failed(status, error)

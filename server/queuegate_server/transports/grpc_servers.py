@@ -1,0 +1,82 @@
+"""The server behind either transport, as composition and registration use it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import grpc
+import grpc.aio
+
+from queuegate_server.settings.model import Limits
+from queuegate_server.transports.choose import Transport
+from queuegate_server.transports.connections import connection_options
+
+_ACCESS: Final = "/queuegate.v1.AccessService/"
+_AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")
+"""The hot path: these methods use no task before they first wait."""
+_FEWEST: Final = 100
+"""The fewest streams that a server should allow a connection (RFC 9113, 6.5.2)."""
+_SPARE_CALLS: Final = 100
+"""How many calls a transport takes above the limit for ours: those of health and reflection."""
+
+
+class Server(Protocol):
+    """The part of `grpc.aio.Server` that this one uses, and each transport has."""
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler], /) -> None:
+        """Serve services, each with handlers by name."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
+    ) -> None:
+        """Serve the same again, for transports that look methods up themselves."""
+
+    def add_insecure_port(self, address: str, /) -> int:
+        """Bind an address and return its port; raise RuntimeError."""
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials, /) -> int:
+        """Do the same with TLS."""
+
+    async def start(self) -> None:
+        """Serve from now on."""
+
+    async def stop(self, grace: float | None, /) -> None:
+        """Take no more calls and end, after so many seconds for those under way."""
+
+
+def make_server(transport: Transport, limits: Limits, *, shares_port: bool) -> Server:
+    """Return a server with the limits; as one worker of several it shares its port."""
+    max_calls = limits.max_concurrent_calls + _SPARE_CALLS
+    server = grpc.aio.server(
+        maximum_concurrent_rpcs=max_calls,
+        options=(
+            ("grpc.max_receive_message_length", limits.max_message),
+            ("grpc.max_send_message_length", -1),
+            # Two servers on one port would answer from two policies; workers have one.
+            ("grpc.so_reuseport", int(shares_port)),
+            *_most_waiting(limits.max_concurrent_calls),
+            *connection_options(limits.connections),
+        ),
+    )
+    if transport == "grpcio":
+        return server
+    from queuegate_server.transports.native import NativeServer  # noqa: PLC0415 - an extra
+
+    return NativeServer(
+        server,
+        max_message=limits.max_message,
+        max_calls=max_calls,
+        connections=limits.connections,
+        shares_port=shares_port,
+        at_once=_AT_ONCE,
+    )
+
+
+def _most_waiting(most: int) -> Iterator[tuple[str, int]]:
+    """Yield the options that bound what gRPC holds for us before it is in work: of one
+    connection half of the calls, so that others have room, and of all as many as may be in
+    work. What is more, gRPC drops by itself, as CANCELLED: to refuse a call with a reason
+    costs about as much time as to answer it, which is what an overload has not.
+    """
+    yield "grpc.max_concurrent_streams", max(_FEWEST, most // 2)
+    yield "grpc.server.max_pending_requests", max(_FEWEST, most)
+    yield "grpc.server.max_pending_requests_hard_limit", max(_FEWEST, most)

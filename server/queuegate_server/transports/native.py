@@ -1,0 +1,247 @@
+"""The transport of pygrpc-native: HTTP/2 and gRPC run in Rust, outside the interpreter lock.
+
+Single calls come as events of its low-level API, a few at a time, and are answered by number.
+Streams are few and long, so they go to a `grpc.aio` server behind it, over a Unix socket in a
+folder that nobody else may enter; `peer()` of a stream is that socket.
+"""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextvars import copy_context
+from pathlib import Path
+from types import coroutine
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
+
+from queuegate_server.settings.connections import Connections
+from queuegate_server.transports.connections import milliseconds
+from queuegate_server.transports.native_call import Call
+
+_LOG = logging.getLogger("queuegate_server.transports.native")
+_EVENTS_AT_ONCE: Final = 64
+
+Handler = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+
+
+class NativeServer:
+    """Serves what `grpc.aio.Server` serves, on one insecure TCP port.
+
+    Used from the event loop on which it is started.
+    """
+
+    def __init__(
+        self,
+        behind: grpc.aio.Server,
+        *,
+        max_message: int,
+        max_calls: int,
+        connections: Connections,
+        shares_port: bool,
+        at_once: Collection[str],
+    ) -> None:
+        """Take the server that streams go to, the most bytes of a request, the most single
+        calls in work, and bounds on connections, of which those on metadata and keep-alive
+        hold.
+
+        Methods named in `at_once` start within the event that brings the call, which saves
+        a task for each. They must not use the current task before they first wait, nor
+        what needs it, such as `asyncio.timeout` and `asyncio.TaskGroup`.
+        """
+        self._behind = behind
+        self._max_message = max_message
+        self._max_calls = max_calls
+        self._connections = connections
+        self._shares_port = shares_port
+        self._at_once = frozenset(at_once)
+        self._handlers: dict[str, Handler] = {}
+        self._table: list[tuple[Handler, bool]] = []
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._front: NativeGrpcFront | None = None
+        self._folder: str | None = None
+        self._stopping = False
+
+    def add_generic_rpc_handlers(
+        self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
+    ) -> None:
+        """Hand handlers to the server behind, which needs them so for its streams."""
+        self._behind.add_generic_rpc_handlers(generic_rpc_handlers)
+
+    def add_registered_method_handlers(
+        self, service_name: str, method_handlers: Mapping[str, Any]
+    ) -> None:
+        """Serve the single calls among the handlers of a service."""
+        for name, handler in method_handlers.items():
+            if not (handler.request_streaming or handler.response_streaming):
+                self._handlers[f"/{service_name}/{name}"] = _of_bytes(handler)
+
+    def add_insecure_port(self, address: str) -> int:
+        """Bind the port and return it; raise RuntimeError if it is taken."""
+        if self._front is not None:
+            raise RuntimeError("only one port is supported")
+        try:
+            self._front = NativeGrpcFront(
+                address,
+                [],
+                call_details=True,
+                keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
+                keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
+                max_metadata_size=self._connections.max_metadata,
+                reuse_port=self._shares_port,
+            )
+        except OSError as error:
+            raise RuntimeError(str(error)) from None
+        return self._front.bound_port
+
+    def add_secure_port(self, address: str, _credentials: grpc.ServerCredentials) -> int:
+        """Refuse TLS, which this transport has not: raises RuntimeError."""
+        raise RuntimeError(f"{address}: no TLS")
+
+    async def start(self) -> None:
+        """Start to serve."""
+        front = self._bound()
+        self._folder = tempfile.mkdtemp(prefix="queuegate-")
+        path = str(Path(self._folder) / "streams.sock")
+        self._behind.add_insecure_port(f"unix:{path}")
+        await self._behind.start()
+        front.set_fallback(path)
+        self._table = [
+            (handler, method in self._at_once) for method, handler in self._handlers.items()
+        ]
+        front.add_methods([(method, False) for method in self._handlers])
+        front.start()
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._receive, args=(front, loop), daemon=True).start()
+
+    async def stop(self, grace: float | None) -> None:
+        """Refuse new calls, give those under way so many seconds, and end."""
+        self._stopping = True
+        streams = asyncio.ensure_future(self._behind.stop(grace))
+        tasks = list(self._tasks.values())
+        if tasks and grace:
+            await asyncio.wait(tasks, timeout=grace)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await streams
+        if self._front is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._front.close)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _bound(self) -> NativeGrpcFront:
+        if self._front is None:
+            raise RuntimeError("no port was added")
+        return self._front
+
+    def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
+        """Hand events to the event loop until the port is closed. Runs in its own thread."""
+        while (events := front.recv_batch_details(_EVENTS_AT_ONCE)) is not None:
+            try:
+                loop.call_soon_threadsafe(self._take, events)
+            except RuntimeError:  # the loop has ended
+                front.close()
+                return
+
+    def _take(self, events: list[tuple[Any, ...]]) -> None:
+        front = self._bound()
+        for kind, number, method, payload, _, details in events:
+            if kind == EVENT_CANCEL:
+                # The caller is gone, or the deadline has passed.
+                if (task := self._tasks.get(number)) is not None:
+                    task.cancel()
+            elif self._stopping:
+                _refuse(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
+            elif len(payload) > self._max_message:
+                _refuse(
+                    front,
+                    number,
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    f"Received message larger than max ({len(payload)} vs. {self._max_message})",
+                )
+            elif len(self._tasks) >= self._max_calls:
+                _refuse(front, number, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls in work")
+            else:
+                handler, at_once = self._table[method]
+                call = Call(details)
+                work = _answer(front, number, handler(payload, call), call)
+                if at_once:
+                    self._start(number, work)
+                else:
+                    self._keep(number, asyncio.create_task(work))
+
+    def _start(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        """Run a call up to where it has to wait; only then make a task of it."""
+        context = copy_context()
+        try:
+            waited_for = context.run(work.send, None)
+        except StopIteration:
+            return
+        self._keep(number, asyncio.create_task(_resume(work, waited_for), context=context))
+
+    def _keep(self, number: int, task: asyncio.Task[None]) -> None:
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+
+
+async def _answer(
+    front: NativeGrpcFront, number: int, handling: Coroutine[Any, Any, bytes], call: Call
+) -> None:
+    try:
+        try:
+            response = await handling
+        except grpc.aio.AbortError:
+            call.fail(front, number)
+        else:
+            call.respond(front, number, response)
+    except asyncio.CancelledError:
+        # To a caller who is gone this does nothing.
+        _refuse(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
+        raise
+    except Exception:
+        _LOG.exception("unexpected error")
+        _refuse(front, number, grpc.StatusCode.INTERNAL, "internal error")
+
+
+def _refuse(front: NativeGrpcFront, number: int, code: grpc.StatusCode, message: str) -> None:
+    front.fail(number, code.value[0], message)
+
+
+@coroutine
+def _resume(work: Coroutine[Any, Any, None], waited_for: Any) -> Any:
+    """Go on with a coroutine that has begun to wait outside any task."""
+    while True:
+        failure = None
+        sent = None
+        try:
+            sent = yield waited_for
+        except BaseException as error:  # a cancellation is for the one that waits
+            failure = error
+        try:
+            waited_for = work.send(sent) if failure is None else work.throw(failure)
+        except StopIteration:
+            return
+
+
+def _of_bytes(handler: Any) -> Handler:
+    """Return a handler that takes and returns bytes."""
+    serve: Handler = handler.unary_unary
+    parse, serialize = handler.request_deserializer, handler.response_serializer
+    if parse is None and serialize is None:
+        return serve
+
+    async def converted(data: bytes, call: Call) -> bytes:
+        try:
+            request = parse(data)
+        except Exception:  # whatever the bytes make of the parser
+            await call.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
+        response: bytes = serialize(await serve(request, call))
+        return response
+
+    return converted

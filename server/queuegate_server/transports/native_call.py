@@ -1,0 +1,90 @@
+"""A single call over the native transport: what its handler gets as the context."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+import grpc
+import grpc.aio
+from pygrpc_native import NativeGrpcFront
+
+_NO_DEADLINE: Final = float(sys.maxsize)
+"""What gRPC says of a call that has none."""
+_INSECURE: Final = {"transport_security_type": [b"insecure"]}
+_RESERVED: Final = "grpc-retry-pushback-ms"
+"""What only grpcio lets a server say: when to ask again. Here a client retries as it likes."""
+
+Metadata = Sequence[tuple[str, str | bytes]]
+Details = tuple[tuple[tuple[str, str | bytes], ...], str, float | None]
+
+
+class Call:
+    """What a handler of a single call gets as its context: the part of grpc.aio's that this
+    server's handlers use.
+    """
+
+    __slots__ = ("_code", "_deadline", "_details", "_message", "_sent", "_trailing")
+
+    def __init__(self, details: Details) -> None:
+        """Take what the transport knows: metadata, peer and seconds left."""
+        self._details = details
+        left = details[2]
+        self._deadline = None if left is None else time.monotonic() + left
+        self._code: grpc.StatusCode | None = None
+        self._message = ""
+        self._sent: list[tuple[str, str | bytes]] | None = None
+        self._trailing: list[tuple[str, str | bytes]] | None = None
+
+    def peer(self) -> str:
+        """Return who calls, such as `ipv4:127.0.0.1:1234`."""
+        return self._details[1]
+
+    def invocation_metadata(self) -> Metadata:
+        """Return the metadata of the request."""
+        return self._details[0]
+
+    def auth_context(self) -> Mapping[str, list[bytes]]:
+        """Return what authenticates the caller: nothing."""
+        return _INSECURE
+
+    def time_remaining(self) -> float:
+        """Return the seconds up to the deadline."""
+        if self._deadline is None:
+            return _NO_DEADLINE
+        return max(0.0, self._deadline - time.monotonic())
+
+    def code(self) -> grpc.StatusCode | None:
+        """Return the status so far; None is OK."""
+        return self._code
+
+    def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:
+        """Replace the metadata that ends the call."""
+        self._trailing = list(trailing_metadata)
+
+    def trailing_metadata(self) -> Metadata:
+        """Return the metadata that ends the call."""
+        return self._trailing or ()
+
+    async def send_initial_metadata(self, initial_metadata: Metadata) -> None:
+        """Set the metadata that begins the answer. It goes out with the answer."""
+        self._sent = list(initial_metadata)
+
+    async def abort(
+        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()
+    ) -> NoReturn:
+        """End the call with a status."""
+        self._code, self._message = code, details
+        if trailing_metadata:
+            self._trailing = list(trailing_metadata)
+        raise grpc.aio.AbortError
+
+    def respond(self, front: NativeGrpcFront, number: int, response: bytes) -> None:
+        """Answer the call."""
+        front.respond(number, response, self._sent, self._trailing)
+
+    def fail(self, front: NativeGrpcFront, number: int) -> None:
+        """End the call with the status that `abort` has set."""
+        code = self._code or grpc.StatusCode.UNKNOWN
+        trailing = [entry for entry in self._trailing or () if entry[0] != _RESERVED]
+        front.fail(number, code.value[0], self._message, trailing)

@@ -1,0 +1,66 @@
+"""Which transport serves what is set, and why not the native one."""
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.listeners import Listener
+from queuegate_server.transports.choose import choose
+from queuegate_server.transports.tcp import CannotListen
+
+HERE = {"address": "127.0.0.1:1"}
+TLS = {"certificate_file": "a", "key_file": "b"}
+ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
+
+
+@pytest.mark.parametrize(
+    ("listeners", "connections", "against"),
+    [
+        ([HERE], {}, ""),
+        ([{"address": "[::1]:0"}], {}, ""),
+        ([{"address": "localhost:1"}], {"max_metadata": "8KiB"}, ""),
+        ([HERE], {"keepalive_interval": "5s", "keepalive_timeout": "1s"}, ""),
+        ([{"address": "unix:/x"}], {}, "'unix:/x': transport native has no Unix sockets"),
+        ([{**HERE, "tls": TLS}], {}, "'127.0.0.1:1': transport native has no TLS"),
+        ([{"address": "0.0.0.0:1", "insecure": True}], {}, ONLY_HERE),
+        ([{"address": "host:1", "insecure": True}], {}, "'host:1': transport native serves this"),
+        ([HERE, {"address": "[::1]:1"}], {}, "'[::1]:1': transport native serves one address"),
+        *(
+            ([HERE], {key: value}, f"transport native knows no limits.connections.{key}")
+            for key, value in {
+                "most": 5,
+                "handshake_timeout": "1s",
+                "max_age": "1h",
+                "max_age_grace": "1s",
+                "min_ping_interval": "1s",
+                "max_ping_strikes": 1,
+            }.items()
+        ),
+    ],
+)
+def test_what_native_can_do_is_served_by_it(
+    listeners: list[dict[str, Any]], connections: dict[str, Any], against: str
+) -> None:
+    asked = [Listener.model_validate(one) for one in listeners], Connections(**connections)
+    assert choose("grpcio", *asked) == ("grpcio", "not asked for")
+    found, why = choose("auto", *asked)
+    assert found == ("grpcio" if against else "native")
+    assert against in why
+    assert bool(against) is bool(why)
+    if against:
+        with pytest.raises(CannotListen, match=r"; use transport: grpcio$"):
+            choose("native", *asked)
+    else:
+        assert choose("native", *asked) == ("native", "")
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    here = [Listener.model_validate(HERE)]
+    found, why = choose("auto", here, Connections())
+    assert found == "grpcio"
+    assert "pip install 'queuegate[server,native]'" in why
+    with pytest.raises(CannotListen, match="not installed"):
+        choose("native", here, Connections())
