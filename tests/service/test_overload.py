@@ -11,7 +11,6 @@ import grpc
 import pytest
 
 import queuegate
-from bench import open_loop
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from tests.busy_server import Setup, busy_server, message
 from tests.running import running_server
@@ -243,19 +242,3 @@ async def test_calls_beyond_the_bound_are_refused(tmp_path: Path, kind: str) -> 
             await asyncio.to_thread(eventually, lambda: answers(server.address), expected=True)
             allowed = await asyncio.gather(*(client.check("alice", "root") for _ in range(8)))
             assert all(allowed)
-
-
-def test_far_more_calls_than_can_be_answered_all_end(tmp_path: Path) -> None:
-    """What gRPC holds for the server is bounded: the rest is given up at once."""
-    question = message(queuegate.Check("alice", "root")).SerializeToString()
-    with running_server("--set", "limits.max_concurrent_calls=100") as server:
-        memory = server.memory()
-        rate = open_loop.Rate(per_second=20_000, seconds=0.5)
-        heard = open_loop.ask(server.address, [question], rate, deadline=20)
-        assert heard.latencies
-        assert heard.refused
-        assert not heard.unanswered
-        assert server.memory() - memory < 48 << 20
-        with queuegate.Client(server.address, timeout=20) as client:
-            assert client.health()
-            assert client.check("alice", "root").policy_revision == 1

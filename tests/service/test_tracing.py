@@ -113,29 +113,28 @@ def test_a_call_and_its_look_up_are_spans_of_the_callers_trace(
 
 @pytest.mark.usefixtures("transport")
 def test_a_failure_is_an_error_and_what_is_cached_needs_no_look_up(
-    shared: tuple[RunningServer, Collector],
+    collector: Collector, tmp_path: Path
 ) -> None:
-    server, collector = shared
-    collector.spans.clear()
-    assert ask(server, "bob", "00-not-a-traceparent") is grpc.StatusCode.UNAVAILABLE
-    spans = collector.wait_for(2)
-    call, lookup = spans[CHECK], spans[LOOKUP]
-    assert (call.parent_span_id, call.status.code) == (b"", trace_pb2.Status.STATUS_CODE_ERROR)
-    assert attributes(call)["rpc.grpc.status_code"] == 14
-    assert attributes(lookup)["queuegate.outcome"] == "could_not_ask"
-    collector.spans.clear()
-    # What needs no look-up has no span of one, and another trace.
-    assert ask(server, "alice") is grpc.StatusCode.OK
-    [only] = collector.wait_for(1).values()
-    assert only.trace_id != call.trace_id
-    collector.spans.clear()
-    with grpc.insecure_channel(server.address) as channel:
-        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question("tom")])
-        request = access_pb2.StreamQueueAccessRequest(id=1, batch=batch)
-        stub = access_pb2_grpc.AccessServiceStub(channel)
-        assert len(list(stub.StreamQueueAccess(iter([request]), timeout=20))) == 1
-    spans = collector.wait_for(2)
-    assert spans[LOOKUP].parent_span_id == spans[f"{SERVICE}/StreamQueueAccess"].span_id
+    with serving(tmp_path, collector.endpoint) as server:
+        assert ask(server, "bob", "00-not-a-traceparent") is grpc.StatusCode.UNAVAILABLE
+        spans = collector.wait_for(2)
+        call, lookup = spans[CHECK], spans[LOOKUP]
+        assert (call.parent_span_id, call.status.code) == (b"", trace_pb2.Status.STATUS_CODE_ERROR)
+        assert attributes(call)["rpc.grpc.status_code"] == 14
+        assert attributes(lookup)["queuegate.outcome"] == "could_not_ask"
+        collector.spans.clear()
+        # What needs no look-up has no span of one, and another trace.
+        assert ask(server, "alice") is grpc.StatusCode.OK
+        [only] = collector.wait_for(1).values()
+        assert only.trace_id != call.trace_id
+        collector.spans.clear()
+        with grpc.insecure_channel(server.address) as channel:
+            batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question("tom")])
+            request = access_pb2.StreamQueueAccessRequest(id=1, batch=batch)
+            stub = access_pb2_grpc.AccessServiceStub(channel)
+            assert len(list(stub.StreamQueueAccess(iter([request]), timeout=20))) == 1
+        spans = collector.wait_for(2)
+        assert spans[LOOKUP].parent_span_id == spans[f"{SERVICE}/StreamQueueAccess"].span_id
 
 
 def test_what_the_caller_does_not_keep_is_not_sent_and_the_end_sends_the_rest(

@@ -180,11 +180,7 @@ class Limits(Section):
     """Bounds on what callers may ask for."""
 
     max_concurrent_calls: int = Field(
-        1000,
-        ge=1,
-        le=1_000_000,
-        description="How many calls are served at once at most; as many more may wait, 100 at "
-        "least, and one connection may have half of them.",
+        1000, ge=1, le=1_000_000, description="How many calls are served at once at most."
     )
     max_message: Annotated[Size, Field(ge=_KIB, le=1024 * _MIB)] = Field(
         4 * _MIB, description="How large a request may be, in bytes."

@@ -1,6 +1,6 @@
 """The server behind either transport, as composition and registration use it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import grpc
@@ -13,8 +13,6 @@ from queuegate_server.transports.connections import connection_options
 _ACCESS: Final = "/queuegate.v1.AccessService/"
 _AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")
 """The hot path: these methods use no task before they first wait."""
-_FEWEST: Final = 100
-"""The fewest streams that a server should allow a connection (RFC 9113, 6.5.2)."""
 _SPARE_CALLS: Final = 100
 """How many calls a transport takes above the limit for ours: those of health and reflection."""
 
@@ -53,7 +51,6 @@ def make_server(transport: Transport, limits: Limits, *, shares_port: bool) -> S
             ("grpc.max_send_message_length", -1),
             # Two servers on one port would answer from two policies; workers have one.
             ("grpc.so_reuseport", int(shares_port)),
-            *_most_waiting(limits.max_concurrent_calls),
             *connection_options(limits.connections),
         ),
     )
@@ -69,14 +66,3 @@ def make_server(transport: Transport, limits: Limits, *, shares_port: bool) -> S
         shares_port=shares_port,
         at_once=_AT_ONCE,
     )
-
-
-def _most_waiting(most: int) -> Iterator[tuple[str, int]]:
-    """Yield the options that bound what gRPC holds for us before it is in work: of one
-    connection half of the calls, so that others have room, and of all as many as may be in
-    work. What is more, gRPC drops by itself, as CANCELLED: to refuse a call with a reason
-    costs about as much time as to answer it, which is what an overload has not.
-    """
-    yield "grpc.max_concurrent_streams", max(_FEWEST, most // 2)
-    yield "grpc.server.max_pending_requests", max(_FEWEST, most)
-    yield "grpc.server.max_pending_requests_hard_limit", max(_FEWEST, most)
