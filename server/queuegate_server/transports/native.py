@@ -25,6 +25,7 @@ from queuegate_server.transports.connections import milliseconds
 from queuegate_server.transports.native_call import Call
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
+_FLUSH_SECONDS: Final = 0.2
 _EVENTS_AT_ONCE: Final = 64
 
 Handler = Callable[[Any, Call], Coroutine[Any, Any, Any]]
@@ -130,6 +131,9 @@ class NativeServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await streams
+        if tasks:
+            # Closing drops answers that are not yet on the wire, and nothing tells when they are.
+            await asyncio.sleep(_FLUSH_SECONDS)
         if self._front is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._front.close)
         if self._folder is not None:
