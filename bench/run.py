@@ -56,22 +56,23 @@ def main() -> None:
     if unknown := set(arguments.part) - set(_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     is_quick = arguments.quick
+    measured: list[Measured] = []
     try:
         ghz.find()
         load_before = machine.load()
         if load_before > _QUIET:
             print(f"warning: the machine is busy (load {load_before:.1f})", file=sys.stderr)
         start = time.monotonic()
-        measured = [_run(part, is_quick=is_quick) for part in arguments.part or _PARTS]
-        minutes = (time.monotonic() - start) / 60
+        for part in arguments.part or _PARTS:
+            measured.append(_run(part, is_quick=is_quick))
+            minutes = (time.monotonic() - start) / 60
+            text = report.markdown(measured, machine.described(), load_before, minutes)
+            if not is_quick:
+                # After each part: who stops a long run keeps what it has measured.
+                _RESULTS.write_text(text)
     except CannotMeasure as error:
         sys.exit(f"bench: {error}")
-    text = report.markdown(measured, machine.described(), load_before, minutes)
-    if is_quick:
-        print(text)
-    else:
-        _RESULTS.write_text(text)
-        print(f"written: bench/{_RESULTS.name}")
+    print(text if is_quick else f"written: bench/{_RESULTS.name}")
     missed = [target for one in measured for target in one.part.targets if not target.is_met]
     for target in missed:
         print(f"missed: {target.what}: {target.reached}, goal {target.goal}", file=sys.stderr)
