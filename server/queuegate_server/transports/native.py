@@ -131,9 +131,9 @@ class NativeServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await streams
-        if tasks:
-            # Closing drops answers that are not yet on the wire, and nothing tells when they are.
-            await asyncio.sleep(_FLUSH_SECONDS)
+        # Closing drops answers and ends of streams that are not yet on the wire, and nothing
+        # tells when they are.
+        await asyncio.sleep(_FLUSH_SECONDS)
         if self._front is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._front.close)
         if self._folder is not None:
