@@ -1,0 +1,300 @@
+"""Every fault of the settings, with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.settings.load import SettingsError, load_settings
+
+
+def faults(
+    file: Path | None, text: str = "", variables: dict[str, str] | None = None, *options: str
+) -> list[str]:
+    """Return what is wrong, a line for each finding."""
+    if file is not None:
+        file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, variables, options)
+    lines = [str(problem) for problem in caught.value.problems]
+    assert str(caught.value) == "\n".join(lines)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("polcy: {}", "1:1: error: polcy: unknown key (did you mean policy?)"),
+        (
+            "drain:\n  gracee: 1s",
+            "2:3: error: drain.gracee: unknown key (did you mean grace?)",
+        ),
+        (
+            "drain:\n  z: 1s",
+            "2:3: error: drain.z: unknown key (known are delay, grace)",
+        ),
+        (
+            "partitions: {a: {cache: {positive_tll: 1s}}}",
+            (
+                "1:26: error: partitions.a.cache.positive_tll: unknown key "
+                "(did you mean positive_ttl?)"
+            ),
+        ),
+        (
+            "resolvers: {r: {type: os, lookup_timeuot: 1s}}",
+            "1:27: error: resolvers.r.lookup_timeuot: unknown key (did you mean lookup_timeout?)",
+        ),
+        ("drain: 5", "1:8: error: drain: must be a section of keys and values"),
+        ("drain: [5]", "1:1: error: drain: must be a section of keys and values"),
+        ("partitions: [5]", "1:1: error: partitions: must be a section of keys and values"),
+        ("resolvers: {r: os}", "1:16: error: resolvers.r: must be a section of keys and values"),
+        (
+            "resolvers:\n  r: {lookup_timeout: 1s}",
+            "2:3: error: resolvers.r.type: is required; there are ldap, none, os, test",
+        ),
+        (
+            "resolvers:\n  r:",
+            "2:3: error: resolvers.r.type: is required; there are ldap, none, os, test",
+        ),
+        (
+            "resolvers: {r: {type: ldpa}}",
+            (
+                "1:23: error: resolvers.r.type: this build has no `ldpa` resolver; it has "
+                "`ldap`, `none`, `os`, `test`"
+            ),
+        ),
+        (
+            "resolvers: {r: {type: os, max_concurrent: 0}}",
+            "1:43: error: resolvers.r.max_concurrent: must be at least 1",
+        ),
+        (
+            "partitions:\n  a:\n    resolver: corp",
+            (
+                "3:15: error: partitions.a.resolver: no resolver is named corp "
+                "(add it to resolvers, which has none so far)"
+            ),
+        ),
+        ("listen: []", "1:1: error: listen: must not be empty"),
+        (
+            "listen: ['']",
+            "1:10: error: listen[0]: '': use host:port, [ipv6]:port or unix:/path",
+        ),
+        (
+            "listen:\n  - a:1\n  - a:70000",
+            "3:5: error: listen[1]: 'a:70000': the port must be a number from 0 to 65535",
+        ),
+        (
+            "listen: ['[::1]:1', '[::1]:1']",
+            "1:1: error: listen: the address [::1]:1 is listed twice",
+        ),
+        ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
+        (
+            "unix_socket_mode: 660x",
+            "1:19: error: unix_socket_mode: not a file mode: write it in octal, such as 0660",
+        ),
+        ("policy: {path: ''}", "1:16: error: policy.path: not a path of a file"),
+        (
+            "policy: {format: x}",
+            "1:18: error: policy.format: must be 'yunikorn', 'fair-scheduler' or"  # noqa: ISC004
+            " 'capacity-scheduler'",
+        ),
+        (
+            "policy: {yarn_site: b}",
+            (
+                "1:1: error: policy: yarn_site is for the file of a scheduler of YARN, "
+                "and path does not name one; correct or remove it"
+            ),
+        ),
+        (
+            "policy: {format: fair-scheduler, configs: a}",
+            (
+                "1:1: error: policy: format is for the file of a scheduler of YARN, "
+                "and path does not name one; correct or remove it"
+            ),
+        ),
+        (
+            "policy: {format: yunikorn, path: a, partition: b}",
+            (
+                "1:1: error: policy: partition is for the file of a scheduler of YARN, "
+                "and format says yunikorn; correct or remove it"
+            ),
+        ),
+        (
+            "policies: [{path: a}, {spark_defaults: b}]",
+            "1:1: error: policies: each of them needs a path, configs or defaults",
+        ),
+        (
+            "policies: [{path: a, partition: '[rm]x'}]",
+            "1:33: error: policies[0].partition: not a partition name",
+        ),
+        (
+            "log: {format: text}",
+            "1:15: error: log.format: must be 'auto', 'json' or 'console'",
+        ),
+        (
+            "partitions: {a: {acl_names: all}}",
+            "1:29: error: partitions.a.acl_names: must be 'yunikorn' or 'extended'",
+        ),
+        (
+            "partitions: {a: {trust_provided_groups: maybe}}",
+            "1:41: error: partitions.a.trust_provided_groups: must be true or false",
+        ),
+        (
+            "limits: {max_concurrent_calls: many}",
+            "1:32: error: limits.max_concurrent_calls: must be a whole number",
+        ),
+        (
+            "limits: {max_message: 5GiB}",
+            "1:23: error: limits.max_message: must be at most 1073741824",
+        ),
+        (
+            "limits: {max_message: big}",
+            (
+                "1:23: error: limits.max_message: not a size: write a number with a unit "
+                "(B, KiB, MiB, GiB, kB, MB, GB), such as 64KiB or 4MiB, or a number of bytes"
+            ),
+        ),
+        ("drain: {grace: 2h}", "1:16: error: drain.grace: must be at most 3600"),
+        (
+            "ops: {listen: 9464x}",
+            "1:15: error: ops.listen: not an address: write host:port or [ipv6]:port",
+        ),
+        (
+            "audit: {records: some}",
+            "1:18: error: audit.records: must be 'denials', 'all' or 'none'",
+        ),
+        (
+            "audit: {fsync: now}",
+            "1:16: error: audit.fsync: must be 'never', 'interval' or 'always'",
+        ),
+        ("audit: {max_size: 1KiB}", "1:19: error: audit.max_size: must be at least 4096"),
+        (
+            "drain: {grace: -1s}",
+            (
+                "1:16: error: drain.grace: not a duration: write a number with a unit "
+                "(ms, s, m, h, d), such as 250ms, 30s, 1h30m, or a number of seconds"
+            ),
+        ),
+        (
+            "partitions: {'[rm]default': {}}",
+            (
+                "1:1: error: partitions: not a partition name: [rm]default; write it as the policy "
+                "does, without `[…]`"
+            ),
+        ),
+        (
+            "partitions: {default: {}, DEFAULT: {}}",
+            "1:1: error: partitions: the partition default is there twice",
+        ),
+    ],
+)
+def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> None:
+    assert f"queuegate.yaml:{fault}" in faults(file, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("listen: ['[::1]:1']\nlisten: ['[::1]:2']", "queuegate.yaml:2:1: "),
+        ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
+        ("- a", "queuegate.yaml: error: holds no keys (write keys and values"),
+        ("text", "queuegate.yaml: error: holds no keys (write keys and values"),
+    ],
+)
+def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) -> None:
+    [fault] = faults(file, text)
+    assert fault.startswith(place)
+
+
+def test_missing_file_is_a_fault(file: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    assert str(caught.value) == (
+        "queuegate.yaml: error: cannot be read: No such file or directory (check the path)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "fault"),
+    [
+        (
+            {"QUEUEGATE_DRAIN__GRACE": "soon"},
+            [],
+            "QUEUEGATE_DRAIN__GRACE: error: drain.grace: not a duration",
+        ),
+        ({}, ["drain.grace=soon"], "--set drain.grace: error: drain.grace: not a duration"),
+        ({}, ["drain.z=1"], "--set drain.z: error: drain.z: unknown key (known are delay, grace)"),
+        ({}, ["z=1"], "--set z: error: z: unknown key (known are "),
+        (
+            {"QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT": "1s"},
+            [],
+            "QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT: error: resolvers.r.type: is required",
+        ),
+        ({"QUEUEGATE_DRAIN": "1s"}, [], "QUEUEGATE_DRAIN: error: drain: must be a section"),
+        (
+            {"QUEUEGATE_DRAIN": "1s", "QUEUEGATE_DRAIN__GRACE": "1s"},
+            [],
+            "QUEUEGATE_DRAIN__GRACE: error: drain is a single value, not a section",
+        ),
+    ],
+)
+def test_fault_elsewhere_names_its_origin(
+    variables: dict[str, str], options: list[str], fault: str
+) -> None:
+    assert any(line.startswith(fault) for line in faults(None, "", variables, *options))
+
+
+def test_a_value_laid_over_the_file_is_not_blamed_on_it(file: Path) -> None:
+    [fault] = faults(file, "drain: {grace: 1s, delay: 1s}", {"QUEUEGATE_DRAIN__GRACE": "x"})
+    assert fault.startswith("QUEUEGATE_DRAIN__GRACE: error: drain.grace: ")
+
+
+def test_a_fault_in_the_file_is_not_blamed_on_what_is_laid_over_it(file: Path) -> None:
+    [fault] = faults(file, "drain: {grace: x}", {"QUEUEGATE_DRAIN__DELAY": "1s"})
+    assert fault.startswith("queuegate.yaml:1:16: error: drain.grace: ")
+
+
+def test_every_fault_is_told_at_once(file: Path) -> None:
+    text = """\
+listen: [localhost]
+polcy: {path: x}
+resolvers:
+  a: {type: nis}
+  b: {type: os, max_concurrent: 0, z: 1}
+partitions:
+  default: {resolver: c, cache: {positive_ttl: -1}}
+drain: {grace: 1s, grace: 2s}
+"""
+    found = faults(
+        file,
+        text,
+        {"QUEUEGATE_LOG_LEVEL": "x", "QUEUEGATE_LIMITS__MAX_MESSAGE": "x"},
+        "nonsense",
+        "drain.delay=x",
+    )
+    assert [line.split(": error: ")[0] for line in found] == [
+        "--set drain.delay",
+        "--set nonsense",
+        "QUEUEGATE_LIMITS__MAX_MESSAGE",
+        "QUEUEGATE_LOG_LEVEL",
+        "queuegate.yaml:1:10",
+        "queuegate.yaml:2:1",
+        "queuegate.yaml:4:13",
+        "queuegate.yaml:5:33",
+        "queuegate.yaml:5:36",
+        "queuegate.yaml:7:23",
+        "queuegate.yaml:7:48",
+        "queuegate.yaml:8:20",
+    ]
+
+
+def test_values_are_not_repeated_in_findings(file: Path) -> None:
+    text = "resolvers: {r: {type: os, bind_password: hunter2, max_concurrent: hunter2}}"
+    found = "\n".join(faults(file, text, {"QUEUEGATE_LIMITS__MAX_MESSAGE": "hunter2"}))
+    assert "hunter2" not in found
+    assert "resolvers.r.bind_password: unknown key" in found
+
+
+@pytest.mark.parametrize("source", ["path", "configs", "defaults"])
+def test_policies_are_named_in_one_way(file: Path, source: str) -> None:
+    (fault,) = faults(file, f"policy: {{{source}: a}}\npolicies: [{{path: b}}]")
+    assert "give either policy or policies, not both" in fault
