@@ -126,9 +126,7 @@ async def _end(parts: Parts, grace: float | None) -> None:
 
 
 def _changes(parts: Parts, member: Member | None) -> list[OnHangup]:
-    """Return what SIGHUP does besides reading the settings. Certificates and tokens are
-    followed by themselves.
-    """
+    """Return what SIGHUP does besides reading the settings."""
     worker = None if member is None else member.place.index
 
     async def reload_policy(_settings: Settings) -> None:
@@ -137,6 +135,7 @@ def _changes(parts: Parts, member: Member | None) -> list[OnHangup]:
     return [
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
         lambda settings: parts.operations.limit.use(settings.limits.max_concurrent_calls),
+        lambda settings: parts.edge.use(settings.callers),
         parts.sources.use,
         reload_policy,
     ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from queuegate_server.rpc.call_lines import CallLine
 from queuegate_server.rpc.callers import Caller, Context, KnownCallers
 from queuegate_server.rpc.current_caller import CALLER
+from queuegate_server.rpc.errors import Draining
 from queuegate_server.rpc.interceptors import Stream, Unary
 from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.roles import ROLES
@@ -47,7 +48,9 @@ class Gate:
         return guarded
 
     def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
-        """Guard a stream. One over its rate is not ended, but read from more slowly."""
+        """Guard a stream. One over its rate is not ended, but read from more slowly; one whose
+        caller has lost the role, or other rights, ends with its next message.
+        """
         role = ROLES[method]
         anybody = None if self._each else self._callers.the_same_for_all(role)
         if anybody is not None and role in anybody.rights.roles:
@@ -58,6 +61,7 @@ class Gate:
             handler = believing if caller.rights.assert_groups else doubting
             if self._rates is not None:
                 requests = _paced(requests, caller.name, self._rates)
+            requests = self._still_admitted(requests, role, context, caller)
             async for response in handler(requests, context):
                 yield response
 
@@ -69,6 +73,18 @@ class Gate:
             self._admitted(role, context)
         except Exception as error:  # the boundary: every fault becomes a status
             await CallLine(method, context).fail(error)
+
+    async def _still_admitted(
+        self, requests: AsyncIterator[bytes], role: Role, context: Context, caller: Caller
+    ) -> AsyncIterator[bytes]:
+        """Hand on what a stream brings for as long as its caller is who it was.
+
+        Raises CallerUnknown and CallerNotPermitted, and Draining if other rights hold.
+        """
+        async for request in requests:
+            if self._admitted(role, context) != caller:
+                raise Draining("the rights of the caller have changed; open the stream anew")
+            yield request
 
     def _admitted(self, role: Role, context: Context) -> Caller:
         """Return who calls and has the role, and name it in CALLER.

@@ -29,6 +29,10 @@ class TokenFile:
         self._hashes: Hashes = ()
         self._file = FollowedFiles((path,), lambda read: parse(read[0], path), self._publish)
 
+    def look(self) -> None:
+        """Read the file now; blocks for ten seconds at most."""
+        self._file.look()
+
     def close(self) -> None:
         """Follow the file no longer."""
         self._file.close()
