@@ -35,6 +35,7 @@ async def serve(
     settings: Settings,
     started: Callable[[list[str], Policy], list[str]],
     *,
+    holding: Settings,
     reread: Callable[[], Settings] | None = None,
     member: Member | None = None,
 ) -> None:
@@ -42,17 +43,18 @@ async def serve(
     signal ends the process at once.
 
     `started` returns the lines to print, from the addresses and the policy, once the first
-    one is served. `reread` reads the settings again on SIGHUP. As one worker of several
+    one is served. `holding` is what has become of the settings by SIGHUP before this worker
+    was started. `reread` reads the settings again on SIGHUP. As one worker of several
     (`member`) it listens only when it can answer, and its supervisor does the printing.
     Raises CannotListen if an address or a file is unusable, CannotStart if the policy is,
     CannotAudit and TracingNotInstalled.
     """
     addresses = _addresses(settings, member)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
-    parts = compose(settings, transport, member)
+    parts = compose(settings, holding, transport, member)
     stop = asyncio.Event() if member is None else member.gone
     notifier = Notifier()
-    hangup = Hangup(settings, reread, notifier)
+    hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = set()
     _on_signals(stop, hangup, tasks)
