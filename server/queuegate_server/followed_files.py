@@ -76,7 +76,9 @@ class FollowedFiles(Generic[T]):
 
     def _wait_for(self, number: int) -> bool:
         with self._changes:
-            return self._changes.wait_for(lambda: self._looked >= number, _WAIT_SECONDS)
+            return self._changes.wait_for(
+                lambda: self._ended or self._looked >= number, _WAIT_SECONDS
+            )
 
     def _next_look(self, looked: int) -> int:
         """Wait until it is time to look again; return what that answers, 0 at the end."""

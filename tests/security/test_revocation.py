@@ -191,4 +191,5 @@ def test_a_look_at_a_file_is_not_waited_for(
             assert seen[-1] == content
     finally:
         followed.close()
+    followed.look()
     assert seen == [b"old", b"new", b"newer"]
