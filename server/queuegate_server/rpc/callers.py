@@ -48,10 +48,17 @@ class KnownCallers:
             listener.tls and listener.tls.client_ca_file for listener in listeners
         )
         self._here_only = all(listener.parsed.is_local for listener in listeners)
+        self._uses = 0
         self.use(settings)
+
+    @property
+    def version(self) -> object:
+        """Something that is another one whenever a caller may be identified differently."""
+        return self._uses, 0 if self._tokens is None else self._tokens.changes
 
     def use(self, settings: Callers) -> None:
         """Take who may do what from now on; the file of the tokens stays."""
+        self._uses += 1
         self._loopback = Caller("loopback", settings.loopback)
         self._unix = Caller("unix", settings.unix)
         self._by_certificate = {

@@ -1,7 +1,7 @@
 """What stands before a call: who makes it, and may they?"""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from queuegate_server.rpc.call_lines import CallLine
 from queuegate_server.rpc.callers import Caller, Context, KnownCallers
@@ -61,11 +61,20 @@ class Gate:
             return believing if anybody.rights.assert_groups else doubting
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            version = self._callers.version
             caller = self._admitted(role, context)
             handler = believing if caller.rights.assert_groups else doubting
             if self._rates is not None:
                 requests = _paced(requests, caller.name, self._rates)
-            requests = self._still_admitted(requests, role, context, caller)
+
+            def admits() -> None:
+                nonlocal version
+                if version != self._callers.version:
+                    version = self._callers.version
+                    if self._admitted(role, context) != caller:
+                        raise Draining("the rights of the caller have changed; ask anew")
+
+            requests = _while_admitted(requests, admits)
             async for response in handler(requests, context):
                 yield response
 
@@ -78,18 +87,6 @@ class Gate:
         except Exception as error:  # the boundary: every fault becomes a status
             await CallLine(method, context).fail(error)
 
-    async def _still_admitted(
-        self, requests: AsyncIterator[bytes], role: Role, context: Context, caller: Caller
-    ) -> AsyncIterator[bytes]:
-        """Hand on what a stream brings for as long as its caller is who it was.
-
-        Raises CallerUnknown and CallerNotPermitted, and Draining if other rights hold.
-        """
-        async for request in requests:
-            if self._admitted(role, context) != caller:
-                raise Draining("the rights of the caller have changed; open the stream anew")
-            yield request
-
     def _admitted(self, role: Role, context: Context) -> Caller:
         """Return who calls, named in CALLER, and has the role.
 
@@ -99,6 +96,15 @@ class Gate:
         CALLER.set(caller.name)
         caller.require(role)
         return caller
+
+
+async def _while_admitted(
+    requests: AsyncIterator[bytes], admits: Callable[[], None]
+) -> AsyncIterator[bytes]:
+    """Hand on what a stream brings until `admits` raises: what comes then is not answered."""
+    async for request in requests:
+        admits()
+        yield request
 
 
 async def _paced(
