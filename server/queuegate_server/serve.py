@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 
+from queuegate_server import descriptors
 from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
 from queuegate_server.hangup import Hangup, OnHangup
@@ -180,5 +181,6 @@ def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[obj
 def _announce(bound: list[str], settings: Settings) -> None:
     if not any(source.is_set for source in settings.sources):
         _LOG.warning("no policy is configured; serving the embedded default")
+    descriptors.warn_of_fewer_than(settings.limits.connections.most)
     for text in bound:
         _LOG.info("listening", extra={"address": text})

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import click
 
+from queuegate_server import descriptors
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
@@ -70,6 +71,7 @@ def serve(
     def read(content: bytes | None = None) -> Settings:
         return load_settings(config, os.environ, all_overrides, content)
 
+    descriptors.allow_as_many_as_possible()
     if worker is not None:
         _serve_as_worker(Place.parse(worker), read)
         return
