@@ -54,8 +54,8 @@ class Point:
     descriptors: int
 
     def latency(self, part: float) -> float:
-        """Return a quantile in milliseconds."""
-        ordered = sorted(self.told["latencies"]) or [0.0]
+        """Return a quantile in milliseconds; the whole interval if no call ended in it."""
+        ordered = sorted(self.told["latencies"]) or [self.told["seconds"] * 1000]
         return float(ordered[min(len(ordered) - 1, int(len(ordered) * part))])
 
 
