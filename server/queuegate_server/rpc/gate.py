@@ -42,10 +42,10 @@ class Gate:
 
         async def guarded(data: bytes, context: Context) -> bytes:
             caller = self._admitted(role, context)
-            if role is Role.ADMIN:
-                CallLine(method, context).tell("admin call")
             if self._rates is not None:
                 self._rates.count(caller.name)
+            if role is Role.ADMIN:
+                CallLine(method, context).tell("admin call")
             handler = believing if caller.rights.assert_groups else doubting
             return await handler(data, context)
 
