@@ -34,7 +34,7 @@ serve: $(SERVE) ## serve examples/queues.yaml on loopback
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
 test: check audit ## run linters, type checker, audit and all tests
-	$(BIN)/pytest -n 4 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: $(TEST) ## run linters and type checker only
 	$(BIN)/ruff check .

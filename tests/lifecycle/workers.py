@@ -102,7 +102,7 @@ def send(pid: int, number: signal.Signals) -> None:
     os.kill(pid, number)
 
 
-def wait_until_gone(processes: list[int], seconds: float = 15) -> None:
+def wait_until_gone(processes: list[int], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while left := [pid for pid in processes if is_alive(pid)]:
         assert time.monotonic() < end, f"still there: {left}"
