@@ -116,7 +116,7 @@ def test_half_a_surrogate_pair(webhook: Webhook) -> None:
 
 def raw_connection(webhook: Webhook) -> ssl.SSLSocket:
     host, port = webhook.address.rsplit(":", 1)
-    plain = socket.create_connection((host, int(port)), timeout=15)
+    plain = socket.create_connection((host, int(port)), timeout=40)
     return webhook.client_context().wrap_socket(plain, server_hostname="localhost")
 
 
@@ -135,7 +135,7 @@ def test_slow_clients(webhook: Webhook) -> None:
     """Those who stop in the middle lose the connection; meanwhile others are answered."""
     host, port = webhook.address.rsplit(":", 1)
     head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    silent = socket.create_connection((host, int(port)), timeout=15)
+    silent = socket.create_connection((host, int(port)), timeout=40)
     in_head = raw_connection(webhook)
     in_head.sendall(head)
     in_body = raw_connection(webhook)
@@ -153,8 +153,8 @@ def test_slow_clients(webhook: Webhook) -> None:
         for number in range(50):
             started = time.monotonic()
             assert webhook.review("/mutate", review(uid=str(number)))["uid"] == str(number)
-            assert time.monotonic() - started < 2.5
-        assert all(3 < each.result() < 15 for each in slow), [each.result() for each in slow]
+            assert time.monotonic() - started < 4
+        assert all(3 < each.result() < 40 for each in slow), [each.result() for each in slow]
     for each in (silent, in_head, in_body, nothing, endless_head):
         each.close()
     assert webhook.metric("queuegate_admission_reviews_total", 'endpoint="mutate",outcome="slow"')

@@ -264,11 +264,11 @@ def test_peers_that_speak_no_grpc(chance: random.Random, server: RunningServer) 
     host, _, port = server.address.rpartition(":")
     texts = [*NO_GRPC, *(PREFACE + chance.randbytes(chance.randrange(1, 300)) for _ in range(100))]
     files = Path(f"/proc/{server.pid}/fd")
-    with queuegate.Client(server.address, timeout=5) as client:
+    with queuegate.Client(server.address, timeout=20) as client:
         assert client.health()
         before = len(list(files.iterdir()))
         for text in texts:
-            with socket.create_connection((host, int(port)), timeout=5) as peer:
+            with socket.create_connection((host, int(port)), timeout=20) as peer:
                 peer.sendall(text)
         assert client.health()
         eventually(lambda: len(list(files.iterdir())) <= before + 2, expected=True)
