@@ -1,7 +1,7 @@
 """The product's server and the bare handler, side by side, ready to be asked."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,9 +15,11 @@ from bench.load import Amount, Generator, Load
 from bench.processes import Running
 from bench.questions import Asked, Questions, batches, delimited
 from queuegate.v1 import access_pb2, access_pb2_grpc
+from queuegate_server.transports import grpc_environment
 
 BATCH: Final = 1_000
 BARE: Final = "bare handler"
+BARE_SET_AS_OURS: Final = "bare handler, gRPC set as ours"
 KNOWN: Final = "queuegate, asked before"
 NEW: Final = "queuegate, never asked before"
 LOADS: Final = (BARE, KNOWN, NEW)
@@ -47,18 +49,24 @@ class Pair:
     """Both servers and what to ask them."""
 
     def __init__(
-        self, ours: Running, yardstick: Running, questions: Questions, folder: Path
+        self,
+        ours: Running,
+        bare_handlers: Mapping[str, Running],
+        questions: Questions,
+        folder: Path,
     ) -> None:
-        """Take the servers, questions about our policy, and a folder to write to."""
+        """Take our server, the bare handlers by load, questions about our policy, and a folder
+        to write to.
+        """
         self.ours = ours
-        self.bare = yardstick
+        self._bare = bare_handlers
         self.questions = questions
         self._ghz = Ghz(folder)
         self._folder = folder
 
     def server(self, load: str) -> Running:
         """Return the server that a load is for."""
-        return self.bare if load == BARE else self.ours
+        return self._bare.get(load, self.ours)
 
     def write(self, name: str, messages: Iterable[bytes]) -> Path:
         """Write messages for ghz."""
@@ -98,10 +106,13 @@ class Pair:
 
 
 @contextmanager
-def pair(folder: Path, streamed: int = 1, transport: str = "grpcio") -> Iterator[Pair]:
-    """Run both servers, each on the same core, until the end of the block.
+def pair(
+    folder: Path, streamed: int = 1, transport: str = "grpcio", *, set_as_ours: bool = False
+) -> Iterator[Pair]:
+    """Run both servers, each on the same core, until the end of the block; with `set_as_ours`
+    also a bare one with our server's settings of gRPC.
 
-    The bare one gives answers that ours gave: to a question, to a batch, and to a message
+    A bare one gives answers that ours gave: to a question, to a batch, and to a message
     of a stream with `streamed` questions.
     """
     folder.mkdir(exist_ok=True)
@@ -115,15 +126,28 @@ def pair(folder: Path, streamed: int = 1, transport: str = "grpcio") -> Iterator
         answers = folder / "answers"
         _keep_answers(ours, questions, streamed, answers)
         command = processes.bare(answers, transport)
-        with processes.running(command, folder / "bare", on_own_core=True) as yardstick:
-            yield Pair(ours, yardstick, questions, folder)
+        environments: dict[str, Mapping[str, str]] = {BARE: {}}
+        if set_as_ours:
+            environments[BARE_SET_AS_OURS] = grpc_environment.DEFAULTS
+        with ExitStack() as stack:
+            bare_handlers = {
+                load: stack.enter_context(
+                    processes.running(
+                        command, folder / load, on_own_core=True, extra_environment=environment
+                    )
+                )
+                for load, environment in environments.items()
+            }
+            yield Pair(ours, bare_handlers, questions, folder)
 
 
-def alternate(rounds: int, measure: Callable[[str], Seen]) -> Mapping[str, list[Seen]]:
+def alternate(
+    rounds: int, measure: Callable[[str], Seen], loads: Sequence[str] = LOADS
+) -> Mapping[str, list[Seen]]:
     """Measure all loads in each round, and every other round in reverse order."""
-    found: dict[str, list[Seen]] = {load: [] for load in LOADS}
+    found: dict[str, list[Seen]] = {load: [] for load in loads}
     for number in range(rounds):
-        for load in LOADS if number % 2 == 0 else LOADS[::-1]:
+        for load in loads if number % 2 == 0 else loads[::-1]:
             found[load].append(measure(load))
     return found
 

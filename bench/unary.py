@@ -8,8 +8,9 @@ from typing import Final
 
 from bench.command import Scale, main
 from bench.load import Amount
-from bench.pair import BARE, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
+from bench.pair import BARE, BARE_SET_AS_OURS, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
 from bench.results import Part, Table, Target, middle, ratios, spread
+from queuegate_server.transports.grpc_environment import DEFAULTS as _SETTINGS
 
 _METHOD: Final = "CheckQueueAccess"
 _QUESTIONS: Final = 4_000
@@ -24,10 +25,19 @@ def measure(scale: Scale, folder: Path) -> Part:
 def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
     """Ask both servers, which use a transport, at several concurrencies."""
     concurrencies = (1, 50) if scale.is_quick else (1, 8, 50, 200)
-    with pair(folder / "unary", transport=transport) as servers:
-        found = _measure(servers, scale, concurrencies)
+    is_set = transport == "grpcio"
+    loads = (BARE, BARE_SET_AS_OURS, KNOWN, NEW) if is_set else LOADS
+    with pair(folder / "unary", transport=transport, set_as_ours=is_set) as servers:
+        found = _measure(servers, scale, concurrencies, loads)
         table = _table(found)
         table.title += f" over {transport}"
+        if is_set:
+            settings = " ".join(f"`{key}={value}`" for key, value in _SETTINGS.items())
+            table.note += (
+                " The bare handler runs on gRPC as it comes, our server with"
+                f" {settings}, see `transports/grpc_environment.py`; so does the second"
+                " bare handler, which shows what is left when that is taken away."
+            )
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
         )
@@ -35,7 +45,7 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
 
 
 def _measure(
-    servers: Pair, scale: Scale, concurrencies: Sequence[int]
+    servers: Pair, scale: Scale, concurrencies: Sequence[int], loads: Sequence[str]
 ) -> dict[int, Mapping[str, list[Seen]]]:
     asked = servers.questions.mixed(_QUESTIONS)
     servers.make_known(asked)
@@ -60,7 +70,7 @@ def _measure(
         return servers.measure(load, _METHOD, data, Amount(concurrency, calls=count))
 
     return {
-        concurrency: alternate(scale.rounds, partial(measure_at, concurrency))
+        concurrency: alternate(scale.rounds, partial(measure_at, concurrency), loads)
         for concurrency in concurrencies
     }
 
@@ -86,8 +96,7 @@ def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
     )
     for concurrency, seen_by_load in found.items():
         yardstick = seen_by_load[BARE]
-        for load in LOADS:
-            seen = seen_by_load[load]
+        for load, seen in seen_by_load.items():
             table.add(
                 load,
                 str(concurrency),

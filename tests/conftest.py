@@ -17,6 +17,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("queuegate")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that start servers; the short ones then keep all processes busy."""
+    items.sort(key=lambda item: item.nodeid.startswith("tests/unit/"))
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of whoever runs the tests out of them."""

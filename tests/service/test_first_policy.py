@@ -55,7 +55,7 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
     no_retry = queuegate.Retry(attempts=1)
     with (
         waiting_for_its_policy(tmp_path) as (address, give),
-        queuegate.Client(address, timeout=5, retry=no_retry) as client,
+        queuegate.Client(address, timeout=20, retry=no_retry) as client,
         grpc.insecure_channel(address) as channel,
     ):
         names = ["", *(f"queuegate.v1.{service}" for service in SERVICES)]
@@ -98,10 +98,10 @@ def test_stopped_while_it_starts(tmp_path: Path, number: signal.Signals) -> None
     )
     try:
         eventually((tmp_path / "q.sock").exists, expected=True)
-        with queuegate.Client(f"unix:{tmp_path}/q.sock", timeout=5) as client:
+        with queuegate.Client(f"unix:{tmp_path}/q.sock", timeout=20) as client:
             assert client.health() == "not_serving"
         process.send_signal(number)
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0
     finally:
         process.kill()
         _, errors = process.communicate()

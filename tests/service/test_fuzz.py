@@ -115,11 +115,11 @@ class Fuzz:
         call = self._unary(ACCESS + "BatchCheckQueueAccess")
         answers = []
         most = 0
-        pending = call.future(batches[0], timeout=20)
+        pending = call.future(batches[0], timeout=60)
         for batch in (*batches[1:], None):
             answer = pending.result()
             if batch is not None:
-                pending = call.future(batch, timeout=20)
+                pending = call.future(batch, timeout=60)
             answers.append(outcomes(answer))
             most = max(most, self._server.memory())
         return answers, most
@@ -133,7 +133,7 @@ class Fuzz:
         """Send each item as a message of one stream; the stream answers all of them."""
         method = ACCESS + "StreamQueueAccess"
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(method)
-        answers = sum(1 for _ in call(iter(items), timeout=20))
+        answers = sum(1 for _ in call(iter(items), timeout=60))
         assert answers == len(items)
 
     def send_damaged_batches(self, batches: Sequence[bytes]) -> int:
@@ -142,7 +142,7 @@ class Fuzz:
         """
         call = self._unary(ACCESS + "BatchCheckQueueAccess")
         readable = 0
-        for batch, future in [(batch, call.future(batch, timeout=20)) for batch in batches]:
+        for batch, future in [(batch, call.future(batch, timeout=60)) for batch in batches]:
             name = future.code().name
             assert name in {"OK", INVALID}, (batch.hex(), name)
             try:
@@ -157,7 +157,7 @@ class Fuzz:
     def call(self, method: str, items: Sequence[bytes]) -> None:
         """Make single calls, many at once."""
         call = self._unary(method)
-        pending = [(item, call.future(item, timeout=20)) for item in items]
+        pending = [(item, call.future(item, timeout=60)) for item in items]
         for item, future in pending:
             name = future.code().name
             assert name in {"OK", INVALID, UNKNOWN_PARTITION, UNAVAILABLE}, (item.hex(), name)
@@ -173,6 +173,7 @@ class Fuzz:
                 assert name == self._model.expected(item), item.hex()
 
 
+@pytest.mark.timeout(300)
 def test_random_requests(
     chance: random.Random,
     server: RunningServer,
@@ -263,11 +264,11 @@ def test_peers_that_speak_no_grpc(chance: random.Random, server: RunningServer) 
     host, _, port = server.address.rpartition(":")
     texts = [*NO_GRPC, *(PREFACE + chance.randbytes(chance.randrange(1, 300)) for _ in range(100))]
     files = Path(f"/proc/{server.pid}/fd")
-    with queuegate.Client(server.address, timeout=5) as client:
+    with queuegate.Client(server.address, timeout=20) as client:
         assert client.health()
         before = len(list(files.iterdir()))
         for text in texts:
-            with socket.create_connection((host, int(port)), timeout=5) as peer:
+            with socket.create_connection((host, int(port)), timeout=20) as peer:
                 peer.sendall(text)
         assert client.health()
         eventually(lambda: len(list(files.iterdir())) <= before + 2, expected=True)

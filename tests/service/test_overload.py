@@ -75,12 +75,12 @@ async def test_callers_who_go_away_leave_nothing_behind(setup: Setup) -> None:
 
         for number in range(8):  # until the pools of memory have their size
             await one_round(number)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             before = await _settled(setup, client)
         memory = setup.server.memory()
         for number in range(8, 16):
             await one_round(number)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             after = await _settled(setup, client)
     assert after.tasks <= before.tasks + 2
     assert after.threads <= before.threads + 2

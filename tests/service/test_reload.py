@@ -255,7 +255,7 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
     settings.write_text("partitions: {default: {trust_provided_groups: false}}\n")
     with (
         running_server("--policy", str(path), "--config", str(settings), *ADMIN) as server,
-        queuegate.Client(server.address, timeout=5) as client,
+        queuegate.Client(server.address, timeout=20) as client,
     ):
         path.write_text(ALICE.replace("default", "gpu"))
         result = client.reload()

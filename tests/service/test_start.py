@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 import queuegate
 from queuegate_server.cli.serve import serve
-from tests.running import running_server, server_command
+from tests.running import RunningServer, running_server, server_command
 from tests.scripted_directory import ScriptedDirectory, settings_file
 
 SERVICES = ["AccessService", "UserGroupService", "PolicyService"]
@@ -69,6 +70,13 @@ def assert_says(outcome: tuple[int, str, str], *expected: str) -> None:
     assert len(stderr.splitlines()) <= 3
 
 
+@pytest.fixture(scope="module")
+def plain() -> Iterator[RunningServer]:
+    """A server without any configuration."""
+    with running_server() as started:
+        yield started
+
+
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     path = tmp_path / "queues.yaml"
@@ -108,12 +116,11 @@ def test_port_taken() -> None:
         assert_says(failing_start("--listen", address), address, "in use")
 
 
-def test_port_taken_by_another_server() -> None:
+def test_port_taken_by_another_server(plain: RunningServer) -> None:
     """Two servers on one port would answer from two policies."""
-    with running_server() as server:
-        assert_says(failing_start("--listen", server.address), server.address, "in use")
-        with queuegate.Client(server.address) as client:
-            assert client.check("alice", "root.sandbox")
+    assert_says(failing_start("--listen", plain.address), plain.address, "in use")
+    with queuegate.Client(plain.address) as client:
+        assert client.check("alice", "root.sandbox")
 
 
 def test_bad_policy(policy: Path) -> None:
@@ -252,14 +259,14 @@ def test_resolver_that_the_policy_asks_for_and_nobody_has_set_up(policy: Path) -
     )
 
 
-def test_without_any_configuration() -> None:
-    with running_server() as server, queuegate.Client(server.address) as client:
+def test_without_any_configuration(plain: RunningServer) -> None:
+    with queuegate.Client(plain.address) as client:
         assert client.check("anybody", "root.sandbox.x").reason == "wildcard"
         assert not client.check("anybody", "root")
         assert not client.check("anybody", "root.sandbox", access="admin")
         policy = client.policy()
         assert (policy.resolver, policy.revision, policy.diagnostics) == ("none", 1, ())
-        entry = server.wait_for_log("no policy is configured; serving the embedded default")
+        entry = plain.wait_for_log("no policy is configured; serving the embedded default")
         assert entry["level"] == "warning"
 
 
@@ -301,11 +308,10 @@ def test_mode_of_the_socket(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_health_by_service() -> None:
+def test_health_by_service(plain: RunningServer) -> None:
     with (
-        running_server() as server,
-        queuegate.Client(server.address) as client,
-        grpc.insecure_channel(server.address) as channel,
+        queuegate.Client(plain.address) as client,
+        grpc.insecure_channel(plain.address) as channel,
     ):
         assert client.health()
         for service in SERVICES:
@@ -313,13 +319,13 @@ def test_health_by_service() -> None:
         assert client.health("queuegate.v1.NoService") == "service_unknown"
         stub = health_pb2_grpc.HealthStub(channel)
         unknown = health_pb2.HealthCheckRequest(service="queuegate.v1.NoService")
-        watching = stub.Watch(unknown, timeout=5)
+        watching = stub.Watch(unknown, timeout=20)
         assert next(watching).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
         watching.cancel()
 
 
-def test_reflection_lists_the_services() -> None:
-    with running_server() as server, grpc.insecure_channel(server.address) as channel:
+def test_reflection_lists_the_services(plain: RunningServer) -> None:
+    with grpc.insecure_channel(plain.address) as channel:
         database = ProtoReflectionDescriptorDatabase(channel)
         services = set(database.get_services())
         assert services >= {f"queuegate.v1.{service}" for service in SERVICES}

@@ -19,6 +19,7 @@ from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
+from queuegate_server.transports import grpc_environment
 from queuegate_server.workers.place import Place
 from queuegate_server.workers.process import OPTION
 
@@ -113,8 +114,7 @@ def _serve_as_worker(place: Place, read: _Read) -> None:
 
 
 def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | None) -> None:
-    # gRPC's own lines on stderr repeat what is reported properly; set before its import.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    grpc_environment.set_defaults(os.environ)
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415

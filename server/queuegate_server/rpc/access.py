@@ -52,6 +52,8 @@ class AccessServicer:
         self._batches_in_flight = batches_in_flight
         self._decisions = decisions
         self._applications = Applications(engine, decisions)
+        self.at_once: Final = {"CheckQueueAccess": checks.answer_at_once}
+        """By method, what answers without waiting."""
 
     async def CheckQueueAccess(self, data: bytes) -> bytes:
         """Decide one question."""

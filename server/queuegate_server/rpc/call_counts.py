@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
-from queuegate_server.rpc.interceptors import Context, Stream, Unary
+from queuegate_server.rpc.interceptors import AtOnce, Context, Stream, Unary
 
 if TYPE_CHECKING:
     import grpc
@@ -28,14 +28,16 @@ class CallCounts(Protocol):
         """Return where those of a method are."""
 
 
-def count_calls(calls: MethodCalls, handler: Unary) -> Unary:
-    """Count single calls."""
+def count_calls(calls: MethodCalls, at_once: AtOnce, handler: Unary) -> Unary:
+    """Count single calls. The handler gets those that are not answered at once."""
 
     async def counted(data: bytes, context: Context) -> bytes:
         calls.start()
         start = time.perf_counter()
         try:
-            response = await handler(data, context)
+            response = at_once(data)
+            if response is None:
+                response = await handler(data, context)
         except BaseException as error:
             calls.end(_code(error, context), time.perf_counter() - start)
             raise

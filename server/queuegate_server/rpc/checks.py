@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, Question, Snapshot, Verdict
+from queuegate_server.engine import Engine, NotReady, Question, Snapshot, Verdict
 from queuegate_server.policy.tree import Decision
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.columns import Columns
@@ -63,6 +63,23 @@ class Checks:
         if self._decisions.is_due[kept.reason]:
             await self._decisions.record("CheckQueueAccess", request, kept.response)
         return kept.response
+
+    def answer_at_once(self, request: bytes) -> bytes | None:
+        """Return the answer to one question if it is kept and need not be recorded. Raises
+        nothing.
+        """
+        try:
+            snapshot = self._engine.snapshot
+        except NotReady:
+            return None
+        kept = self._memo.answers(snapshot).get(request)
+        if kept is None:
+            return None
+        response, _, source, reason = kept
+        if source.fresh_until <= self._clock() or self._decisions.is_due[reason]:
+            return None
+        self._decisions.counts[reason] += 1
+        return response
 
     async def answer_batch(self, request: bytes, method: str = "BatchCheckQueueAccess") -> bytes:
         """Return the results of a batch, all decided on one snapshot; an item that fails

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 from queuegate_server.rpc.call_lines import CallLine
 from queuegate_server.rpc.callers import Caller, Context, KnownCallers
 from queuegate_server.rpc.current_caller import CALLER
 from queuegate_server.rpc.errors import Draining
-from queuegate_server.rpc.interceptors import Stream, Unary
+from queuegate_server.rpc.interceptors import AtOnce, Stream, Unary, nothing_at_once
 from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.roles import ROLES
 from queuegate_server.settings.callers import Role
+
+Served = TypeVar("Served")
 
 
 class Gate:
@@ -31,14 +34,18 @@ class Gate:
         self._rates = rates
         self._each = always or rates is not None
 
+    def at_once(self, method: str, believing: AtOnce, doubting: AtOnce) -> AtOnce:
+        """Guard what answers without waiting: the one that serves every caller, or one that
+        answers nothing if calls have to be told apart. Raises KeyError for a method without
+        a role.
+        """
+        return self._alike(ROLES[method], believing, doubting) or nothing_at_once
+
     def unary(self, method: str, believing: Unary, doubting: Unary) -> Unary:
         """Guard a single call. Raises KeyError for a method without a role."""
         role = ROLES[method]
-        # Who administers is logged.
-        each = self._each or role is Role.ADMIN
-        anybody = None if each else self._callers.the_same_for_all(role)
-        if anybody is not None and role in anybody.rights.roles:
-            return believing if anybody.rights.assert_groups else doubting
+        if (alike := self._alike(role, believing, doubting)) is not None:
+            return alike
 
         async def guarded(data: bytes, context: Context) -> bytes:
             caller = self._admitted(role, context)
@@ -56,9 +63,8 @@ class Gate:
         caller has lost the role, or other rights, ends with its next message.
         """
         role = ROLES[method]
-        anybody = None if self._each else self._callers.the_same_for_all(role)
-        if anybody is not None and role in anybody.rights.roles:
-            return believing if anybody.rights.assert_groups else doubting
+        if (alike := self._alike(role, believing, doubting)) is not None:
+            return alike
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             version = self._callers.version
@@ -86,6 +92,15 @@ class Gate:
             self._admitted(role, context)
         except Exception as error:  # the boundary: every fault becomes a status
             await CallLine(method, context).fail(error)
+
+    def _alike(self, role: Role, believing: Served, doubting: Served) -> Served | None:
+        """Return which of the two serves every call; None if it depends on the caller."""
+        # Who administers is logged.
+        each = self._each or role is Role.ADMIN
+        anybody = None if each else self._callers.the_same_for_all(role)
+        if anybody is None or role not in anybody.rights.roles:
+            return None
+        return believing if anybody.rights.assert_groups else doubting
 
     def _admitted(self, role: Role, context: Context) -> Caller:
         """Return who calls, named in CALLER, and has the role.

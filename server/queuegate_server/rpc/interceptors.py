@@ -18,8 +18,24 @@ from queuegate_server.rpc.errors import TooMuchWork
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Unary = Callable[[bytes, Context], Awaitable[bytes]]
 Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
+AtOnce = Callable[[bytes], bytes | None]
+"""Answers a request without waiting and without failing, or not at all."""
 
 _LOG = logging.getLogger("queuegate_server.rpc")
+
+
+def nothing_at_once(_data: bytes) -> None:
+    """Leave every request to the handler."""
+
+
+def unless_logged(at_once: AtOnce) -> AtOnce:
+    """Leave requests to the handler while each call is logged."""
+
+    def quiet(data: bytes) -> bytes | None:
+        # Asked for each call: the level may change while we serve.
+        return None if _LOG.isEnabledFor(logging.DEBUG) else at_once(data)
+
+    return quiet
 
 
 def end_with_status(method: str, handler: Unary) -> Unary:

@@ -9,6 +9,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from queuegate_server.rpc.call_counts import CallCounts, count_calls, count_streams
 from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.interceptors import (
+    AtOnce,
     CallLimit,
     Context,
     Stream,
@@ -16,6 +17,8 @@ from queuegate_server.rpc.interceptors import (
     Unary,
     around_call,
     around_stream,
+    nothing_at_once,
+    unless_logged,
 )
 
 
@@ -44,14 +47,12 @@ def register(
     """Serve every method of a service with the servicers' method of the same name: of the
     first for callers whose groups are believed, of the second for the others.
 
-    Messages are handed over as bytes. Raises AttributeError if one is missing, and KeyError
-    if it has no role.
+    Messages are handed over as bytes. A servicer may have `at_once`, a mapping from names of
+    methods to what is tried before their handlers, see AtOnce. Raises AttributeError if a
+    method is missing, and KeyError if it has no role.
     """
     handlers = {
-        method.name: _handler(
-            method, [getattr(servicer, method.name) for servicer in servicers], interceptors
-        )
-        for method in service.methods
+        method.name: _handler(method, servicers, interceptors) for method in service.methods
     }
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service.full_name, handlers),)
@@ -61,9 +62,10 @@ def register(
 
 
 def _handler(
-    method: MethodDescriptor, serve: list[Callable[..., Any]], interceptors: Interceptors
+    method: MethodDescriptor, servicers: Sequence[object], interceptors: Interceptors
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     limit, gate, calls, tracer = interceptors
+    serve: list[Callable[..., Any]] = [getattr(servicer, method.name) for servicer in servicers]
     name = method.full_name
     service = method.containing_service.full_name
     if method.client_streaming:
@@ -76,7 +78,19 @@ def _handler(
     for intercept in reversed(around_call(limit, tracer)):
         unary = intercept(name, unary)
     counts = calls.of_method("unary", service, method.name)
-    return grpc.unary_unary_rpc_method_handler(count_calls(counts, unary))
+    # A span needs the whole of a call.
+    at_once = nothing_at_once if tracer else _at_once(gate, method, servicers)
+    return grpc.unary_unary_rpc_method_handler(count_calls(counts, at_once, unary))
+
+
+def _at_once(gate: Gate, method: MethodDescriptor, servicers: Sequence[object]) -> AtOnce:
+    """Return what answers calls of a method before all that stands around its handler."""
+    answering: list[AtOnce] = [
+        getattr(servicer, "at_once", {}).get(method.name, nothing_at_once) for servicer in servicers
+    ]
+    if nothing_at_once in answering:
+        return nothing_at_once
+    return unless_logged(gate.at_once(method.full_name, *answering))
 
 
 def _unary(serve: Callable[[bytes], Awaitable[bytes]]) -> Unary:

@@ -17,6 +17,9 @@ class Answers:
     def __init__(self) -> None:
         self.let = asyncio.Event()
 
+    def answer_at_once(self, _request: bytes) -> None:
+        """Is not asked."""
+
     def answer_batch_now(self, _batch: bytes) -> bytes | None:
         return b"" if self.let.is_set() else None
 
