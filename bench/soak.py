@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -136,7 +136,10 @@ def _measure(soak: Soak, traffic: "subprocess.Popen[str]", server: RunningServer
     assert traffic.stdout
     told = server.wait_for_log("operations port is open")["address"]
     for line in traffic.stdout:
-        with urllib.request.urlopen(f"http://{told}/metrics", timeout=5) as metrics:
+        with (
+            suppress(OSError),  # told by the figures of the traffic
+            urllib.request.urlopen(f"http://{told}/metrics", timeout=5) as metrics,
+        ):
             soak.records = _records(metrics.read().decode())
         descriptors = len(os.listdir(f"/proc/{server.pid}/fd"))  # noqa: PTH208 - a number
         soak.points.append(Point(soak.minute(), json.loads(line), server.memory(), descriptors))
