@@ -11,7 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+import urllib.request
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,11 +34,14 @@ _CYCLE_SECONDS: Final = 60.0
 """In each of these the directory is away once: killed and frozen in turn ..."""
 _AWAY_SECONDS: Final = 15.0
 _MIB: Final = 2**20
+_MOST_GROWTH: Final = 24 * _MIB
+"""Of the median of the last third over the first: what the faults allow, too."""
 _HOW: Final = f"""\
 Written by `make soak`. Single checks, batches, a stream and explanations with known answers, by
-users whose groups expire every 20 s; the policy is replaced every {_RELOAD_SECONDS:.0f} s; once a
-minute the directory is away for {_AWAY_SECONDS:.0f} s (shaded). Traffic, server and directory share
-the machine."""
+users whose groups expire every 20 s, all of them recorded in an audit log that blocks and is
+rotated; the operations port is asked for its metrics in each interval; the policy is replaced
+every {_RELOAD_SECONDS:.0f} s; once a minute the directory is away for {_AWAY_SECONDS:.0f} s
+(shaded). Traffic, server and directory share the machine."""
 
 
 @dataclass(slots=True)
@@ -50,8 +54,8 @@ class Point:
     descriptors: int
 
     def latency(self, part: float) -> float:
-        """Return a quantile in milliseconds."""
-        ordered = sorted(self.told["latencies"]) or [0.0]
+        """Return a quantile in milliseconds; the whole interval if no call ended in it."""
+        ordered = sorted(self.told["latencies"]) or [self.told["seconds"] * 1000]
         return float(ordered[min(len(ordered) - 1, int(len(ordered) * part))])
 
 
@@ -63,6 +67,7 @@ class Soak:
     points: list[Point] = field(default_factory=list)
     outages: list[tuple[float, float]] = field(default_factory=list)
     reloads: int = 0
+    records: int = 0
 
     def minute(self) -> float:
         """Return the minutes since the begin."""
@@ -87,8 +92,26 @@ def main() -> None:
     (given.output / "plots" / "soak.svg").write_text(_drawing(soak))
     (given.output / "SOAK.md").write_text(_report(soak, given.minutes))
     print(f"written: {given.output / 'SOAK.md'}")
-    if soak.total("wrong"):
-        sys.exit("soak: there were wrong answers")
+    if broken := _broken(soak):
+        sys.exit(f"soak: {', '.join(broken)}")
+
+
+def _broken(soak: Soak) -> list[str]:
+    """Return which promises were not kept."""
+    first, last = _thirds(soak, "memory")
+    kept = {
+        "there were wrong answers": not soak.total("wrong"),
+        "memory grows": last - first <= _MOST_GROWTH,
+        "decisions have no record": soak.records >= soak.total("decisions"),
+    }
+    return [promise for promise, is_kept in kept.items() if not is_kept]
+
+
+def _thirds(soak: Soak, measure: str) -> tuple[float, float]:
+    """Return the medians of the first and the last third."""
+    values = [float(getattr(point, measure)) for point in soak.points]
+    third = max(1, len(values) // 3)
+    return statistics.median(values[:third]), statistics.median(values[-third:])
 
 
 def _run(folder: Path, minutes: float) -> Soak:
@@ -100,25 +123,48 @@ def _run(folder: Path, minutes: float) -> Soak:
                 soak = Soak(time.monotonic())
                 measuring = threading.Thread(target=_measure, args=(soak, traffic, server))
                 measuring.start()
-                _disturb(soak, directory, folder / "queues.yaml", minutes)
+                _disturb(soak, directory, folder / "queues.yaml", minutes, measuring)
                 assert traffic.stdin
                 traffic.stdin.close()
                 measuring.join(30)
+                if traffic.wait(30) or server.process.poll() is not None:
+                    sys.exit("soak: the traffic or the server has ended before its time")
     return soak
 
 
 def _measure(soak: Soak, traffic: "subprocess.Popen[str]", server: RunningServer) -> None:
     assert traffic.stdout
+    told = server.wait_for_log("operations port is open")["address"]
     for line in traffic.stdout:
+        with (
+            suppress(OSError),  # told by the figures of the traffic
+            urllib.request.urlopen(f"http://{told}/metrics", timeout=5) as metrics,
+        ):
+            soak.records = _records(metrics.read().decode())
         descriptors = len(os.listdir(f"/proc/{server.pid}/fd"))  # noqa: PTH208 - a number
         soak.points.append(Point(soak.minute(), json.loads(line), server.memory(), descriptors))
 
 
-def _disturb(soak: Soak, directory: BigDirectory, policy: Path, minutes: float) -> None:
-    """Swap the policy and take the directory away, until the time is over."""
+def _records(metrics: str) -> int:
+    """Return how many records have been written."""
+    name = 'queuegate_audit_records_total{result="written"} '
+    (count,) = (line for line in metrics.splitlines() if line.startswith(name))
+    return int(float(count.removeprefix(name)))
+
+
+def _disturb(
+    soak: Soak,
+    directory: BigDirectory,
+    policy: Path,
+    minutes: float,
+    measuring: threading.Thread,
+) -> None:
+    """Swap the policy and take the directory away, until the time is over, or nobody measures
+    any more.
+    """
     end = soak.begin + minutes * 60
     cycle = 0
-    while (begin := time.monotonic()) < end:
+    while (begin := time.monotonic()) < end and measuring.is_alive():
         _reload_until(soak, policy, min(end, begin + _CYCLE_SECONDS - 2 * _AWAY_SECONDS))
         left = soak.minute()
         freezes = cycle % 2 == 0
@@ -180,6 +226,8 @@ resolvers:
     groups_from: member_of
 partitions:
   default: {{resolver: corp, cache: {{positive_ttl: 20s, failure_ttl: 1s}}}}
+audit: {{path: {folder / "audit.log"}, records: all, max_size: 8MiB, keep: 2}}
+ops: {{listen: "127.0.0.1:0"}}
 """
     )
     return file
@@ -215,6 +263,7 @@ def _report(soak: Soak, minutes: float) -> str:
     table.add("decisions", f"{soak.total('decisions'):,}")
     table.add("wrong decisions", str(soak.total("wrong")))
     table.add("questions without an answer", str(soak.total("failed")))
+    table.add("records of the audit log", f"{soak.records:,}")
     table.add("calls past their deadline of 1 s plus 50 ms", str(soak.total("late")))
     seconds = sum(point.told["seconds"] for point in points)
     table.add("decisions per second", f"{soak.total('decisions') / seconds:,.0f}")
@@ -222,13 +271,9 @@ def _report(soak: Soak, minutes: float) -> str:
         middle = statistics.median(point.latency(part) for point in points)
         worst = max(point.latency(part) for point in points)
         table.add(f"{name} of an interval, ms: median, worst", f"{middle:.2f}, {worst:.2f}")
-    third = max(1, len(points) // 3)
     for name, measure in (("memory, MiB", "memory"), ("descriptors", "descriptors")):
         unit = _MIB if measure == "memory" else 1
-        first, last = (
-            statistics.median(getattr(point, measure) / unit for point in part)
-            for part in (points[:third], points[-third:])
-        )
+        first, last = (median / unit for median in _thirds(soak, measure))
         table.add(f"{name}: median of the first and the last third", f"{first:.0f}, {last:.0f}")
     parts = [
         "# Soak",

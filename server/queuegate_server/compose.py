@@ -50,23 +50,26 @@ class Parts:
     tracer: Tracer | None
 
 
-def compose(settings: Settings, transport: Transport, member: Member | None) -> Parts:
-    """Put a server together; as one worker of several (`member`) it shares its port.
+def compose(
+    settings: Settings, holding: Settings, transport: Transport, member: Member | None
+) -> Parts:
+    """Put a server together from the settings at the start and those that hold by now; as
+    one worker of several (`member`) it shares its port.
 
     Needs the running loop. Raises CannotListen and CannotAudit if a file or the operations
     port is unusable, and TracingNotInstalled.
     """
     engine = Engine(time.monotonic)
-    operations = Operations(settings, worker=None if member is None else member.place.index)
+    operations = Operations(holding, worker=None if member is None else member.place.index)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
     around = {} if tracer is None else {"around": tracer.resolver}
     observe = operations.lookups.of_resolver
-    sources = GroupSources(settings, time.monotonic, time.time, observe, **around)
+    sources = GroupSources(holding, time.monotonic, time.time, observe, **around)
     number = None if member is None else member.revision
     reloader = Reloader(settings, sources, engine, time.time, number)
     draining = asyncio.Event()
     server = make_server(transport, settings.limits, shares_port=member is not None)
-    edge = Edge(settings, time.monotonic, always=operations.is_auditing)
+    edge = Edge(holding, time.monotonic, always=operations.is_auditing)
     decisions = operations.decisions
     # One for callers whose groups are believed, one for the others.
     access: list[Any] = [

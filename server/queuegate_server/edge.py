@@ -1,7 +1,11 @@
 """Where callers come in: the listeners, their certificates, and who may call what."""
 
+import asyncio
+import contextlib
 import logging
+import stat
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from queuegate_server.followed_files import BadFile
 from queuegate_server.rpc.callers import KnownCallers
@@ -9,6 +13,7 @@ from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.addresses import Address
+from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
 from queuegate_server.transports.grpc_servers import Server
@@ -85,13 +90,40 @@ class Edge:
         asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
         if callers.certificates and not asked:
             _LOG.warning("callers names certificates, and no listener has a client_ca_file")
+        for path, forbidden in self._guarded():
+            with contextlib.suppress(OSError):
+                if path.stat().st_mode & forbidden:
+                    _LOG.warning(
+                        "every account of this machine may read or change this file:"
+                        " take the right away (chmod o-rw)",
+                        extra={"file": str(path)},
+                    )
+
+    def _guarded(self) -> Iterator[tuple[Path, int]]:
+        """Yield files, and the bits of the mode that make somebody else of everybody."""
+        for listener in self._settings.listen:
+            if listener.tls is not None:
+                yield listener.tls.key_file, stat.S_IROTH | stat.S_IWOTH
+                if listener.tls.client_ca_file is not None:
+                    yield listener.tls.client_ca_file, stat.S_IWOTH
+        if self._settings.callers.token_file is not None:
+            yield self._settings.callers.token_file, stat.S_IWOTH
+
+    async def use(self, callers: Callers) -> None:
+        """Have these callers from now on, and the certificates and tokens that there are now."""
+        self._known.use(callers)
+        async with asyncio.TaskGroup() as group:
+            for followed in self._followed():
+                group.create_task(asyncio.to_thread(followed.look))
 
     def close(self) -> None:
         """Follow files no longer."""
-        for certificate in self._certificates:
-            certificate.close()
-        if self._tokens is not None:
-            self._tokens.close()
+        for followed in self._followed():
+            followed.close()
+
+    def _followed(self) -> "list[FollowedCertificate | TokenFile]":
+        tokens = [] if self._tokens is None else [self._tokens]
+        return [*self._certificates, *tokens]
 
 
 def unusable_files(settings: Settings) -> Iterator[str]:

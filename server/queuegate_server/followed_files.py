@@ -17,7 +17,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("queuegate_server.files")
 _LONGEST: Final = 1 << 20
 _LOOK_SECONDS: Final = 1.0
-_FIRST_SECONDS: Final = 10.0
+_WAIT_SECONDS: Final = 10.0
 
 
 class BadFile(Exception):
@@ -48,25 +48,51 @@ class FollowedFiles(Generic[T]):
         self._changed = changed
         self._contents: tuple[bytes, ...] = ()
         self._fault: BadFile | None = None
-        self._first = threading.Event()
-        self._ended = threading.Event()
+        self._changes = threading.Condition()
+        self._ended = False
+        self._asked = 1
+        self._looked = 0
         threading.Thread(target=self._follow, name="followed-files", daemon=True).start()
-        if not self._first.wait(_FIRST_SECONDS):
-            self._ended.set()
-            raise BadFile(f"{self._paths[0]}: reading took longer than {_FIRST_SECONDS:g} s")
+        if not self._wait_for(1):
+            self.close()
+            raise BadFile(f"{self._paths[0]}: reading took longer than {_WAIT_SECONDS:g} s")
         if self._fault is not None:
-            self._ended.set()
+            self.close()
             raise self._fault
 
     def close(self) -> None:
         """Follow no longer."""
-        self._ended.set()
+        with self._changes:
+            self._ended = True
+            self._changes.notify_all()
+
+    def look(self) -> None:
+        """Look now, and return once what is new is published, after ten seconds at most."""
+        with self._changes:
+            self._asked += 1
+            number = self._asked
+            self._changes.notify_all()
+        self._wait_for(number)
+
+    def _wait_for(self, number: int) -> bool:
+        with self._changes:
+            return self._changes.wait_for(
+                lambda: self._ended or self._looked >= number, _WAIT_SECONDS
+            )
+
+    def _next_look(self, looked: int) -> int:
+        """Wait until it is time to look again; return what that answers, 0 at the end."""
+        with self._changes:
+            self._looked = looked
+            self._changes.notify_all()
+            self._changes.wait_for(lambda: self._ended or self._asked > looked, _LOOK_SECONDS)
+            return 0 if self._ended else self._asked
 
     def _follow(self) -> None:
         self._fault = self._look()
-        self._first.set()
         told = ""
-        while not self._ended.wait(_LOOK_SECONDS):
+        looked = 1
+        while looked := self._next_look(looked):
             before = self._contents
             fault = self._look()
             if fault is not None and str(fault) != told:

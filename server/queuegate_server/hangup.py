@@ -19,10 +19,16 @@ class Hangup:
     """Runs one at a time, whoever asks. Used from one event loop."""
 
     def __init__(
-        self, settings: Settings, reread: Callable[[], Settings] | None, notifier: Notifier
+        self,
+        settings: Settings,
+        holding: Settings,
+        reread: Callable[[], Settings] | None,
+        notifier: Notifier,
     ) -> None:
-        """Take the settings at the start, and what reads them again from where they came."""
-        self.settings = settings
+        """Take the settings at the start, those that hold by now, and what reads them again
+        from where they came.
+        """
+        self.settings = holding
         """The settings that hold."""
         self.on_hangup: list[OnHangup] = []
         """What is to be done, in this order."""

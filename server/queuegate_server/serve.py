@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 
+from queuegate_server import descriptors
 from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
 from queuegate_server.hangup import Hangup, OnHangup
@@ -35,6 +36,7 @@ async def serve(
     settings: Settings,
     started: Callable[[list[str], Policy], list[str]],
     *,
+    holding: Settings,
     reread: Callable[[], Settings] | None = None,
     member: Member | None = None,
 ) -> None:
@@ -42,17 +44,18 @@ async def serve(
     signal ends the process at once.
 
     `started` returns the lines to print, from the addresses and the policy, once the first
-    one is served. `reread` reads the settings again on SIGHUP. As one worker of several
+    one is served. `holding` is what has become of the settings by SIGHUP before this worker
+    was started. `reread` reads the settings again on SIGHUP. As one worker of several
     (`member`) it listens only when it can answer, and its supervisor does the printing.
     Raises CannotListen if an address or a file is unusable, CannotStart if the policy is,
     CannotAudit and TracingNotInstalled.
     """
     addresses = _addresses(settings, member)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
-    parts = compose(settings, transport, member)
+    parts = compose(settings, holding, transport, member)
     stop = asyncio.Event() if member is None else member.gone
     notifier = Notifier()
-    hangup = Hangup(settings, reread, notifier)
+    hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = set()
     _on_signals(stop, hangup, tasks)
@@ -126,9 +129,7 @@ async def _end(parts: Parts, grace: float | None) -> None:
 
 
 def _changes(parts: Parts, member: Member | None) -> list[OnHangup]:
-    """Return what SIGHUP does besides reading the settings. Certificates and tokens are
-    followed by themselves.
-    """
+    """Return what SIGHUP does besides reading the settings."""
     worker = None if member is None else member.place.index
 
     async def reload_policy(_settings: Settings) -> None:
@@ -137,6 +138,7 @@ def _changes(parts: Parts, member: Member | None) -> list[OnHangup]:
     return [
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
         lambda settings: parts.operations.limit.use(settings.limits.max_concurrent_calls),
+        lambda settings: parts.edge.use(settings.callers),
         parts.sources.use,
         reload_policy,
     ]
@@ -179,5 +181,6 @@ def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[obj
 def _announce(bound: list[str], settings: Settings) -> None:
     if not any(source.is_set for source in settings.sources):
         _LOG.warning("no policy is configured; serving the embedded default")
+    descriptors.warn_of_fewer_than(settings.limits.connections.most)
     for text in bound:
         _LOG.info("listening", extra={"address": text})

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +144,24 @@ def test_the_dashboard_as_a_whole() -> None:
 def test_the_check_finds_mistakes(wrong: str) -> None:
     with pytest.raises((AssertionError, KeyError)):
         check(wrong)
+
+
+def test_promtool_agrees_where_it_is_installed(tmp_path: Path) -> None:
+    """It is no package that the tests could bring along; `check` above holds everywhere."""
+    expressions = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    panels = [
+        {"record": f"panel:{number}", "expr": expression.replace("$__rate_interval", "5m")}
+        for number, expression in enumerate(expressions)
+    ]
+    rules = tmp_path / "panels.yml"
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": panels}]}))
+    if promtool := shutil.which("promtool"):
+        files = ["deploy/monitoring/alerts.yml", str(rules)]
+        checked = subprocess.run(
+            [promtool, "check", "rules", *files],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -9,9 +9,11 @@ import grpc
 import pytest
 
 import queuegate
+from queuegate.v1 import access_pb2, access_pb2_grpc
 from tests.lifecycle.workers import check, pids, send, wait_for_replacement, write_policy
 from tests.running import RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
+from tests.security.test_tokens import CI, line
 from tests.waiting import eventually
 
 ALONE = pytest.mark.parametrize("workers", [1])
@@ -33,10 +35,11 @@ class Configured:
             "workers": workers,
         }
         self.workers = workers
+        self.config: Path
 
     def running(self) -> Any:
-        config = settings_file(self.folder, self.settings)
-        return running_server("--config", config, environment=self.directory.environment)
+        self.config = Path(settings_file(self.folder, self.settings))
+        return running_server("--config", str(self.config), environment=self.directory.environment)
 
     def hang_up(self, server: RunningServer, **settings: Any) -> None:
         settings_file(self.folder, {**self.settings, **settings})
@@ -104,10 +107,31 @@ def test_bounds_and_lifetimes_change(configured: Configured) -> None:
 
 @SEVERAL
 def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Configured) -> None:
-    """Not those that wait for a restart, and those that have changed since the start."""
+    """Not those that wait for a restart, and those that have changed since the start: who was
+    taken out of the callers is not let in by a new worker, whatever the file says by then.
+    """
+    tokens = configured.folder / "tokens"
+    tokens.write_text(line("ci", CI))
+    known = {"loopback": {"roles": []}, "token_file": str(tokens)}
+    configured.settings["callers"] = {**known, "tokens": {"ci": {"roles": "check,read"}}}
+
+    def refused(address: str) -> bool:
+        request = access_pb2.CheckQueueAccessRequest()
+        bearer = (("authorization", f"Bearer {CI}"),)
+        with grpc.insecure_channel(address) as channel:
+            stub = access_pb2_grpc.AccessServiceStub(channel)
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.CheckQueueAccess(request, metadata=bearer, timeout=20)
+        return caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
     with configured.running() as server:
+        assert not refused(server.address)
         configured.hang_up(
-            server, limits={"max_message": "64KiB"}, workers=3, log={"level": "debug"}
+            server,
+            limits={"max_message": "64KiB"},
+            workers=3,
+            log={"level": "debug"},
+            callers=known,
         )
         server.wait_for_log("settings are replaced", count=2)
         before = pids(server)[1]
@@ -117,6 +141,12 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
         told = server.wait_for_log(event, count=3)
         assert told["worker"] == 1
         assert told["keys"] == ["limits.max_message", "workers"]
+        configured.config.write_text("garbage")
+        before = pids(server)[1]
+        send(before, signal.SIGKILL)
+        wait_for_replacement(server, 1, before)
+        server.wait_for_log("settings are not valid; the old ones stay")
+        assert all(refused(server.address) for _ in range(20))
 
 
 @ALONE

@@ -139,6 +139,17 @@ def test_places_can_have_different_roles(tmp_path: Path) -> None:
             with pytest.raises(queuegate.NotPermitted) as caught:
                 asking.check("alice", "root.open")
             assert reveals_nothing(caught.value)
+        # The log has who it was, also of what is refused, and who administers in any case.
+        server.wait_for_log("call failed", count=2)
+        assert [
+            (entry["event"], entry["caller"], entry["method"].rpartition(".")[2])
+            for entry in server.logs
+            if "method" in entry
+        ] == [
+            ("call failed", "loopback", "ReloadPolicy"),
+            ("admin call", "unix", "ReloadPolicy"),
+            ("call failed", "unix", "CheckQueueAccess"),
+        ]
 
 
 def test_reflection_can_be_switched_off(tmp_path: Path) -> None:

@@ -30,6 +30,15 @@ from queuegate_server.settings.load import SettingsError, load_settings
             "callers.certificates: 'alice' is no name of a certificate",
         ),
         (
+            "callers: {certificates: {'spiffe://example.org/*': {}}}",
+            "callers.certificates: 'spiffe://example.org/*' is no SPIFFE ID: write",
+        ),
+        (
+            "callers: {certificates: {'cn: alice': {}}}",
+            "callers.certificates: 'cn: alice' is no name of a certificate",
+        ),
+        ("callers: {token_file: t, tokens: {a b: {}}}", "a b: must be of the form ^[A-Za-z0-9]"),
+        (
             "callers: {certificates: {'dns:a': {}, 'dns:A': {}}}",
             "callers.certificates: the certificate dns:a is there twice",
         ),

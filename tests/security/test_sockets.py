@@ -1,6 +1,7 @@
 """Unix sockets, and what is not encrypted."""
 
 import grp
+import json
 import logging
 import os
 import pwd
@@ -122,3 +123,29 @@ def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
         "nobody beyond this machine may call anything but the health",
         "callers names certificates, and no listener has a client_ca_file",
     ]
+
+
+def test_files_that_everybody_may_read_or_change_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {name: tmp_path / name for name in ("c", "k", "a", "t")}
+    keys = zip(("certificate_file", "key_file", "client_ca_file"), "cka", strict=True)
+    tls = {key: str(files[name]) for key, name in keys}
+    settings = load_settings(
+        None,
+        {},
+        [
+            f"listen={json.dumps([{'address': '[::1]:1', 'tls': tls}])}",
+            f"callers.token_file={files['t']}",
+        ],
+    )
+    for mode, warned in ((0o640, ""), (0o644, "k"), (0o666, "kat")):
+        for file in files.values():
+            file.touch()
+            file.chmod(mode)
+        caplog.clear()
+        edge = Edge(settings, lambda: 0.0)
+        edge.warn()
+        edge.close()
+        told = [Path(record.__dict__["file"]).name for record in caplog.records]
+        assert "".join(told) == warned

@@ -1,6 +1,7 @@
 """How a server starts, and how it says that it cannot."""
 
 import os
+import resource
 import shlex
 import socket
 import stat
@@ -331,3 +332,20 @@ def test_reflection_lists_the_services(plain: RunningServer) -> None:
         assert services >= {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
         file = database.FindFileContainingSymbol("queuegate.v1.AccessService")
         assert file.name == "queuegate/v1/access.proto"
+
+
+def test_as_many_open_files_as_the_system_allows() -> None:
+    """And it is told if that is fewer than there may be connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, soft), hard))
+    countable = 0 < hard < 1_000_000
+    try:
+        with running_server(
+            "--set", f"limits.connections.most={hard + 1 if countable else 1}"
+        ) as server:
+            limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert limits == (hard, hard)
+    told = [entry["open_files"] for entry in server.logs if "open_files" in entry]
+    assert told == ([hard] if countable else [])

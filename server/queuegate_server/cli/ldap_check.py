@@ -9,6 +9,7 @@ import click
 from queuegate_server.identity.lookup import Found, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.steps import Step
+from queuegate_server.printable import printable
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 
@@ -86,14 +87,14 @@ async def _check(options: LdapOptions, user: str) -> bool:
         outcome = result.outcome
         if isinstance(outcome, Found):
             answers.add(frozenset(outcome.groups))
-            names = _printable(", ".join(outcome.groups)) or "none"
+            names = printable(", ".join(outcome.groups)) or "none"
             click.echo(f"  groups ({len(outcome.groups)}): {names}")
         elif isinstance(outcome, NoSuchUser):
             answers.add(None)
             click.echo(f"  no such user: {outcome.detail}")
         else:
             have_answered = False
-            click.echo(f"  could not ask: {_printable(outcome.detail)}")
+            click.echo(f"  could not ask: {printable(outcome.detail)}")
         for note in result.notes:
             click.echo(f"  note: {note}")
     if len(answers) > 1:
@@ -103,15 +104,10 @@ async def _check(options: LdapOptions, user: str) -> bool:
 
 def _show(step: Step) -> None:
     mark = "FAIL" if step.fault else "ok"
-    detail = _printable(step.fault or step.detail)
+    detail = printable(step.fault or step.detail)
     click.echo(f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {detail}")
     if step.fault and step.advice:
         click.echo(f"        advice: {step.advice}")
-
-
-def _printable(text: str) -> str:
-    """Return a text of the directory so that it cannot steer the terminal."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class _Wrong(click.ClickException):

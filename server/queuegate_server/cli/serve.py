@@ -11,9 +11,11 @@ from typing import Protocol
 
 import click
 
+from queuegate_server import descriptors
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
+from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.systemd_notify import Notifier
@@ -70,6 +72,7 @@ def serve(
     def read(content: bytes | None = None) -> Settings:
         return load_settings(config, os.environ, all_overrides, content)
 
+    descriptors.allow_as_many_as_possible()
     if worker is not None:
         _serve_as_worker(Place.parse(worker), read)
         return
@@ -77,9 +80,9 @@ def serve(
     settings = _settings(read, content)
     logs.configure(settings.log.level, settings.log.format)
     if settings.workers > 1:
-        _supervise(settings, content, read)
+        _supervise(settings, config, content, read)
     else:
-        _serve(settings, read, None)
+        _serve(settings, settings, read, None)
 
 
 def _content(config: Path | None) -> bytes | None:
@@ -100,15 +103,17 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
 def _serve_as_worker(place: Place, read: _Read) -> None:
     """Serve as one of several; the supervisor prints why this one cannot start."""
     try:
-        settings = _settings(read, place.content())
-        logs.configure(settings.log.level, settings.log.format, worker=place.index)
-        _serve(settings, read, place)
+        settings = holding = _settings(read, place.content())
+        if (changed := place.changed_content()) is not None:
+            holding = with_changes(settings, _settings(read, changed))
+        logs.configure(holding.log.level, holding.log.format, worker=place.index)
+        _serve(settings, holding, read, place)
     except _Failure as error:
         place.report(error.message)
         sys.exit(error.exit_code)
 
 
-def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
+def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | None) -> None:
     grpc_environment.set_defaults(os.environ)
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
@@ -124,7 +129,7 @@ def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
 
     async def main() -> None:
         member = None if place is None else Member(place)
-        await server.serve(settings, started, reread=read, member=member)
+        await server.serve(settings, started, holding=holding, reread=read, member=member)
 
     try:
         _run(main())
@@ -141,16 +146,17 @@ def _serve(settings: Settings, read: _Read, place: Place | None) -> None:
         raise _Failure(f"the policy cannot be served\n{findings}") from None
 
 
-def _supervise(settings: Settings, content: bytes | None, read: _Read) -> None:
+def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
     from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415 - as there
     from queuegate_server.workers.service import operations_port  # noqa: PLC0415
     from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
 
-    def reread() -> Settings:
-        again = read()
+    def reread() -> tuple[Settings, bytes | None]:
+        content = _content(config)
+        again = read(content)
         logs.configure(again.log.level, again.log.format)
-        return again
+        return again, content
 
     async def main() -> None:
         notifier = Notifier()

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from queuegate_server.printable import printable
+
 
 class Severity(StrEnum):
     """How bad a finding is."""
@@ -26,10 +28,10 @@ class Problem:
     """The path of the queue that the finding is about; empty if about none."""
 
     def __str__(self) -> str:
-        """Return `file:line:column: level: message (remedy)` on one line."""
+        """Return `file:line:column: level: message (remedy)` on one line, fit for a terminal."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         text = f"{place}: {self.severity}: {self.message}"
-        return f"{text} ({self.remedy})" if self.remedy else text
+        return printable(f"{text} ({self.remedy})" if self.remedy else text)
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:

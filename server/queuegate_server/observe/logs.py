@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from queuegate_server.observe.repeated_lines import LimitRepeatedLines
+from queuegate_server.printable import printable
 
 _SHARED: Final[list[Any]] = [
     structlog.stdlib.add_log_level,
@@ -69,18 +70,9 @@ def _escaped(_logger: object, _name: str, event: MutableMapping[str, Any]) -> An
     """Escape what the console form prints as it is: the message, and tracebacks, whose lines
     are also moved to the right, where no line of the log begins.
     """
-    event["event"] = _printable(str(event.get("event", "")))
+    event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
         if event.get(key):
             lines = str(event[key]).split("\n")
-            event[key] = "\n".join(_INDENT + _printable(line) for line in lines)
+            event[key] = "\n".join(_INDENT + printable(line) for line in lines)
     return event
-
-
-def _printable(text: str) -> str:
-    """Write control characters, and others that are not seen, as Python does."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )

@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 from queuegate_server.rpc.call_identity import CallIdentity, call_identity, new_request_id
+from queuegate_server.rpc.current_caller import CALLER
 from queuegate_server.rpc.errors import Draining, abort, code_of, reason_of, to_status
 
 _LOG = logging.getLogger("queuegate_server.rpc")
@@ -48,6 +49,12 @@ class CallLine:
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug("call", extra=self._fields(code, self._identity()))
 
+    def tell(self, event: str) -> None:
+        """Tell at level info that a call is made."""
+        identity = self._identity().fields()
+        fields = {"method": self._method, **identity, **_caller(), "peer": self._context.peer()}
+        _LOG.info(event, extra=fields)
+
     async def fail(self, error: Exception) -> NoReturn:
         """End the call with the status of an error, and tell it."""
         status = to_status(error)
@@ -69,7 +76,14 @@ class CallLine:
 
     def _fields(self, code: str, identity: CallIdentity) -> dict[str, Any]:
         fields: dict[str, Any] = {"method": self._method, "code": code, **identity.fields()}
+        fields |= _caller()
         if self._start is not None:
             fields["seconds"] = round(time.perf_counter() - self._start, 6)
         fields["peer"] = self._context.peer()
         return fields
+
+
+def _caller() -> dict[str, str]:
+    """Return who calls, where callers are identified."""
+    caller = CALLER.get()
+    return {"caller": caller} if caller else {}

@@ -42,6 +42,23 @@ class KnownCallers:
     ) -> None:
         """Take who may do what, where it is served, and the tokens if there are any."""
         self._tokens = tokens
+        self._has_sockets = any(listener.parsed.path for listener in listeners)
+        self._has_ports = not all(listener.parsed.path for listener in listeners)
+        self._with_certificates = any(
+            listener.tls and listener.tls.client_ca_file for listener in listeners
+        )
+        self._here_only = all(listener.parsed.is_local for listener in listeners)
+        self._uses = 0
+        self.use(settings)
+
+    @property
+    def version(self) -> object:
+        """Something that is another one whenever a caller may be identified differently."""
+        return self._uses, 0 if self._tokens is None else self._tokens.changes
+
+    def use(self, settings: Callers) -> None:
+        """Take who may do what from now on; the file of the tokens stays."""
+        self._uses += 1
         self._loopback = Caller("loopback", settings.loopback)
         self._unix = Caller("unix", settings.unix)
         self._by_certificate = {
@@ -51,17 +68,11 @@ class KnownCallers:
         self._by_token = {
             name: Caller(f"token:{name}", rights) for name, rights in settings.tokens.items()
         }
-        self._with_certificates = any(
-            listener.tls and listener.tls.client_ca_file for listener in listeners
-        )
         # Without a listener for Unix sockets, such a peer is the native transport, which serves
         # loopback only and hands streams on through a socket of its own.
-        has_sockets = any(listener.parsed.path for listener in listeners)
-        self._here_only = all(listener.parsed.is_local for listener in listeners)
-        self._by_socket = self._unix if has_sockets else self._loopback if self._here_only else None
-        self._places = {
-            self._unix if listener.parsed.path else self._loopback for listener in listeners
-        }
+        self._by_socket = (
+            self._unix if self._has_sockets else self._loopback if self._here_only else None
+        )
 
     def the_same_for_all(self, role: Role) -> Caller | None:
         """Return one who stands for all, if the call alone decides: nobody can show
@@ -69,7 +80,8 @@ class KnownCallers:
         """
         if self._tokens or self._with_certificates or not self._here_only:
             return None
-        first, *others = self._places
+        places = [self._loopback] * self._has_ports + [self._unix] * self._has_sockets
+        first, *others = places
         alike = all(
             (role in first.rights.roles, first.rights.assert_groups)
             == (role in other.rights.roles, other.rights.assert_groups)

@@ -1,12 +1,13 @@
 """What stands before a call: who makes it, and may they?"""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from queuegate_server.rpc.call_lines import CallLine
 from queuegate_server.rpc.callers import Caller, Context, KnownCallers
 from queuegate_server.rpc.current_caller import CALLER
+from queuegate_server.rpc.errors import Draining
 from queuegate_server.rpc.interceptors import AtOnce, Stream, Unary, nothing_at_once
 from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.roles import ROLES
@@ -50,22 +51,36 @@ class Gate:
             caller = self._admitted(role, context)
             if self._rates is not None:
                 self._rates.count(caller.name)
+            if role is Role.ADMIN:
+                CallLine(method, context).tell("admin call")
             handler = believing if caller.rights.assert_groups else doubting
             return await handler(data, context)
 
         return guarded
 
     def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
-        """Guard a stream. One over its rate is not ended, but read from more slowly."""
+        """Guard a stream. One over its rate is not ended, but read from more slowly; one whose
+        caller has lost the role, or other rights, ends with its next message.
+        """
         role = ROLES[method]
         if (alike := self._alike(role, believing, doubting)) is not None:
             return alike
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            version = self._callers.version
             caller = self._admitted(role, context)
             handler = believing if caller.rights.assert_groups else doubting
             if self._rates is not None:
                 requests = _paced(requests, caller.name, self._rates)
+
+            def admits() -> None:
+                nonlocal version
+                if version != self._callers.version:
+                    version = self._callers.version
+                    if self._admitted(role, context) != caller:
+                        raise Draining("the rights of the caller have changed; ask anew")
+
+            requests = _while_admitted(requests, admits)
             async for response in handler(requests, context):
                 yield response
 
@@ -80,20 +95,31 @@ class Gate:
 
     def _alike(self, role: Role, believing: Served, doubting: Served) -> Served | None:
         """Return which of the two serves every call; None if it depends on the caller."""
-        anybody = None if self._each else self._callers.the_same_for_all(role)
+        # Who administers is logged.
+        each = self._each or role is Role.ADMIN
+        anybody = None if each else self._callers.the_same_for_all(role)
         if anybody is None or role not in anybody.rights.roles:
             return None
         return believing if anybody.rights.assert_groups else doubting
 
     def _admitted(self, role: Role, context: Context) -> Caller:
-        """Return who calls and has the role, and name it in CALLER.
+        """Return who calls, named in CALLER, and has the role.
 
         Raises CallerUnknown and CallerNotPermitted.
         """
         caller = self._callers.identify(context)
-        caller.require(role)
         CALLER.set(caller.name)
+        caller.require(role)
         return caller
+
+
+async def _while_admitted(
+    requests: AsyncIterator[bytes], admits: Callable[[], None]
+) -> AsyncIterator[bytes]:
+    """Hand on what a stream brings until `admits` raises: what comes then is not answered."""
+    async for request in requests:
+        admits()
+        yield request
 
 
 async def _paced(

@@ -27,7 +27,13 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Read the file; raise BadFile."""
         self._hashes: Hashes = ()
+        self.changes = 0
+        """How often they have changed."""
         self._file = FollowedFiles((path,), lambda read: parse(read[0], path), self._publish)
+
+    def look(self) -> None:
+        """Read the file now; blocks for ten seconds at most."""
+        self._file.look()
 
     def close(self) -> None:
         """Follow the file no longer."""
@@ -46,6 +52,7 @@ class TokenFile:
 
     def _publish(self, hashes: Hashes) -> None:
         self._hashes = hashes
+        self.changes += 1
 
 
 def parse(content: bytes, path: Path) -> Hashes:

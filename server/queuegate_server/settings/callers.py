@@ -1,5 +1,6 @@
 """Who may call what."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final
@@ -13,6 +14,8 @@ from queuegate_server.settings.section import Section
 _LONGEST_NAME: Final = 256
 CERTIFICATE_NAMES: Final = ("spiffe:", "uri:", "dns:", "cn:", "subject:")
 """What a name of a certificate begins with; in this order they are looked for."""
+# https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE-ID.md
+_SPIFFE_ID: Final = re.compile(r"spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
 
 
@@ -60,12 +63,21 @@ def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
     spelled: dict[str, Rights] = {}
     for name, rights in named.items():
         kind = next((kind for kind in CERTIFICATE_NAMES if name.startswith(kind)), "")
-        if not kind or name == kind or not name.isprintable() or len(name) > _LONGEST_NAME:
+        text = name.removeprefix(kind)
+        fits = text and text == text.strip() and len(name) <= _LONGEST_NAME
+        if not kind or not fits or not name.isprintable():
             raise PydanticCustomError(
                 "certificate",
                 "{name} is no name of a certificate: write spiffe://…, uri:…, dns:…, cn:… or "
                 "subject:…, of at most {most} printable characters",
                 {"name": ascii(name[:_LONGEST_NAME]), "most": _LONGEST_NAME},
+            )
+        if kind == "spiffe:" and not _SPIFFE_ID.fullmatch(name):
+            raise PydanticCustomError(
+                "certificate",
+                "{name} is no SPIFFE ID: write spiffe://trust.domain/path, all of it, for there are"
+                " no wildcards; uri: takes any other URI",
+                {"name": ascii(name)},
             )
         key = name.lower() if kind == "dns:" else name
         if key in spelled:

@@ -46,6 +46,7 @@ _MESSAGES: Final = {
     "tuple_type": _LIST,
     "missing": "is required",
     "path_type": _TEXT,
+    "string_pattern_mismatch": "must be of the form {pattern}",
     "string_type": _TEXT,
     "too_short": "must not be empty",
 }

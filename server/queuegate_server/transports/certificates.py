@@ -12,13 +12,14 @@ from queuegate_server.settings.listeners import Tls
 class FollowedCertificate:
     """Credentials whose new connections are made with what the files say by then.
 
-    gRPC asks for the configuration at each handshake, in a thread of its own.
+    gRPC asks for the configuration at each handshake, in threads of its own.
     """
 
     def __init__(self, tls: Tls) -> None:
         """Read the files. Raises BadFile, which names the one that is wrong."""
         self._tls = tls
-        self._new: grpc.ServerCertificateConfiguration | None = None
+        self._current: grpc.ServerCertificateConfiguration | None = None
+        self._given: grpc.ServerCertificateConfiguration | None = None
         paths = [tls.certificate_file, tls.key_file]
         if tls.client_ca_file is not None:
             paths.append(tls.client_ca_file)
@@ -32,19 +33,29 @@ class FollowedCertificate:
             require_client_authentication=tls.client_ca_file is not None,
         )
 
+    def look(self) -> None:
+        """Read the files now; blocks for ten seconds at most."""
+        self._files.look()
+
     def close(self) -> None:
         """Follow the files no longer."""
         self._files.close()
 
     def _publish(self, configuration: grpc.ServerCertificateConfiguration) -> None:
-        self._new = configuration
+        self._current = configuration
 
     def _take(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what is new since the last handshake, None if nothing is."""
-        new = self._new
-        if new is not None:
-            self._new = None
-        return new
+        """Return what the next handshake is made with, None if that of the last one.
+
+        Where callers show certificates, gRPC gets it anew each time, and forgets its TLS
+        sessions with it: whoever resumed one would not be asked for a certificate again,
+        even after that has expired.
+        """
+        current = self._current
+        if current is self._given and self._tls.client_ca_file is None:
+            return None
+        self._given = current
+        return current
 
     def _configuration(self, contents: Sequence[bytes]) -> grpc.ServerCertificateConfiguration:
         certificate, key, *authorities = contents

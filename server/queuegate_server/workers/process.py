@@ -36,20 +36,20 @@ class WorkerProcess:
         """The number of the process."""
         return self._started.pid
 
-    async def start(self, ports: Sequence[int], settings: int) -> None:
-        """Run the command line of this process again, as a worker; `settings` is a file
-        descriptor, see Place. Raises OSError.
+    async def start(self, ports: Sequence[int], settings: int, changed: int) -> None:
+        """Run the command line of this process again, as a worker; `settings` and `changed`
+        are file descriptors, see Place. Raises OSError.
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            place = Place(self.index, theirs.fileno(), settings, tuple(ports))
+            place = Place(self.index, theirs.fileno(), settings, changed, tuple(ports))
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *sys.orig_argv[1:],
                 OPTION,
                 str(place),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno(), *([settings] if settings else [])],
+                pass_fds=[theirs.fileno(), *filter(None, (settings, changed))],
                 # Signals of the terminal are for the supervisor, which hands them on.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},

@@ -10,11 +10,9 @@ import contextlib
 import logging
 import os
 import signal
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
@@ -24,6 +22,7 @@ from queuegate_server.workers.metrics import MergedMetrics
 from queuegate_server.workers.ports import reserve
 from queuegate_server.workers.process import WorkerProcess
 from queuegate_server.workers.revisions import Revisions
+from queuegate_server.workers.settings_files import SettingsFiles
 
 _LOG = logging.getLogger("queuegate_server.workers")
 _STEADY_SECONDS: Final = 10.0
@@ -53,16 +52,15 @@ class Supervisor:
         *,
         content: bytes | None,
         started: Callable[[Sequence[str]], None],
-        reread: Callable[[], Settings],
+        reread: Callable[[], tuple[Settings, bytes | None]],
         notifier: Notifier,
     ) -> None:
         """Take the settings, the content of their file, what is called with the lines to
-        print once all workers serve, and what reads the settings again on SIGHUP, for the
-        supervisor itself.
+        print once all workers serve, and what reads the settings again on SIGHUP, with the
+        content of their file, for the supervisor itself and for workers that start later.
         """
         self._settings = settings
-        self._content = content
-        self._content_file = 0
+        self._files = SettingsFiles(content)
         self._hung_up = False
         self._started = started
         self._reread = reread
@@ -96,11 +94,7 @@ class Supervisor:
         with contextlib.ExitStack() as stack:
             addresses = [listener.parsed for listener in self._settings.listen]
             self._ports = reserve(addresses, stack)
-            if self._content is not None:
-                file = stack.enter_context(_nameless_file())
-                file.write(self._content)
-                file.flush()
-                self._content_file = file.fileno()
+            stack.callback(self._files.close)
             self._on_signals()
             stopping = asyncio.create_task(self._stop.wait())
             keeping = [
@@ -185,7 +179,7 @@ class Supervisor:
             return await self._everywhere(worker, value)
 
         worker = WorkerProcess(index, {"revision": self._revision, "everywhere": everywhere})
-        await worker.start(self._ports, self._content_file)
+        await worker.start(self._ports, self._files.at_start, self._files.changed)
         self._live[index] = worker
         serving = asyncio.create_task(self._note_ready(worker))
         try:
@@ -199,7 +193,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker serves", extra={"index": worker.index, "pid": worker.pid})
         if self._hung_up:
-            # It has started with the settings of the start, as the others have.
+            # The signal may have come after it was started; and it tells what waits for a restart.
             with contextlib.suppress(ChannelError):
                 await worker.ask("hangup", seconds=_HANGUP_SECONDS)
         if self.all_served or len(self._live) < self._settings.workers:
@@ -235,7 +229,9 @@ class Supervisor:
         if self.all_served:
             self._notifier.reloading()
         with contextlib.suppress(Exception):  # the workers tell what is wrong
-            self._settings = with_changes(self._settings, self._reread())
+            settings, content = self._reread()
+            self._settings = with_changes(self._settings, settings)
+            self._files.change(content)
         for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():
             if isinstance(answer, ChannelError):
                 fields = {"index": index, "error": str(answer)}
@@ -269,13 +265,6 @@ class Supervisor:
         drain = self._settings.drain
         seconds = drain.delay + drain.grace + _SPARE_SECONDS
         await asyncio.gather(*(worker.stop(seconds) for worker in self.live))
-
-
-def _nameless_file() -> IO[bytes]:
-    """Return a file in memory where the system has that: the disk may be read-only."""
-    if sys.platform == "linux":
-        return os.fdopen(os.memfd_create("queuegate-settings"), "wb")
-    return tempfile.TemporaryFile()
 
 
 def _answer(answer: Any) -> Any:

@@ -25,6 +25,10 @@ def faults(
     [
         ("polcy: {}", "1:1: error: polcy: unknown key (did you mean policy?)"),
         (
+            'log: {"a\\n1:1: error: \\e[2J": 1}',
+            r"1:7: error: log.a\n1:1: error: \x1b[2J: unknown key (known are format, level)",
+        ),
+        (
             "drain:\n  gracee: 1s",
             "2:3: error: drain.gracee: unknown key (did you mean grace?)",
         ),

@@ -45,7 +45,7 @@ async def supervisor() -> AsyncIterator[tuple[Supervisor, Member]]:
     supervisor = Supervisor()
     await supervisor.channel.open(ours)
     with theirs:
-        member = Member(Place(3, theirs.fileno(), 0, (0,)))
+        member = Member(Place(3, theirs.fileno(), 0, 0, (0,)))
         await member.open()
     reading = asyncio.create_task(supervisor.channel.run())
     yield supervisor, member
@@ -129,7 +129,7 @@ async def test_it_ends_when_told_and_when_alone(
 def test_a_failure_can_be_told_without_a_loop() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        Place(0, theirs.fileno(), 0, (0,)).report("the policy cannot be served\nline 2")
+        Place(0, theirs.fileno(), 0, 0, (0,)).report("the policy cannot be served\nline 2")
         data = ours.recv(4096)
     assert json.loads(data[4:]) == {
         "ask": "failed",
@@ -139,6 +139,6 @@ def test_a_failure_can_be_told_without_a_loop() -> None:
 
 
 def test_the_option_says_all() -> None:
-    place = Place(1, 7, 9, (50051, 0))
+    place = Place(1, 7, 9, 11, (50051, 0))
     assert Place.parse(str(place)) == place
-    assert Place(1, 7, 0, ()).content() is None
+    assert Place(1, 7, 0, 0, ()).content() is None
