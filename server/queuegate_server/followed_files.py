@@ -50,6 +50,10 @@ class FollowedFiles(Generic[T]):
         self._fault: BadFile | None = None
         self._first = threading.Event()
         self._ended = threading.Event()
+        self.used = 0
+        """How many readings were used: the first one, and each that was new."""
+        self.refused = 0
+        """How many were not."""
         threading.Thread(target=self._follow, name="followed-files", daemon=True).start()
         if not self._first.wait(_FIRST_SECONDS):
             self._ended.set()
@@ -64,14 +68,17 @@ class FollowedFiles(Generic[T]):
 
     def _follow(self) -> None:
         self._fault = self._look()
+        self.used = int(self._fault is None)
         self._first.set()
         told = ""
         while not self._ended.wait(_LOOK_SECONDS):
             before = self._contents
             fault = self._look()
             if fault is not None and str(fault) != told:
+                self.refused += 1
                 _LOG.error("a changed file is not used", extra={"error": str(fault)})
             elif fault is None and (told or self._contents != before):
+                self.used += 1
                 _LOG.info("changed files are used", extra={"files": [*map(str, self._paths)]})
             told = str(fault or "")
 
