@@ -152,18 +152,6 @@ def test_a_worker_that_dies_takes_no_counts_along(server: RunningServer, folder:
     assert value(address, "queuegate_workers_replaced_total") >= WORKERS
 
 
-def test_a_worker_that_hangs_for_too_long_is_replaced() -> None:
-    with several_workers(*LISTEN, "--set", "worker_timeout=2s") as server:
-        address = ops_address(server)
-        hanging = pids(server)[1]
-        send(hanging, signal.SIGSTOP)
-        assert wait_for_replacement(server, 1, hanging) != hanging
-        told = server.wait_for_log("a worker does not answer and is killed")
-        assert (told["index"], told["pid"], told["seconds"]) == (1, hanging, 2)
-        eventually(lambda: readiness(address), {"ready": True, "serving": 2})
-        assert value(address, "queuegate_workers_replaced_total", "silent") >= 1
-
-
 def test_while_draining() -> None:
     with several_workers(*LISTEN, "--set", "drain.delay=60s") as server:
         address = ops_address(server)
