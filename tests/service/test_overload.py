@@ -1,6 +1,7 @@
 """Callers who go away leave nothing behind, and more calls than may run are refused."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -271,3 +272,36 @@ async def _answered_stream(channel: grpc.aio.Channel) -> Any:
         await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
     await stream.read()
     return stream
+
+
+async def test_an_overload_of_the_native_transport_is_shed(tmp_path: Path) -> None:
+    """What can be answered in time is answered, the rest is refused; health is asked as ever."""
+    queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(2_000))
+    path = tmp_path / "queues.yaml"
+    path.write_text(
+        f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
+    )
+    bounds = ("--set", "transport=native", "--set", "limits.max_wait=1ms")
+    no_retry = queuegate.Retry(attempts=1)
+    with running_server("--policy", str(path), *bounds, *LISTEN) as server:
+        async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:
+
+            async def ends() -> str:
+                try:
+                    return "answered" if await client.queues("alice") else "wrong"
+                except queuegate.Overloaded as error:
+                    return error.reason
+
+            asked = [asyncio.create_task(ends()) for _ in range(600)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            assert await client.health()
+            outcomes = Counter(await asyncio.gather(*asked))
+            assert set(outcomes) == {"answered", "OVERLOADED"}
+            waited = value(ops_address(server), "queuegate_calls_refused_total", "waited")
+            assert waited == outcomes["OVERLOADED"]
+            await asyncio.to_thread(eventually, lambda: asyncio.run(_lists(server)), expected=True)
+
+
+async def _lists(server: RunningServer) -> bool:
+    async with queuegate.aio.Client(server.address, timeout=20) as client:
+        return bool(await client.queues("alice"))

@@ -82,7 +82,7 @@ class CallLimit:
         self._most = most
         self._running = 0
         self._streams = 0
-        self.refused = {"calls": 0, "streams": 0}
+        self.refused = {"calls": 0, "streams": 0, "waited": 0}
         """How many calls have been refused so far, by the bound that was reached."""
 
     @property

@@ -185,6 +185,11 @@ class Limits(Section):
         le=1_000_000,
         description="How many calls are served at once at most; half of them may be streams.",
     )
+    max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
+        0.005,
+        description="How long a single call may wait for its turn while the server is overloaded; "
+        "known to transport native only.",
+    )
     max_message: Annotated[Size, Field(ge=_KIB, le=1024 * _MIB)] = Field(
         4 * _MIB, description="How large a request may be, in bytes."
     )
