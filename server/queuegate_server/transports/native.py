@@ -11,13 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Coroutine,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from pathlib import Path
 from types import coroutine
