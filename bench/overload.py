@@ -93,16 +93,16 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 _WHY: Final = (
-    "Why single calls over grpcio are late: to end a call with a status costs grpc.aio as much as "
-    "to answer it (*all refused*), so at three times the rate it can do neither, and what cannot "
-    "be taken waits in gRPC's core, which tells nobody how long. From 1,000 waiting calls on the "
-    "core drops some, and from 3,000 on all, as CANCELLED, for about 30 µs each; whoever gets "
-    "through has waited behind the others. With `grpc.server.max_pending_requests` at 20 a bare "
-    "server had a p99 of 17 ms under three times the load, and dropped parts of single bursts, "
-    "too, which is why it is left alone. The native transport sees how long calls have waited. "
-    "Under overload it refuses what has waited for `limits.max_wait` before any work is done for "
-    "it. Its single calls are not in the table: the generator cannot ask three times as many as "
-    "are answered."
+    "Why single calls over grpcio are late: to end a call with a status costs grpc.aio at least "
+    "as much as to answer it (*all refused*), so at three times the rate it can do neither, and "
+    "what cannot be taken waits in gRPC's core, which tells nobody how long. From 1,000 waiting "
+    "calls on the core drops some, and from 3,000 on all, as CANCELLED, for about 30 µs each; "
+    "whoever gets through has waited behind the others. With `grpc.server.max_pending_requests` "
+    "at 20 a bare server had a p99 of 17 ms under three times the load, and dropped parts of "
+    "single bursts, too, which is why it is left alone. The native transport sees how long "
+    "calls have waited. Under overload it refuses what has waited for `limits.max_wait` before "
+    "any work is done for it. Its single calls are not in the table: the generator cannot ask "
+    "three times as many as are answered."
 )
 
 
