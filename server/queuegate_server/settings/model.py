@@ -186,7 +186,7 @@ class Limits(Section):
         description="How many calls are served at once at most; half of them may be streams.",
     )
     max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
-        0.005,
+        0.1,
         description="How long a single call may wait for its turn while the server is overloaded; "
         "known to transport native only.",
     )
