@@ -25,6 +25,7 @@ from bench.questions import undelimited
 _CONNECTIONS: Final = 8
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
 _END_STREAM, _ACK, _END_HEADERS = 1, 1, 4
+_MAX_CONCURRENT_STREAMS = b"\0\3"
 _HEAD: Final = 9
 _LAST_ANSWERS: Final = 2.0
 """Seconds after the last deadline, for the last word of the server."""
@@ -55,11 +56,15 @@ class Heard:
         return len(self.latencies) / self.seconds
 
 
-def run(address: str, data: Path, rate: Rate, deadline: float) -> Heard:
-    """Ask a server in a process of its own. Raises CannotMeasure."""
+def run(
+    address: str, data: Path, rate: Rate, deadline: float, method: str = "CheckQueueAccess"
+) -> Heard:
+    """Ask a server in a process of its own. Messages must fit into a frame (16 KiB). Raises
+    CannotMeasure.
+    """
     command = [sys.executable, "-m", "bench.open_loop", address, str(data)]
     command += [f"--rate={rate.per_second}", f"--seconds={rate.seconds}"]
-    command += [f"--at-once={rate.at_once}", f"--deadline={deadline}"]
+    command += [f"--at-once={rate.at_once}", f"--deadline={deadline}", f"--method={method}"]
     root = Path(__file__).parents[1]
     told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
     if told.returncode:
@@ -71,12 +76,12 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return b"%b%c%c%b%b" % (len(payload).to_bytes(3), kind, flags, stream.to_bytes(4), payload)
 
 
-def _fields(deadline: float) -> bytes:
+def _fields(method: str, deadline: float) -> bytes:
     """Return the headers of every call, without compression."""
     fields = {
         ":method": "POST",
         ":scheme": "http",
-        ":path": "/queuegate.v1.AccessService/CheckQueueAccess",
+        ":path": f"/queuegate.v1.AccessService/{method}",
         ":authority": "localhost",
         "content-type": "application/grpc",
         "te": "trailers",
@@ -110,6 +115,8 @@ class _Connection:
         self._room = 65_535
         """How many bytes of requests the server lets us send."""
         self._held: list[tuple[int, bytes]] = []
+        self._most = 2**31
+        """How many calls at once the server lets us make."""
         self._out = bytearray()
         self._in = bytearray()
 
@@ -120,8 +127,9 @@ class _Connection:
 
     def send(self) -> None:
         taken = 0
+        most = self._most - (len(self.waiting) - len(self._held))
         for stream, payload in self._held:
-            if self._room < len(payload):
+            if self._room < len(payload) or taken >= most:
                 break
             self._room -= len(payload)
             self._out += _frame(_HEADERS, _END_HEADERS, stream, self._fields)
@@ -163,14 +171,17 @@ class _Connection:
             self._out += _frame(_PING, _ACK, 0, payload)
         elif kind == _SETTINGS and not flags & _ACK:
             self._out += _frame(_SETTINGS, _ACK, 0, b"")
+            for at in range(0, len(payload), 6):
+                if payload[at : at + 2] == _MAX_CONCURRENT_STREAMS:
+                    self._most = int.from_bytes(payload[at + 2 : at + 6])
         elif kind == _GOAWAY:
             raise CannotMeasure(f"the server ends a connection: {payload!r}")
 
 
-def ask(address: str, messages: list[bytes], rate: Rate, deadline: float) -> Heard:
+def ask(address: str, messages: list[bytes], rate: Rate, deadline: float, method: str) -> Heard:
     """Ask until the time is over, and wait for the last answers."""
     heard = Heard()
-    fields = _fields(deadline)
+    fields = _fields(method, deadline)
     connections = [_Connection(address, fields, heard) for _ in range(_CONNECTIONS)]
     by_descriptor = {each.socket.fileno(): each for each in connections}
     ready = select.poll()
@@ -212,10 +223,11 @@ def _main() -> None:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--at-once", type=int, default=0)
     parser.add_argument("--deadline", type=float, default=1.0)
+    parser.add_argument("--method", default="CheckQueueAccess")
     given = parser.parse_args()
     rate = Rate(given.rate, given.seconds, given.at_once)
     messages = undelimited(given.data.read_bytes())
-    print(json.dumps(asdict(ask(given.address, messages, rate, given.deadline))))
+    print(json.dumps(asdict(ask(given.address, messages, rate, given.deadline, given.method))))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from queuegate_server.ignoring_groups import IgnoringGroups
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.operations import Operations
 from queuegate_server.reload import Reloader
-from queuegate_server.rpc import health, reflection
+from queuegate_server.rpc import errors, health, reflection
 from queuegate_server.rpc.access import AccessServicer
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.policy import PolicyServicer
@@ -25,6 +25,7 @@ from queuegate_server.rpc.user_groups import UserGroupServicer
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.grpc_servers import Server, make_server
+from queuegate_server.transports.waiting import Refusal
 from queuegate_server.workers.everywhere import policy_everywhere, user_groups_everywhere
 from queuegate_server.workers.member import Member
 
@@ -68,7 +69,8 @@ def compose(
     number = None if member is None else member.revision
     reloader = Reloader(settings, sources, engine, time.time, number)
     draining = asyncio.Event()
-    server = make_server(transport, settings.limits, shares_port=member is not None)
+    refusal = Refusal(*errors.as_too_much(), operations.limit.refused)
+    server = make_server(transport, settings.limits, refusal, shares_port=member is not None)
     edge = Edge(holding, time.monotonic, always=operations.is_auditing)
     decisions = operations.decisions
     # One for callers whose groups are believed, one for the others.

@@ -39,7 +39,8 @@ class Edge:
             self._tokens = TokenFile(callers.token_file) if callers.token_file else None
         except BadFile as error:
             raise UnusableFile(f"callers.token_file: {error}") from None
-        self._certificates: list[FollowedCertificate] = []
+        self.certificates: list[FollowedCertificate] = []
+        """Those of the listeners that are bound and have one."""
         self._known = KnownCallers(callers, settings.listen, self._tokens)
         rates = (
             CallRates(limits.caller_rate, limits.caller_burst, clock)
@@ -62,10 +63,10 @@ class Edge:
                 )
                 continue
             try:
-                certificate = FollowedCertificate(listener.tls)
+                certificate = FollowedCertificate(listener.tls, listener.address)
             except BadFile as error:
                 raise CannotListen(f"{listener.address!r}: {error}") from None
-            self._certificates.append(certificate)
+            self.certificates.append(certificate)
             bound.append(bind_with_tls(server, address, certificate.credentials))
         return bound
 
@@ -123,7 +124,7 @@ class Edge:
 
     def _followed(self) -> "list[FollowedCertificate | TokenFile]":
         tokens = [] if self._tokens is None else [self._tokens]
-        return [*self._certificates, *tokens]
+        return [*self.certificates, *tokens]
 
 
 def unusable_files(settings: Settings) -> Iterator[str]:
@@ -136,6 +137,6 @@ def unusable_files(settings: Settings) -> Iterator[str]:
     for listener in settings.listen:
         if listener.tls is not None:
             try:
-                FollowedCertificate(listener.tls).close()
+                FollowedCertificate(listener.tls, listener.address).close()
             except BadFile as error:
                 yield f"{listener.address!r}: {error}"

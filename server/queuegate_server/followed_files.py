@@ -52,6 +52,10 @@ class FollowedFiles(Generic[T]):
         self._ended = False
         self._asked = 1
         self._looked = 0
+        self.used = 0
+        """How many readings were used: the first one, and each that was new."""
+        self.refused = 0
+        """How many were not."""
         threading.Thread(target=self._follow, name="followed-files", daemon=True).start()
         if not self._wait_for(1):
             self.close()
@@ -90,14 +94,17 @@ class FollowedFiles(Generic[T]):
 
     def _follow(self) -> None:
         self._fault = self._look()
+        self.used = int(self._fault is None)
         told = ""
         looked = 1
         while looked := self._next_look(looked):
             before = self._contents
             fault = self._look()
             if fault is not None and str(fault) != told:
+                self.refused += 1
                 _LOG.error("a changed file is not used", extra={"error": str(fault)})
             elif fault is None and (told or self._contents != before):
+                self.used += 1
                 _LOG.info("changed files are used", extra={"files": [*map(str, self._paths)]})
             told = str(fault or "")
 

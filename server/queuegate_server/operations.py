@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuegate_server.engine import Engine
@@ -15,6 +16,7 @@ from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.ops import host_port
+from queuegate_server.transports.certificates import FollowedCertificate
 from queuegate_server.transports.tcp import address_of, open_tcp
 
 if TYPE_CHECKING:
@@ -57,7 +59,13 @@ class Operations:
         """Whether there is an audit log."""
         return self._audit is not None
 
-    async def start(self, engine: Engine, reloader: Reloader, sources: GroupSources) -> None:
+    async def start(
+        self,
+        engine: Engine,
+        reloader: Reloader,
+        sources: GroupSources,
+        certificates: Sequence[FollowedCertificate],
+    ) -> None:
         """Serve the port, if there is one. Readiness and metrics are known from now on."""
         status = self._status = Status(engine, reloader)
         if not self._is_shown:
@@ -77,6 +85,7 @@ class Operations:
             lookups=self.lookups,
             resolvers=sources,
             audit=self._audit,
+            certificates=certificates,
             is_ready=lambda: status.is_ready,
             version=running,
         )

@@ -62,7 +62,9 @@ async def serve(
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
-        await parts.operations.start(parts.engine, parts.reloader, parts.sources)
+        await parts.operations.start(
+            parts.engine, parts.reloader, parts.sources, parts.edge.certificates
+        )
         if member is None:
             bound = await _listen(parts, addresses)
         else:

@@ -105,7 +105,7 @@ def test_messages_at_and_over_the_limit(server: RunningServer, record: Record) -
 
 
 def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
-    """On one connection: others are answered, or refused at once."""
+    """On one connection: single calls of others are answered."""
 
     def open_streams() -> None:
         with http2.connected(server.address, http2.BEGIN) as connection:
@@ -119,5 +119,4 @@ def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
             open_streams()
         with fault.expected_to_serve():
             pass
-    assert fault.outcomes["answered"]
-    assert set(fault.outcomes) <= {"answered", "Overloaded"}
+    assert set(fault.outcomes) == {"answered"}

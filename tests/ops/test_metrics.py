@@ -1,5 +1,6 @@
 """What /metrics says after known traffic, and that it agrees with its documentation."""
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import NamedTuple
 
 import grpc
 import pytest
+import trustme
 from google.rpc import error_details_pb2
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,6 +31,7 @@ partitions:
     queues:
       - {name: root, submitacl: " secret-group"}
 """
+NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 CALL = ("unary", "queuegate.v1.AccessService", "CheckQueueAccess")
 
 
@@ -41,7 +44,8 @@ class Setup(NamedTuple):
 
 
 @contextmanager
-def running(tmp_path: Path) -> Iterator[Setup]:
+def running(tmp_path: Path, *listeners: object) -> Iterator[Setup]:
+    """Run a server on a port, and on more listeners if some are given."""
     policy = tmp_path / "queues.yaml"
     policy.write_text(POLICY)
     directory = ScriptedDirectory(tmp_path)
@@ -62,14 +66,15 @@ def running(tmp_path: Path) -> Iterator[Setup]:
         },
         "partitions": {"default": {"resolver": "corp"}, "other": {"resolver": "down"}},
         "audit": {"path": str(tmp_path / "audit.log")},
+        "listen": ["127.0.0.1:0", *listeners],
     }
     no_retry = queuegate.Retry(attempts=1)
     with (
         running_server(
-            "--config", settings_file(tmp_path, settings), *LISTEN,
+            "--config", settings_file(tmp_path, settings), *LISTEN, listen=(),
             environment=directory.environment,
         ) as server,
-        queuegate.Client(server.address, timeout=10, retry=no_retry) as client,
+        queuegate.Client(server.address.split(", ")[0], timeout=10, retry=no_retry) as client,
     ):  # fmt: skip
         yield Setup(server, ops_address(server), client, directory, policy)
 
@@ -82,8 +87,17 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
-    with running(tmp_path_factory.mktemp("shared")) as started:
+    folder = tmp_path_factory.mktemp("shared")
+    with running(folder, {"address": "localhost:0", "tls": certificate(folder)}) as started:
         yield started
+
+
+def certificate(folder: Path, *, days: int = 1) -> dict[str, str]:
+    """Write a new certificate; return what the settings say of it."""
+    issued = trustme.CA().issue_cert("localhost", not_after=NOW + dt.timedelta(days))
+    issued.private_key_and_cert_chain_pem.write_to_path(folder / "new.pem")
+    pem = str((folder / "new.pem").replace(folder / "server.pem"))
+    return {"certificate_file": pem, "key_file": pem}
 
 
 def send_known_traffic(setup: Setup) -> None:
@@ -184,7 +198,7 @@ def test_streams_are_calls_too(shared: Setup) -> None:
     before = value(shared.ops, "queuegate_decisions_total")
     request = access_pb2.StreamQueueAccessRequest()
     request.batch.checks.extend([item] * 5)
-    with grpc.insecure_channel(shared.server.address) as channel:
+    with grpc.insecure_channel(shared.server.address.split(", ")[0]) as channel:
         stub = access_pb2_grpc.AccessServiceStub(channel)
         assert len(list(stub.StreamQueueAccess(iter([request] * 3)))) == 3
     labels = ("bidi_stream", "StreamQueueAccess", "OK")
@@ -208,6 +222,25 @@ def test_reloads(shared: Setup) -> None:
     eventually(lambda: value(shared.ops, last), 1.0)
     assert value(shared.ops, "queuegate_policy_revision") == revision + 1
     assert value(shared.ops, "queuegate_policy_loaded_timestamp_seconds") > loaded
+
+
+def test_certificates(shared: Setup) -> None:
+    def reloads(result: str) -> float:
+        return value(shared.ops, "queuegate_certificate_reloads_total", "localhost:0", result)
+
+    def days() -> float:
+        """Return for how many days more the certificate is good."""
+        expiry = value(shared.ops, "queuegate_certificate_expiry_timestamp_seconds", "localhost:0")
+        return (expiry - NOW.timestamp()) / 86_400
+
+    folder = shared.policy.parent
+    assert (days(), reloads("success"), reloads("failure")) == (1, 1, 0)
+    certificate(folder, days=90)
+    eventually(days, 90.0)
+    eventually(lambda: reloads("success"), 2.0)
+    (folder / "server.pem").write_text("nonsense")
+    eventually(lambda: reloads("failure"), 1.0)
+    assert (days(), reloads("success")) == (90, 2)
 
 
 def documented(heading: str) -> dict[str, tuple[str, tuple[str, ...]]]:

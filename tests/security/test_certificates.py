@@ -235,7 +235,7 @@ def test_faults_at_the_start_name_the_file(
     spoil(tmp_path)
     tls = Tls.model_validate(listener(tmp_path)["tls"])
     with pytest.raises(BadFile) as caught:
-        FollowedCertificate(tls)
+        FollowedCertificate(tls, "127.0.0.1:0")
     assert str(caught.value).startswith(f"{tmp_path}/")
     assert fault in str(caught.value)
 

@@ -125,6 +125,7 @@ def test_drain(
         assert not slow.done()
         assert slow.result().reason == "group"
         assert ended(server, 40) == 0
+        server.wait_for_log("stopped")
         # gRPC may add what it thinks of the calls that were refused.
         ours = [log for log in server.logs if log["logger"] == "queuegate_server.serve"]
         assert [log["event"] for log in ours][-2:] == ["draining", "stopped"]

@@ -1,8 +1,9 @@
 """Callers who go away leave nothing behind, and more calls than may run are refused."""
 
 import asyncio
-import contextlib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from tests.busy_server import Setup, busy_server, message
-from tests.running import running_server
+from tests.ops_port import LISTEN, ops_address, value
+from tests.running import RunningServer, running_server
 from tests.scripted_directory import HANGS, ScriptedDirectory, settings_file
 from tests.waiting import eventually
 
@@ -185,12 +187,11 @@ def answers(address: str) -> bool:
             return False
 
 
-@pytest.mark.parametrize("kind", ["calls", "streams"])
-async def test_calls_beyond_the_bound_are_refused(tmp_path: Path, kind: str) -> None:
-    """At once, with a reason, while health still answers; and it passes."""
-    directory = ScriptedDirectory(tmp_path)
+@contextmanager
+def bounded_server(folder: Path, directory: ScriptedDirectory) -> Iterator[RunningServer]:
+    """Run a server for 8 calls at once, whose directory hangs for all but alice."""
     directory.answer({"*": {"groups": ["staff"], "seconds": HANGS}})
-    path = tmp_path / "queues.yaml"
+    path = folder / "queues.yaml"
     path.write_text(
         'partitions: [{name: default, queues: [{name: root, submitacl: "alice staff"}]}]'
     )
@@ -198,47 +199,109 @@ async def test_calls_beyond_the_bound_are_refused(tmp_path: Path, kind: str) -> 
         "policy": {"path": str(path)},
         "resolvers": {"corp": directory.resolver(lookup_timeout="30s")},
         "partitions": {"default": {"resolver": "corp"}},
+        "limits": {"max_concurrent_calls": 8},
     }
     with running_server(
         "--config",
-        settings_file(tmp_path, settings),
-        "--set",
-        "limits.max_concurrent_calls=8",
+        settings_file(folder, settings),
+        *LISTEN,
         environment=directory.environment,
     ) as server:
-        no_retry = queuegate.Retry(attempts=1)
-        async with (
-            queuegate.aio.Client(server.address, timeout=20, retry=no_retry) as client,
-            grpc.aio.insecure_channel(server.address) as channel,
-        ):
-            held: list[Any] = []
-            if kind == "calls":
-                held = [
-                    asyncio.create_task(client.check(f"user-{number}", "root"))
-                    for number in range(8)
-                ]
-                await asyncio.to_thread(eventually, directory.asked, 8)
-            else:
-                stub = access_pb2_grpc.AccessServiceStub(channel)
-                batch = access_pb2.BatchCheckQueueAccessRequest(
-                    checks=[message(queuegate.Check("alice", "root"))]
-                )
-                for _ in range(8):
-                    stream = stub.StreamQueueAccess()
-                    await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
-                    await stream.read()
-                    held.append(stream)
+        yield server
+
+
+async def test_calls_beyond_the_bound_are_refused(tmp_path: Path) -> None:
+    """At once, with a reason, while health still answers; and it passes."""
+    directory = ScriptedDirectory(tmp_path)
+    no_retry = queuegate.Retry(attempts=1)
+    with bounded_server(tmp_path, directory) as server:
+        async with queuegate.aio.Client(server.address, timeout=20, retry=no_retry) as client:
+            held = [
+                asyncio.create_task(client.check(f"user-{number}", "root")) for number in range(8)
+            ]
+            await asyncio.to_thread(eventually, directory.asked, 8)
             for _ in range(20):
                 with pytest.raises(queuegate.Overloaded) as caught:
                     await client.check("alice", "root", timeout=20)
                 assert caught.value.reason == "OVERLOADED"
             assert await client.health()
+            refused = "queuegate_calls_refused_total"
+            assert value(ops_address(server), refused, "calls") == 20
             for call in held:
                 call.cancel()
-            for call in held:
-                with contextlib.suppress(asyncio.CancelledError):
-                    await (call if kind == "calls" else call.code())
-
+            await asyncio.gather(*held, return_exceptions=True)
             await asyncio.to_thread(eventually, lambda: answers(server.address), expected=True)
             allowed = await asyncio.gather(*(client.check("alice", "root") for _ in range(8)))
             assert all(allowed)
+
+
+async def test_streams_leave_room_for_single_calls(tmp_path: Path) -> None:
+    """Half of the calls may be streams; one that ends makes room for another one."""
+    no_retry = queuegate.Retry(attempts=1)
+    with bounded_server(tmp_path, ScriptedDirectory(tmp_path)) as server:
+        ops = ops_address(server)
+        async with (
+            queuegate.aio.Client(server.address, timeout=20, retry=no_retry) as client,
+            grpc.aio.insecure_channel(server.address) as channel,
+        ):
+            held = [await _answered_stream(channel) for _ in range(4)]
+            for number in range(1, 11):
+                with pytest.raises(grpc.RpcError) as caught:
+                    await _answered_stream(channel)
+                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                assert (await client.check("alice", "root")).allowed
+                assert value(ops, "queuegate_calls_refused_total", "streams") == number
+            assert value(ops, "queuegate_streams_in_progress") == 4
+            assert value(ops, "queuegate_streams_limit") == 4
+            held[0].cancel()
+            eventually(lambda: value(ops, "queuegate_streams_in_progress"), 3.0)
+            held.append(await _answered_stream(channel))
+            for stream in held:
+                stream.cancel()
+        eventually(lambda: value(ops, "queuegate_streams_in_progress"), 0.0)
+        assert value(ops, "queuegate_calls_in_progress") == 0
+
+
+async def _answered_stream(channel: grpc.aio.Channel) -> Any:
+    """Return a stream that is open and has answered once."""
+    batch = access_pb2.BatchCheckQueueAccessRequest(
+        checks=[message(queuegate.Check("alice", "root"))]
+    )
+    stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
+    with suppress(asyncio.InvalidStateError):  # it has ended; reading tells how
+        await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
+    await stream.read()
+    return stream
+
+
+async def test_an_overload_of_the_native_transport_is_shed(tmp_path: Path) -> None:
+    """What can be answered in time is answered, the rest is refused; health is asked as ever."""
+    queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(2_000))
+    path = tmp_path / "queues.yaml"
+    path.write_text(
+        f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
+    )
+    bounds = ("--set", "transport=native", "--set", "limits.max_wait=1ms")
+    no_retry = queuegate.Retry(attempts=1)
+    with running_server("--policy", str(path), *bounds, *LISTEN) as server:
+        async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:
+
+            async def ends() -> str:
+                try:
+                    return "answered" if await client.queues("alice") else "wrong"
+                except queuegate.Overloaded as error:
+                    return error.reason
+
+            asked = [asyncio.create_task(ends()) for _ in range(600)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            assert await client.health()
+            outcomes = Counter(await asyncio.gather(*asked))
+            assert set(outcomes) == {"answered", "OVERLOADED"}
+            waited = value(ops_address(server), "queuegate_calls_refused_total", "waited")
+            assert waited == outcomes["OVERLOADED"]
+            await asyncio.to_thread(eventually, lambda: asyncio.run(_lists(server)), expected=True)
+
+
+async def _lists(server: RunningServer) -> bool:
+    async with queuegate.aio.Client(server.address, timeout=20) as client:
+        return bool(await client.queues("alice"))

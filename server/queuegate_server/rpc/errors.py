@@ -168,6 +168,12 @@ def to_status(error: Exception) -> status_pb2.Status:
     )
 
 
+def as_too_much() -> tuple[str, tuple[tuple[str, str | bytes], ...]]:
+    """Return message and trailing metadata of what a transport refuses before it is a call."""
+    status = to_status(TooMuchWork("the server has more calls than it can answer in time"))
+    return status.message, ((DETAILS_TRAILER, status.SerializeToString()),)
+
+
 def reason_name(error: Exception) -> str:
     """Return the reason in the ErrorInfo of an error's status, in lower case."""
     reason = _REASONS.get(type(error), errors_pb2.ERROR_REASON_INTERNAL)

@@ -86,16 +86,20 @@ def end_stream_with_status(method: str, handler: Stream) -> Stream:
 
 
 class CallLimit:
-    """Bounds how many calls are in work at once, streams included; refuses more at once.
+    """Bounds how many calls are in work at once; refuses more at once.
 
-    The bound of gRPC itself would refuse health checks as well, and give no reason.
-    Used from one event loop.
+    Streams, which stay open for as long as their callers like, may be half of them, so that
+    single calls always find a place. The bound of gRPC itself would refuse health checks as
+    well, and give no reason. Used from one event loop.
     """
 
     def __init__(self, most: int) -> None:
         """Take the bound."""
         self._most = most
         self._running = 0
+        self._streams = 0
+        self.refused = {"calls": 0, "streams": 0, "waited": 0}
+        """How many calls have been refused so far, by the bound that was reached."""
 
     @property
     def most(self) -> int:
@@ -103,9 +107,19 @@ class CallLimit:
         return self._most
 
     @property
+    def most_streams(self) -> int:
+        """How many of them may be streams."""
+        return max(1, self._most // 2)
+
+    @property
     def running(self) -> int:
         """How many calls are in work."""
         return self._running
+
+    @property
+    def streams(self) -> int:
+        """How many of them are streams."""
+        return self._streams
 
     def use(self, most: int) -> None:
         """Have another bound from now on; calls in work stay."""
@@ -127,17 +141,25 @@ class CallLimit:
         """Bound a stream, for as long as it is open."""
 
         async def limited(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            if self._streams >= self.most_streams:
+                self.refused["streams"] += 1
+                raise TooMuchWork(
+                    f"{self.most_streams} streams are open, which is the most at once"
+                )
             self._enter()
+            self._streams += 1
             try:
                 async for response in handler(requests, context):
                     yield response
             finally:
+                self._streams -= 1
                 self._running -= 1
 
         return limited
 
     def _enter(self) -> None:
         if self._running >= self._most:
+            self.refused["calls"] += 1
             raise TooMuchWork(f"{self._most} calls are in work, which is the most at once")
         self._running += 1
 

@@ -180,7 +180,15 @@ class Limits(Section):
     """Bounds on what callers may ask for."""
 
     max_concurrent_calls: int = Field(
-        1000, ge=1, le=1_000_000, description="How many calls are served at once at most."
+        1000,
+        ge=1,
+        le=1_000_000,
+        description="How many calls are served at once at most; half of them may be streams.",
+    )
+    max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
+        0.1,
+        description="How long a single call may wait for its turn while the server is overloaded; "
+        "known to transport native only.",
     )
     max_message: Annotated[Size, Field(ge=_KIB, le=1024 * _MIB)] = Field(
         4 * _MIB, description="How large a request may be, in bytes."
@@ -259,6 +267,11 @@ class Settings(Section):
         le=64,
         description="How many processes serve on the same TCP ports; beyond 1, another one looks "
         "after them.",
+    )
+    worker_timeout: Annotated[Duration, Field(ge=1, le=3600)] = Field(
+        30.0,
+        description="One of several that does not answer its supervisor for so long is killed and "
+        "replaced.",
     )
     log: Log = Log()
     ops: Ops = Ops()

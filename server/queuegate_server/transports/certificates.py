@@ -7,6 +7,7 @@ import grpc
 
 from queuegate_server.followed_files import BadFile, FollowedFiles
 from queuegate_server.settings.listeners import Tls
+from queuegate_server.transports.not_after import first_expiry
 
 
 class FollowedCertificate:
@@ -15,9 +16,14 @@ class FollowedCertificate:
     gRPC asks for the configuration at each handshake, in threads of its own.
     """
 
-    def __init__(self, tls: Tls) -> None:
-        """Read the files. Raises BadFile, which names the one that is wrong."""
+    def __init__(self, tls: Tls, listener: str) -> None:
+        """Read the files of a listener, which its address names. Raises BadFile, which names
+        the one that is wrong.
+        """
         self._tls = tls
+        self.listener = listener
+        self.expires: float | None = None
+        """When the first certificate of its file expires, in Unix seconds, if that is known."""
         self._current: grpc.ServerCertificateConfiguration | None = None
         self._given: grpc.ServerCertificateConfiguration | None = None
         paths = [tls.certificate_file, tls.key_file]
@@ -33,6 +39,16 @@ class FollowedCertificate:
             require_client_authentication=tls.client_ca_file is not None,
         )
 
+    @property
+    def used(self) -> int:
+        """How many readings of the files were used, the first one included."""
+        return self._files.used
+
+    @property
+    def refused(self) -> int:
+        """How many were not."""
+        return self._files.refused
+
     def look(self) -> None:
         """Read the files now; blocks for ten seconds at most."""
         self._files.look()
@@ -41,8 +57,8 @@ class FollowedCertificate:
         """Follow the files no longer."""
         self._files.close()
 
-    def _publish(self, configuration: grpc.ServerCertificateConfiguration) -> None:
-        self._current = configuration
+    def _publish(self, read: tuple[grpc.ServerCertificateConfiguration, float | None]) -> None:
+        self._current, self.expires = read
 
     def _take(self) -> grpc.ServerCertificateConfiguration | None:
         """Return what the next handshake is made with, None if that of the last one.
@@ -57,10 +73,15 @@ class FollowedCertificate:
         self._given = current
         return current
 
-    def _configuration(self, contents: Sequence[bytes]) -> grpc.ServerCertificateConfiguration:
+    def _configuration(
+        self, contents: Sequence[bytes]
+    ) -> tuple[grpc.ServerCertificateConfiguration, float | None]:
         certificate, key, *authorities = contents
         _check(self._tls)
-        return grpc.ssl_server_certificate_configuration([(key, certificate)], *authorities)
+        configuration = grpc.ssl_server_certificate_configuration(
+            [(key, certificate)], *authorities
+        )
+        return configuration, first_expiry(certificate)
 
 
 def _check(tls: Tls) -> None:

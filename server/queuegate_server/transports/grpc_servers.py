@@ -9,6 +9,7 @@ import grpc.aio
 from queuegate_server.settings.model import Limits
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.connections import connection_options
+from queuegate_server.transports.waiting import Refusal
 
 _ACCESS: Final = "/queuegate.v1.AccessService/"
 _AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")
@@ -41,8 +42,13 @@ class Server(Protocol):
         """Take no more calls and end, after so many seconds for those under way."""
 
 
-def make_server(transport: Transport, limits: Limits, *, shares_port: bool) -> Server:
-    """Return a server with the limits; as one worker of several it shares its port."""
+def make_server(
+    transport: Transport, limits: Limits, refusal: Refusal, *, shares_port: bool
+) -> Server:
+    """Return a server with the limits; as one worker of several it shares its port.
+
+    With `refusal` the native transport ends calls that it finds too much.
+    """
     max_calls = limits.max_concurrent_calls + _SPARE_CALLS
     server = grpc.aio.server(
         maximum_concurrent_rpcs=max_calls,
@@ -65,4 +71,6 @@ def make_server(transport: Transport, limits: Limits, *, shares_port: bool) -> S
         connections=limits.connections,
         shares_port=shares_port,
         at_once=_AT_ONCE,
+        max_wait=limits.max_wait,
+        refusal=refusal,
     )

@@ -10,11 +10,12 @@ import logging
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from pathlib import Path
 from types import coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
@@ -23,12 +24,24 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 from queuegate_server.settings.connections import Connections
 from queuegate_server.transports.connections import milliseconds
 from queuegate_server.transports.native_call import Call
+from queuegate_server.transports.waiting import Refusal, Waiting
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
+_MOST_EVENTS: Final = 10_000
 _EVENTS_AT_ONCE: Final = 64
+"""So many are taken before the event loop does something else."""
+_HEALTH: Final = "/grpc.health."
 
 Handler = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+
+
+class _Served(NamedTuple):
+    """How a method is served."""
+
+    handler: Handler
+    at_once: bool
+    may_be_refused: bool
 
 
 class NativeServer:
@@ -46,10 +59,13 @@ class NativeServer:
         connections: Connections,
         shares_port: bool,
         at_once: Collection[str],
+        max_wait: float,
+        refusal: Refusal,
     ) -> None:
         """Take the server that streams go to, the most bytes of a request, the most single
-        calls in work, and bounds on connections, of which those on metadata and keep-alive
-        hold.
+        calls in work, bounds on connections, of which those on metadata and keep-alive
+        hold, how many seconds a call may wait for its turn under overload, and how what is
+        too much is refused.
 
         Methods named in `at_once` start within the event that brings the call, which saves
         a task for each. They must not use the current task before they first wait, nor
@@ -62,7 +78,9 @@ class NativeServer:
         self._shares_port = shares_port
         self._at_once = frozenset(at_once)
         self._handlers: dict[str, Handler] = {}
-        self._table: list[tuple[Handler, bool]] = []
+        self._table: list[_Served] = []
+        self._waiting = Waiting(max_wait)
+        self._refusal = refusal
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._folder: str | None = None
@@ -113,7 +131,9 @@ class NativeServer:
         await self._behind.start()
         front.set_fallback(path)
         self._table = [
-            (handler, method in self._at_once) for method, handler in self._handlers.items()
+            # Who looks after this server must learn that it works.
+            _Served(handler, method in self._at_once, not method.startswith(_HEALTH))
+            for method, handler in self._handlers.items()
         ]
         front.add_methods([(method, False) for method in self._handlers])
         front.start()
@@ -146,14 +166,18 @@ class NativeServer:
 
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
         """Hand events to the event loop until the port is closed. Runs in its own thread."""
-        while (events := front.recv_batch_details(_EVENTS_AT_ONCE)) is not None:
+        # All that there are, so that none waits where it is not seen.
+        while (events := front.recv_batch_details(_MOST_EVENTS)) is not None:
+            now = time.monotonic()
             try:
-                loop.call_soon_threadsafe(self._take, events)
+                for begin in range(0, len(events), _EVENTS_AT_ONCE):
+                    some = events[begin : begin + _EVENTS_AT_ONCE]
+                    loop.call_soon_threadsafe(self._take, some, now)
             except RuntimeError:  # the loop has ended
                 front.close()
                 return
 
-    def _take(self, events: list[tuple[Any, ...]]) -> None:
+    def _take(self, events: list[tuple[Any, ...]], arrived: float) -> None:
         front = self._bound()
         for kind, number, method, payload, _, details in events:
             if kind == EVENT_CANCEL:
@@ -170,15 +194,42 @@ class NativeServer:
                     f"Received message larger than max ({len(payload)} vs. {self._max_message})",
                 )
             elif len(self._tasks) >= self._max_calls:
-                _refuse(front, number, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls in work")
+                self._refuse_as_too_much(front, number, "calls")
             else:
-                handler, at_once = self._table[method]
-                call = Call(details)
-                work = _answer(front, number, handler(payload, call), call)
-                if at_once:
+                served = self._table[method]
+                work = self._answer(front, number, served, payload, Call(details, arrived))
+                if served.at_once:
                     self._start(number, work)
                 else:
                     self._keep(number, asyncio.create_task(work))
+
+    async def _answer(
+        self, front: NativeGrpcFront, number: int, served: _Served, payload: bytes, call: Call
+    ) -> None:
+        """Answer a call, unless its turn comes too late."""
+        try:
+            now = time.monotonic()
+            if served.may_be_refused and self._waiting.is_too_long(now - call.arrived, now):
+                self._refuse_as_too_much(front, number, "waited")
+                return
+            try:
+                response = await served.handler(payload, call)
+            except grpc.aio.AbortError:
+                call.fail(front, number)
+            else:
+                call.respond(front, number, response)
+        except asyncio.CancelledError:
+            # To a caller who is gone this does nothing.
+            _refuse(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
+            raise
+        except Exception:
+            _LOG.exception("unexpected error")
+            _refuse(front, number, grpc.StatusCode.INTERNAL, "internal error")
+
+    def _refuse_as_too_much(self, front: NativeGrpcFront, number: int, bound: str) -> None:
+        message, trailing, counts = self._refusal
+        counts[bound] += 1
+        front.fail(number, grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], message, trailing)
 
     def _start(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         """Run a call up to where it has to wait; only then make a task of it."""
@@ -192,25 +243,6 @@ class NativeServer:
     def _keep(self, number: int, task: asyncio.Task[None]) -> None:
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
-
-
-async def _answer(
-    front: NativeGrpcFront, number: int, handling: Coroutine[Any, Any, bytes], call: Call
-) -> None:
-    try:
-        try:
-            response = await handling
-        except grpc.aio.AbortError:
-            call.fail(front, number)
-        else:
-            call.respond(front, number, response)
-    except asyncio.CancelledError:
-        # To a caller who is gone this does nothing.
-        _refuse(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
-        raise
-    except Exception:
-        _LOG.exception("unexpected error")
-        _refuse(front, number, grpc.StatusCode.INTERNAL, "internal error")
 
 
 def _refuse(front: NativeGrpcFront, number: int, code: grpc.StatusCode, message: str) -> None:

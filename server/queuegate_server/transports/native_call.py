@@ -24,13 +24,16 @@ class Call:
     server's handlers use.
     """
 
-    __slots__ = ("_code", "_deadline", "_details", "_message", "_sent", "_trailing")
+    __slots__ = ("_code", "_deadline", "_details", "_message", "_sent", "_trailing", "arrived")
 
-    def __init__(self, details: Details) -> None:
-        """Take what the transport knows: metadata, peer and seconds left."""
+    def __init__(self, details: Details, arrived: float) -> None:
+        """Take what the transport knows: metadata, peer and seconds left; and when it told
+        that, by the monotonic clock.
+        """
         self._details = details
+        self.arrived = arrived
         left = details[2]
-        self._deadline = None if left is None else time.monotonic() + left
+        self._deadline = None if left is None else arrived + left
         self._code: grpc.StatusCode | None = None
         self._message = ""
         self._sent: list[tuple[str, str | bytes]] | None = None

@@ -36,6 +36,7 @@ class Member:
         self._methods: dict[str, Local] = {}
         self._channel = Channel(
             {
+                "alive": self._alive,
                 "call": self._call,
                 "hangup": self._hang_up,
                 "metrics": self._metrics,
@@ -104,6 +105,9 @@ class Member:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _alive(self, _value: Any) -> None:
+        """Answer at all: whoever hangs does not."""
 
     async def _call(self, value: Any) -> str:
         try:

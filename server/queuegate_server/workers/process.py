@@ -1,6 +1,7 @@
 """A worker process as its supervisor sees it."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -12,7 +13,11 @@ from queuegate_server.systemd_notify import SOCKET
 from queuegate_server.workers.channel import Channel, ChannelError, Handler
 from queuegate_server.workers.place import Place
 
+_LOG = logging.getLogger("queuegate_server.workers")
 OPTION: Final = "--worker"
+_START_SECONDS: Final = 60.0
+"""How long a worker that does not serve yet may be silent, if not longer."""
+_ASKED_TWICE: Final = 2
 
 
 class WorkerProcess:
@@ -26,7 +31,9 @@ class WorkerProcess:
         self.lines: Sequence[str] = ()
         """What it would print at its start."""
         self.failure = ""
-        """Why it could not start, in its own words."""
+        """Why it could not start, in its own words, or why it was killed."""
+        self.was_silent = False
+        """Whether it was killed because it did not answer."""
         self._channel = Channel({**handlers, "ready": self._is_ready, "failed": self._has_failed})
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -60,6 +67,32 @@ class WorkerProcess:
     async def ask(self, name: str, value: Any = None, *, seconds: float) -> Any:
         """Ask the worker. Raises ChannelError."""
         return await self._channel.ask(name, value, seconds=seconds)
+
+    async def end_if_silent(self, seconds: float) -> None:
+        """Kill the process once it has not answered for so long, half as much more at most.
+
+        It is asked twice before: after a pause of this process itself, such as that of a
+        virtual machine, the first limit may pass before the answer is read.
+        """
+        loop = asyncio.get_running_loop()
+        missed = 0
+        while missed < _ASKED_TWICE:
+            limit = seconds if self.ready.is_set() else max(seconds, _START_SECONDS)
+            begin = loop.time()
+            try:
+                await self.ask("alive", seconds=limit / _ASKED_TWICE)
+            except ChannelError:
+                missed += 1
+                # One that is closed says so at once.
+                await asyncio.sleep(begin + limit / _ASKED_TWICE - loop.time())
+            else:
+                missed = 0
+                await asyncio.sleep(seconds / _ASKED_TWICE)
+        self.was_silent = True
+        self.failure = f"it did not answer for {limit:g} s"
+        fields = {"index": self.index, "pid": self.pid, "seconds": limit}
+        _LOG.error("a worker does not answer and is killed", extra=fields)
+        self.kill()
 
     async def wait(self) -> int:
         """Return the exit status once the process has ended; negative: by that signal."""

@@ -81,7 +81,7 @@ class Service:
 
 
 class _Own(Collector):
-    def __init__(self, configured: int, serving: int, replaced: int) -> None:
+    def __init__(self, configured: int, serving: int, replaced: Mapping[str, int]) -> None:
         self._configured = configured
         self._serving = serving
         self._replaced = replaced
@@ -91,10 +91,12 @@ class _Own(Collector):
         yield GaugeMetricFamily(
             "queuegate_workers_serving", "Workers that say they serve.", self._serving
         )
-        yield CounterMetricFamily(
-            "queuegate_workers_replaced", "Workers that have ended and were replaced.",
-            self._replaced,
-        )  # fmt: skip
+        replaced = CounterMetricFamily(
+            "queuegate_workers_replaced", "Workers that were replaced.", labels=("reason",)
+        )
+        for reason, count in self._replaced.items():
+            replaced.add_metric((reason,), count)
+        yield replaced
 
 
 @asynccontextmanager

@@ -73,8 +73,8 @@ class Supervisor:
         """Whether all workers have come up."""
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
-        self.replaced = 0
-        """How many workers have been replaced so far."""
+        self.replaced = {"ended": 0, "silent": 0}
+        """How many workers have been replaced so far, by the reason."""
 
     @property
     def is_ending(self) -> bool:
@@ -156,24 +156,27 @@ class Supervisor:
         while not self._stop.is_set():
             begin = time.monotonic()
             try:
-                status, failure = await self._run_one(index)
+                status, failure, reason = await self._run_one(index)
             except OSError as error:
                 status, failure = None, f"cannot be started: {error.strerror or error}"
+                reason = "ended"
             if self._stop.is_set():
                 return
             if not self.all_served:
                 raise CannotStart(failure)
             steady = time.monotonic() - begin >= _STEADY_SECONDS
             pause = 0.0 if steady else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-            self.replaced += 1
+            self.replaced[reason] += 1
             fields = {"index": index, "status": status, "pause_seconds": pause, "failure": failure}
             _LOG.error("a worker has ended and is replaced", extra=fields)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stop.wait()
 
-    async def _run_one(self, index: int) -> tuple[int, str]:
-        """Return the exit status of a worker, and why it could not start if it said so."""
+    async def _run_one(self, index: int) -> tuple[int, str, str]:
+        """Return the exit status of a worker, why it could not start if it said so, and for
+        which of the reasons of `replaced` it is gone.
+        """
 
         async def everywhere(value: Any) -> list[str]:
             return await self._everywhere(worker, value)
@@ -182,12 +185,14 @@ class Supervisor:
         await worker.start(self._ports, self._files.at_start, self._files.changed)
         self._live[index] = worker
         serving = asyncio.create_task(self._note_ready(worker))
+        watching = asyncio.create_task(worker.end_if_silent(self._settings.worker_timeout))
         try:
             status = await worker.wait()
         finally:
             serving.cancel()
+            watching.cancel()
             del self._live[index]
-        return status, worker.failure
+        return status, worker.failure, "silent" if worker.was_silent else "ended"
 
     async def _note_ready(self, worker: WorkerProcess) -> None:
         await worker.ready.wait()

@@ -1,6 +1,6 @@
 """Metrics of calls and decisions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client.core import (
@@ -17,7 +17,11 @@ _CALL = ("grpc_type", "grpc_service", "grpc_method")
 
 
 class InWork(Protocol):
-    """The calls in work and their bound."""
+    """The calls in work and their bounds."""
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many were refused so far, by the bound that was reached."""
 
     @property
     def running(self) -> int:
@@ -26,6 +30,14 @@ class InWork(Protocol):
     @property
     def most(self) -> int:
         """How many there may be."""
+
+    @property
+    def streams(self) -> int:
+        """How many of them are streams."""
+
+    @property
+    def most_streams(self) -> int:
+        """How many of them may be streams."""
 
 
 class Decided(Protocol):
@@ -66,6 +78,18 @@ class CallMetrics(Collector):
         yield GaugeMetricFamily(
             "queuegate_calls_limit", "How many calls may be in work.", self._in_work.most
         )
+        yield GaugeMetricFamily(
+            "queuegate_streams_in_progress", "Streams among them.", self._in_work.streams
+        )
+        yield GaugeMetricFamily(
+            "queuegate_streams_limit", "How many streams may be open.", self._in_work.most_streams
+        )
+        refused = CounterMetricFamily(
+            "queuegate_calls_refused", "Calls beyond a bound.", labels=("reason",)
+        )
+        for reason, count in self._in_work.refused.items():
+            refused.add_metric((reason,), count)
+        yield refused
         decisions = CounterMetricFamily(
             "queuegate_decisions",
             "Decisions, those of batches and streams included.",

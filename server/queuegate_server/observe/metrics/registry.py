@@ -1,6 +1,6 @@
 """All metrics of the server together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import (
@@ -16,6 +16,7 @@ from queuegate_server.observe.calls import Calls
 from queuegate_server.observe.lookups import Lookups
 from queuegate_server.observe.metrics.audit import AuditMetrics
 from queuegate_server.observe.metrics.calls import CallMetrics, Decided, InWork
+from queuegate_server.observe.metrics.certificates import Certificate, CertificateMetrics
 from queuegate_server.observe.metrics.groups import (
     CacheMetrics,
     LdapMetrics,
@@ -37,6 +38,7 @@ class Sources:
     lookups: Lookups
     resolvers: Resolvers
     audit: AuditLog | None
+    certificates: Sequence[Certificate]
     is_ready: Callable[[], bool]
     version: dict[str, str]
 
@@ -53,6 +55,7 @@ def metrics(sources: Sources) -> Callable[[], bytes]:
         LdapMetrics(sources.resolvers),
         PolicyMetrics(sources.engine, sources.reloads, sources.is_ready, sources.version),
         AuditMetrics(sources.audit),
+        CertificateMetrics(sources.certificates),
     ):
         registry.register(collector)
     ProcessCollector(registry=registry)

@@ -1,0 +1,60 @@
+"""When a certificate expires: the standard library tells that of a peer only."""
+
+import re
+import ssl
+from datetime import UTC, datetime
+from typing import Final
+
+_PEM: Final = re.compile(
+    r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL | re.ASCII
+)
+_SEQUENCE: Final = 0x30
+_VERSION: Final = 0xA0
+_FORMATS: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+"""UTCTime and GeneralizedTime, as RFC 5280 (4.1.2.5) wants them written."""
+
+
+def first_expiry(pem: bytes) -> float | None:
+    """Return when the first of the certificates in a file expires, in Unix seconds; None if
+    that cannot be read.
+    """
+    try:
+        blocks = _PEM.findall(pem.decode("ascii", "replace"))
+        return min(_not_after(ssl.PEM_cert_to_DER_cert(block)) for block in blocks)
+    except (ValueError, IndexError, KeyError):
+        return None
+
+
+def _not_after(der: bytes) -> float:
+    """Walk to `tbsCertificate.validity.notAfter`. Raises ValueError, IndexError, KeyError."""
+    certificate = _open(der, 0)
+    at = _open(der, certificate)
+    if der[at] == _VERSION:
+        at = _end(der, at)
+    for _ in ("serialNumber", "signature", "issuer"):
+        at = _end(der, at)
+    not_before = _open(der, at)
+    at = _end(der, not_before)
+    begin, end = _bounds(der, at)
+    text = der[begin:end].decode("ascii")
+    return datetime.strptime(text, _FORMATS[der[at]]).replace(tzinfo=UTC).timestamp()
+
+
+def _open(der: bytes, at: int) -> int:
+    """Return where the content of a sequence begins."""
+    if der[at] != _SEQUENCE:
+        raise ValueError("not a sequence")
+    return _bounds(der, at)[0]
+
+
+def _end(der: bytes, at: int) -> int:
+    return _bounds(der, at)[1]
+
+
+def _bounds(der: bytes, at: int) -> tuple[int, int]:
+    """Return where the content of an element begins and ends."""
+    length, begin = der[at + 1], at + 2
+    if length & 0x80:
+        count = length & 0x7F
+        length, begin = int.from_bytes(der[begin : begin + count]), begin + count
+    return begin, begin + length

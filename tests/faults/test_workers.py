@@ -1,0 +1,29 @@
+"""One of several workers hangs without ending."""
+
+import signal
+from pathlib import Path
+
+from tests.faults.observed import Record, observed
+from tests.lifecycle.workers import WORKERS, pids, send, several_workers, wait_for_replacement
+from tests.ops_port import LISTEN, get_json, ops_address, value
+from tests.waiting import eventually
+
+
+def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
+    """It is killed and replaced; the calls that it had are tried again."""
+    timeout = ("--set", "worker_timeout=2s")
+    with (
+        several_workers("--policy", str(policy_file), *LISTEN, *timeout) as server,
+        observed(server, record) as fault,
+    ):
+        ops = ops_address(server)
+        hanging = pids(server)[1]
+        send(hanging, signal.SIGSTOP)
+        told = server.wait_for_log("a worker does not answer and is killed", seconds=60)
+        assert (told["index"], told["pid"], told["seconds"]) == (1, hanging, 2)
+        with fault.expected_to_serve():
+            pass
+        wait_for_replacement(server, 1, hanging)
+        eventually(lambda: get_json(ops, "/readyz")[1]["serving"], WORKERS, seconds=30)
+        assert value(ops, "queuegate_workers_replaced_total", "silent") >= 1
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

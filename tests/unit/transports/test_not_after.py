@@ -1,0 +1,36 @@
+"""When certificates expire, as read from their bytes."""
+
+import datetime as dt
+
+import pytest
+import trustme
+
+from queuegate_server.transports.not_after import first_expiry
+
+SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
+LATER = dt.datetime(2049, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+AS_GENERALIZED_TIME = dt.datetime(2050, 1, 1, tzinfo=dt.UTC)
+
+
+def pem(expires: dt.datetime) -> bytes:
+    return trustme.CA().issue_cert("host", not_after=expires).cert_chain_pems[0].bytes()
+
+
+@pytest.mark.parametrize("expires", [SOON, LATER, AS_GENERALIZED_TIME])
+def test_one_certificate(expires: dt.datetime) -> None:
+    assert first_expiry(pem(expires)) == expires.timestamp()
+
+
+def test_the_first_of_several_counts() -> None:
+    both = b"bag attributes\n" + pem(LATER) + b"\nmore\n" + pem(SOON)
+    assert first_expiry(both) == SOON.timestamp()
+
+
+def test_what_is_no_certificate_has_no_expiry() -> None:
+    whole = pem(SOON)
+    lines = whole.splitlines(keepends=True)
+    assert first_expiry(b"") is None
+    assert first_expiry(b"\xff") is None
+    assert first_expiry(whole[:-30]) is None
+    for kept in range(2, len(lines) - 2):
+        assert first_expiry(b"".join([*lines[:kept], lines[-1]])) in {None, SOON.timestamp()}
