@@ -24,7 +24,8 @@ from queuegate_server.identity.lookup import Found
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from tests.ldap.slapd import GROUPS, PASSWORD, PEOPLE, POSIX, SERVICE
 
 _GOAL: Final = 0.7
