@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 LOWEST: Final = 100.0
@@ -13,9 +14,21 @@ BURST: Final = 8
 _PAUSE: Final = 0.01
 """Seconds whose look-ups may begin at once when the rate is higher."""
 BUSY: Final = 0.7
-"""The share of its time that the loop works from which look-ups make others wait."""
+"""The share of time that the loop is occupied from which look-ups make others wait."""
 WINDOW: Final = 0.1
 """Seconds over which that share is taken."""
+_SCHEDULED: Final = Path("/proc/thread-self/schedstat")
+
+
+def occupied_seconds() -> float:
+    """Return for how long the calling thread has had something to do: it ran, or waited for a
+    processor that others had or a quota kept from it. Elsewhere than on Linux, how long it ran.
+    """
+    try:
+        ran, waited, _ = map(int, _SCHEDULED.read_bytes().split())
+    except (OSError, ValueError):
+        return time.thread_time()
+    return (ran + waited) / 1e9
 
 
 class Pace:
@@ -27,11 +40,11 @@ class Pace:
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        worked: Callable[[], float] = time.thread_time,
+        occupied: Callable[[], float] = occupied_seconds,
     ) -> None:
-        """Take a monotonic clock, and for how many seconds the calling thread has worked."""
+        """Take a monotonic clock, and how long the calling thread has been occupied."""
         self._clock = clock
-        self._worked = worked
+        self._occupied = occupied
         self.rate = LOWEST
         """Look-ups a second that the loop has time for."""
         self._budget = float(BURST)
@@ -53,21 +66,16 @@ class Pace:
         self._budget -= 1
         return True
 
-    def slow_down(self) -> None:
-        """Note that the loop came late to what was due."""
-        self.rate = max(LOWEST, self.rate / 2)
-        self._window = None
-
     def _watch(self, now: float) -> None:
         if self._window is None:
-            self._window = now, self._worked()
+            self._window = now, self._occupied()
             return
-        began, worked_before = self._window
+        began, occupied_before = self._window
         if now - began < WINDOW:
             return
-        worked = self._worked()
-        self._window = now, worked
-        if worked - worked_before > BUSY * (now - began):
+        occupied = self._occupied()
+        self._window = now, occupied
+        if occupied - occupied_before > BUSY * (now - began):
             self.rate = max(LOWEST, self.rate / 2)
         else:
             self.rate = min(HIGHEST, self.rate * 1.5)

@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 from queuegate_server.identity.pace import Pace
 
 _TICK: Final = 0.005
-_LATE: Final = 0.02
 _AT_ONCE: Final = 100
 _LONGEST: Final = 100_000
 """Who does not fit in the line gets there when asked for again."""
@@ -51,7 +50,6 @@ class Refreshes:
         self._start = start
         self._most = most
         self._within = within
-        self._clock = clock
         self._pace = pace or Pace(clock)
         self._later = later
         self._line: OrderedDict[str, None] = OrderedDict()
@@ -59,7 +57,6 @@ class Refreshes:
         """How long the line has been since it was empty."""
         self._running = 0
         self._timer: Timer | None = None
-        self._next_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
@@ -95,13 +92,10 @@ class Refreshes:
             self._timer = None
 
     def _wait(self) -> None:
-        self._next_at = self._clock() + _TICK
         self._timer = self._later(_TICK, self._take_turns)
 
     def _take_turns(self) -> None:
         self._timer = None
-        if self._clock() - self._next_at > _LATE:
-            self._pace.slow_down()
         most = self._most()
         if not most:
             self._line.clear()

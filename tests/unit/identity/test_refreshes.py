@@ -61,14 +61,14 @@ class World:
         self.timers.append(Timer(self.clock.now + seconds, call))
         return self.timers[-1]
 
-    def passes(self, seconds: float, late: float = 0.0) -> None:
+    def passes(self, seconds: float) -> None:
         end = self.clock.now + seconds
         while self.timers and self.timers[0].at <= end:
             timer = self.timers.pop(0)
-            self.clock.now = max(self.clock.now, timer.at + late)
+            self.clock.now = timer.at
             if not timer.cancelled:
                 timer.call()
-        self.clock.now = max(self.clock.now, end)
+        self.clock.now = end
 
     def ask(self, count: int) -> list[str]:
         users = [f"u{number}" for number in range(count)]
@@ -145,14 +145,6 @@ def test_nobody_waits_for_a_source_that_is_left_alone() -> None:
     world.passes(0.01)
     assert len(world.refreshes) == 0
     assert not world.timers
-
-
-def test_a_loop_that_comes_late_gets_no_faster() -> None:
-    world = World(load=0.1)
-    world.ask(5_000)
-    world.passes(5, late=0.05)
-    # Each time one tick is late, and the bucket has what it earned meanwhile.
-    assert len(world.started) <= LOWEST * 5 * 1.05
 
 
 def test_who_needs_no_look_up_any_more_is_passed_over() -> None:
