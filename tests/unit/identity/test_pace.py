@@ -1,5 +1,6 @@
 """How many look-ups of known users begin in a second, by what the event loop has to do."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_where_the_system_does_not_tell_it_is_the_time_of_the_thread(
     if content is not None:
         file.write_bytes(content)
     monkeypatch.setattr(pace, "_SCHEDULED", file)
-    monkeypatch.setattr(pace.time, "thread_time", lambda: 7.5)
+    monkeypatch.setattr(time, "thread_time", lambda: 7.5)
     assert occupied_seconds() == 7.5
     file.write_bytes(b"2000000000 500000000 3\n")
     assert occupied_seconds() == 2.5
