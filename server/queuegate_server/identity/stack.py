@@ -27,8 +27,6 @@ from queuegate_server.identity.single_flight import FlightCancelled, SingleFligh
 _GIVEN_UP: Final = CouldNotAsk(
     "the look-up was given up: the server ends, or the partition has got another resolver"
 )
-_REFRESHED_WITHIN: Final = 0.5
-"""The part of the lifetime of groups within which whoever waits for a refresh has got it."""
 
 
 class Answer(NamedTuple):
@@ -63,7 +61,8 @@ class UserGroups:
         self._refreshes = Refreshes(
             self._refresh,
             lambda: shared.most_refreshes,
-            lambda: cache.options.positive_ttl * _REFRESHED_WITHIN,
+            # Each user anew within a lifetime is no more work than there always is.
+            lambda: cache.options.positive_ttl,
             clock=clock,
         )
         self._forgetting: set[asyncio.Task[int]] = set()
