@@ -71,7 +71,9 @@ class SharedResolver:
         """
         if self._breaker.refuses:
             return 0
-        return 1 if self.waiting else self._most_refreshes
+        if self.waiting or self._breaker.state is BreakerState.HALF_OPEN:
+            return 1
+        return self._most_refreshes
 
     @property
     def running(self) -> int:

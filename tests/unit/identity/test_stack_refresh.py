@@ -265,6 +265,8 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
     for user in ("v1", "v2", "v3"):
         await stack.lookup(user)
     assert stack.shared.most_refreshes == 0, "the source is left alone"
+    stack.clock.advance(10)
+    assert stack.shared.most_refreshes == 1, "one look-up tries whether it is back"
 
 
 async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
