@@ -28,7 +28,7 @@ class Resolution:
     resolver: str
     cached: bool
     stale: bool
-    """Expired, and given because the resolver could not be asked."""
+    """Expired, and given because the resolver could not be asked, or not yet."""
     resolved_at: datetime | None
     """In UTC, as every time here."""
     expires_at: datetime | None

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import Outcome, Resolver
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from queuegate_server.policy.tree import Partition
 from queuegate_server.settings.model import PartitionSettings, Settings
 

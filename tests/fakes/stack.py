@@ -5,7 +5,8 @@ import asyncio
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.stack import Answer, SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import Answer, UserGroups
 from tests.fakes.clock import ManualClock
 from tests.fakes.directory import FakeDirectory
 from tests.fakes.loop import passing

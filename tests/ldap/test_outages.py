@@ -19,7 +19,8 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.server import Server
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from queuegate_server.identity.threads import DaemonThreads
 from tests.fakes.clock import ManualClock
 from tests.ldap.conftest import Build

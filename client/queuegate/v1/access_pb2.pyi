@@ -174,7 +174,9 @@ class _GroupsOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GroupsOr
     GROUPS_ORIGIN_CACHE: _GroupsOrigin.ValueType  # 4
     """They were cached."""
     GROUPS_ORIGIN_STALE_CACHE: _GroupsOrigin.ValueType  # 5
-    """They were cached and have expired; the resolver could not be asked."""
+    """They were cached and have expired; the resolver could not be asked, or not
+    yet.
+    """
 
 class GroupsOrigin(_GroupsOrigin, metaclass=_GroupsOriginEnumTypeWrapper):
     """Where the groups of an explained decision came from."""
@@ -190,7 +192,9 @@ GROUPS_ORIGIN_RESOLVER: GroupsOrigin.ValueType  # 3
 GROUPS_ORIGIN_CACHE: GroupsOrigin.ValueType  # 4
 """They were cached."""
 GROUPS_ORIGIN_STALE_CACHE: GroupsOrigin.ValueType  # 5
-"""They were cached and have expired; the resolver could not be asked."""
+"""They were cached and have expired; the resolver could not be asked, or not
+yet.
+"""
 Global___GroupsOrigin: _TypeAlias = GroupsOrigin  # noqa: Y015
 
 class _ApplicationAction:

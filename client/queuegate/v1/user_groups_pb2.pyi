@@ -101,7 +101,7 @@ class ResolveUserGroupsResponse(_message.Message):
     """True if the answer was in the cache."""
     stale: _builtins.bool
     """True if the answer has expired and is served because the resolver could
-    not be asked.
+    not be asked, or not yet.
     """
     detail: _builtins.str
     """For people: why the user is unknown or the resolver could not be asked."""

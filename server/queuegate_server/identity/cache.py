@@ -40,7 +40,7 @@ class CacheStatistics:
     misses: int
     """The resolver had to be waited for."""
     refreshes: int
-    """Look-ups started ahead of expiry."""
+    """Look-ups of users whose groups were known: ahead of their expiry, or after it."""
     evictions: int
     """Entries that made room for others."""
     invalidated: int
@@ -73,9 +73,8 @@ class GroupCache:
         chance: Callable[[], float] = random.random,
     ) -> None:
         """Take a monotonic and a wall clock in seconds, and a source of numbers in [0, 1)."""
-        self._options = options
-        self.stale_wait = options.stale_wait
-        """Seconds that a caller may wait before `groups_despite_failure` are to be used."""
+        self.options = options
+        """Those in use. For reading only."""
         self._clock = clock
         self._wall = wall
         self._chance = chance
@@ -94,7 +93,7 @@ class GroupCache:
 
     def use(self, options: CacheOptions) -> None:
         """Have other options from now on; entries keep the lifetimes they were given."""
-        self._options = options
+        self.options = options
         self._entries.use(options.max_entries, options.max_stale)
 
     def fresh(self, user: str, now: float) -> CacheEntry | None:
@@ -133,6 +132,11 @@ class GroupCache:
             and isinstance(entry.outcome, Found)
             and self._clock() < self._entries.stale_until(entry)
         )
+
+    def is_due(self, user: str) -> bool:
+        """Say whether there are groups of a user that are to be asked for again."""
+        entry = self._groups.get(user)
+        return entry is not None and self._clock() >= entry.fresh_until
 
     def remembered_failure(self, user: str) -> CacheEntry | None:
         """Return the failed look-up after which the user is not to be asked for yet."""
@@ -251,7 +255,7 @@ class GroupCache:
         return entry
 
     def _entry(self, user: str, outcome: Outcome, now: float) -> CacheEntry:
-        options = self._options
+        options = self.options
         if isinstance(outcome, Found):
             lifetime = options.positive_ttl
             fresh_part = _REFRESH_AFTER - _REFRESH_SPREAD * self._chance()

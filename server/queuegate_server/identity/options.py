@@ -30,7 +30,7 @@ class CacheOptions(BaseModel):
     max_stale: Annotated[Duration, Field(ge=0, le=30 * _DAY)] = Field(
         3600.0,
         description="How long after their expiry groups are still used while the resolver "
-        "cannot be asked. 0: never.",
+        "cannot be asked, or others are looked up first. 0: never.",
     )
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.25,

@@ -13,7 +13,8 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Resolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from tests.fakes.clock import ManualClock
 
 pytestmark = pytest.mark.usefixtures("no_task_left")

@@ -21,7 +21,7 @@ from queuegate_server.identity.resolvers.os_accounts import (
     OsOptions,
     look_up_account,
 )
-from queuegate_server.identity.stack import SharedResolver
+from queuegate_server.identity.shared_resolver import SharedResolver
 from tests.fakes.loop import until
 
 ABSENT_GID = 4_000_000_123
@@ -133,7 +133,7 @@ HUNG = """
     from queuegate_server.identity import accounts
     from queuegate_server.identity.options import ResolverOptions
     from queuegate_server.identity.resolvers.os_accounts import OsAccounts, OsOptions
-    from queuegate_server.identity.stack import SharedResolver
+    from queuegate_server.identity.shared_resolver import SharedResolver
 
     list_groups, hang_for_ever = accounts._LIBC.getgrouplist, accounts._LIBC.pause
 

@@ -8,7 +8,8 @@ from queuegate_server.identity.breaker import BreakerState
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk, Found, Outcome
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from tests.fakes.clock import ManualClock
 from tests.fakes.directory import FakeDirectory
 from tests.fakes.loop import passing

@@ -4,9 +4,14 @@ import asyncio
 
 import pytest
 
+from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import Found, NoSuchUser
-from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.pace import BURST
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from tests.fakes.clock import ManualClock
+from tests.fakes.directory import FakeDirectory
 from tests.fakes.loop import passing
 from tests.fakes.stack import Stack, what
 
@@ -169,8 +174,8 @@ async def test_expired_groups_are_the_answer_while_the_source_takes_long(stack: 
     assert stack.asked("bob") == 1
 
 
-async def test_refreshes_leave_most_turns_to_those_who_wait(clock: ManualClock) -> None:
-    stack = Stack(clock, max_concurrent=16)
+async def test_refreshes_leave_turns_to_those_who_wait(clock: ManualClock) -> None:
+    stack = Stack(clock, max_concurrent=4)
     users = [f"u{number}" for number in range(6)]
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
     await stack.groups.open()
@@ -196,3 +201,84 @@ async def test_refreshes_leave_most_turns_to_those_who_wait(clock: ManualClock) 
         stack.cached(user)
     await passing()
     await stack.groups.close()
+
+
+async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualClock) -> None:
+    stack = Stack(clock)
+    users = [f"u{number}" for number in range(100)]
+    stack.directory.users.update(dict.fromkeys(users, ("old",)))
+    await stack.groups.open()
+    for user in users:
+        await stack.lookup(user)
+    stack.clock.advance(400)
+    stack.directory.users.update(dict.fromkeys(users, ("new",)))
+    answers = [await stack.lookup(user) for user in users]
+    assert answers == [("new", False)] * BURST + [("stale old", True)] * (100 - BURST)
+    assert await stack.lookup("sue") == ("g1", False), "of whom nothing is known"
+    assert stack.groups.statistics().misses == 100 + BURST + 1
+    async with asyncio.timeout(30):
+        while stack.asked("u99") < 2:
+            stack.clock.advance(0.01)
+            await asyncio.sleep(0.001)
+    await passing()
+    assert [await stack.lookup(user) for user in users] == [("new", True)] * 100
+    assert stack.directory.asked == dict.fromkeys(users, 2) | {"sue": 1}
+    assert stack.groups.statistics().refreshes == 100
+    await stack.groups.close()
+
+
+async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
+    clock: ManualClock,
+) -> None:
+    stack = Stack(clock)
+    users = [f"u{number}" for number in range(BURST + 3)]
+    stack.directory.users.update(dict.fromkeys(users, ("g",)))
+    await stack.groups.open()
+    for user in users:
+        await stack.lookup(user)
+    stack.clock.advance(250)
+    for user in users:
+        stack.cached(user)
+    first, second, last = users[-3:]
+    await stack.lookup(first, bypass_cache=True)
+    stack.groups.invalidate([second])
+    async with asyncio.timeout(30):
+        while stack.asked(last) < 2:
+            stack.clock.advance(0.01)
+            await asyncio.sleep(0.001)
+    assert stack.asked(first) == 2
+    assert stack.asked(second) == 1
+    await stack.groups.close()
+
+
+async def test_how_many_refreshes_may_run(stack: Stack) -> None:
+    assert stack.shared.most_refreshes == ResolverOptions().max_concurrent // 2
+    stack.directory.hold.clear()
+    many = ResolverOptions().max_concurrent + 1
+    waiting = [asyncio.create_task(stack.lookup(f"u{number}")) for number in range(many)]
+    await passing()
+    assert stack.shared.waiting == 1
+    assert stack.shared.most_refreshes == 1, "others wait for their turn"
+    stack.directory.hold.set()
+    await asyncio.gather(*waiting)
+    stack.directory.broken = True
+    for user in ("v1", "v2", "v3"):
+        await stack.lookup(user)
+    assert stack.shared.most_refreshes == 0, "the source is left alone"
+    stack.clock.advance(10)
+    assert stack.shared.most_refreshes == 1, "one look-up tries whether it is back"
+
+
+async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
+    directory = FakeDirectory(sue=("g1",))
+    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    cache = GroupCache(CacheOptions(stale_wait=60), clock, clock)
+    groups = UserGroups(shared, cache, clock=clock)
+    await groups.open()
+    await groups.lookup("sue")
+    clock.advance(301)
+    groups.use(CacheOptions(stale_wait=0.001))
+    directory.hold.clear()
+    async with asyncio.timeout(30):
+        assert what(await groups.lookup("sue")) == "stale g1"
+    await groups.close()

@@ -13,7 +13,8 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome, Source
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from queuegate_server.policy.names import is_user_name
 from tests.fakes.clock import ManualClock
 from tests.fakes.loop import passing

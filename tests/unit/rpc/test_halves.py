@@ -11,7 +11,8 @@ from queuegate_server.engine import Engine, Served, Snapshot, UnknownPartition
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.none import NoResolver
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from queuegate_server.policy.acl import Acl, parse
 from queuegate_server.policy.tree import Cluster, Policy, QueueAcls, build_partition
 from queuegate_server.policy.yarn_acl import Semantics

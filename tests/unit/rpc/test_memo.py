@@ -13,7 +13,8 @@ from queuegate_server.engine import Engine, GroupsUnavailable, Served, Snapshot
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.stack import SharedResolver, UserGroups
+from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.stack import UserGroups
 from queuegate_server.policy.acl import parse
 from queuegate_server.policy.tree import Policy, QueueAcls, build_partition
 from queuegate_server.rpc import convert, memo

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.identity.breaker import BreakerState
 from queuegate_server.identity.resolvers.ldap.steps import Statistics
-from queuegate_server.identity.stack import SharedResolver
+from queuegate_server.identity.shared_resolver import SharedResolver
 from queuegate_server.observe.lookups import Lookups
 
 _RESOLVER: Final = ("resolver", "defined_in")
@@ -45,10 +45,15 @@ class CacheMetrics(Collector):
         entries = GaugeMetricFamily(
             "queuegate_cache_entries", "Users remembered, expired ones included.", labels=_PARTITION
         )
+        waiting = GaugeMetricFamily(
+            "queuegate_cache_refreshes_waiting",
+            "Known users whose look-up is due and waits for its turn.",
+            labels=_PARTITION,
+        )
         refreshes, evictions, invalidated, outdated = (
             CounterMetricFamily(f"queuegate_cache_{name}", text, labels=_PARTITION)
             for name, text in (
-                ("refreshes", "Look-ups started ahead of expiry."),
+                ("refreshes", "Look-ups of users whose groups were known."),
                 ("evictions", "Entries that made room for others."),
                 ("invalidated", "Entries dropped on request."),
                 ("outdated", "Answers that came too late to be kept."),
@@ -70,11 +75,12 @@ class CacheMetrics(Collector):
             ):
                 requests.add_metric((name, result), count)
             entries.add_metric(labels, counts.entries)
+            waiting.add_metric(labels, partition.groups.refreshes_waiting)
             refreshes.add_metric(labels, counts.refreshes)
             evictions.add_metric(labels, counts.evictions)
             invalidated.add_metric(labels, counts.invalidated)
             outdated.add_metric(labels, counts.outdated)
-        yield from (requests, entries, refreshes, evictions, invalidated, outdated)
+        yield from (requests, entries, waiting, refreshes, evictions, invalidated, outdated)
 
 
 class ResolverMetrics(Collector):

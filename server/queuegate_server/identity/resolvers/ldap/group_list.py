@@ -4,13 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from queuegate_server.identity.resolvers.ldap.faults import SetupFault
-from queuegate_server.identity.resolvers.ldap.names import (
-    NormalDn,
-    NotADn,
-    is_below,
-    name_of,
-    normal,
-)
+from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, NotADn
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import Entry
 from queuegate_server.identity.resolvers.ldap.steps import Statistics
@@ -21,10 +15,11 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 class GroupList:
     """Names in the order of their coming, each group once, never more than allowed."""
 
-    def __init__(self, options: LdapOptions, statistics: Statistics) -> None:
+    def __init__(self, options: LdapOptions, statistics: Statistics, dns: GroupDns) -> None:
         self._options = options
         self._statistics = statistics
-        self._seen: set[NormalDn] = set()
+        self._dns = dns
+        self._seen: set[str] = set()
         self._names: dict[str, None] = {}
 
     @property
@@ -53,28 +48,25 @@ class GroupList:
         """Add groups that were read; return the DNs of those that are new."""
         new: list[str] = []
         for entry in entries:
-            if self.is_new(entry.dn):
+            group = self.new(entry.dn)
+            if group is not None:
                 new.append(entry.dn)
-                self.add_name(name_of(entry, self._options), entry.dn)
+                self.add_name(group.name or self._dns.name_of(entry), entry.dn)
         return new
 
-    def is_new(self, dn: str) -> bool:
-        """Say whether a group was not seen before and counts; it is seen from now on."""
+    def new(self, dn: str) -> GroupDn | None:
+        """Return a group that was not seen before and counts, else None; it is seen from now on."""
         try:
-            key = normal(dn)
-            outside = self._options.group_base and not is_below(dn, self._options.group_base)
+            group = self._dns.of(dn)
         except NotADn:
             self.skip(dn)
-            return False
-        if not key:
-            self.skip(dn)
-            return False
-        if outside or key in self._seen:
-            return False
-        self._seen.add(key)
+            return None
+        if not group.counts or group.key in self._seen:
+            return None
+        self._seen.add(group.key)
         if len(self._seen) > self._options.max_groups:
             raise too_many(self._options)
-        return True
+        return group
 
 
 def too_many(options: LdapOptions) -> SetupFault:

@@ -8,7 +8,7 @@ from queuegate_server.identity.resolvers.ldap import active_directory
 from queuegate_server.identity.resolvers.ldap.faults import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.group_list import GroupList
-from queuegate_server.identity.resolvers.ldap.names import NotADn, name_in_dn, name_of, text_of
+from queuegate_server.identity.resolvers.ldap.names import GroupDns, text_of
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import Entry, Session
 from queuegate_server.identity.resolvers.ldap.steps import Statistics
@@ -29,6 +29,7 @@ class Strategy:
     def __init__(self, options: LdapOptions, statistics: Statistics) -> None:
         self._options = options
         self._statistics = statistics
+        self._dns = GroupDns(options)
         self._base = options.group_base or ""
         # The DN of a group is always there, and most often enough.
         self._group_attributes = (
@@ -51,7 +52,7 @@ class Strategy:
     async def groups(self, session: Session, user: FoundUser, asked: str) -> tuple[str, ...]:
         """Return the names of all groups of a user, the primary group first."""
         options = self._options
-        groups = GroupList(options, self._statistics)
+        groups = GroupList(options, self._statistics, self._dns)
         above: list[str] = []
         if options.primary_group == "user_name":
             groups.add_name(asked, asked)
@@ -81,19 +82,19 @@ class Strategy:
             if dn is None:
                 groups.skip(repr(value))
                 continue
-            if not groups.is_new(dn):
+            group = groups.new(dn)
+            if group is None:
                 continue
-            name = _name_in(dn, self._options)
-            if name is None:
+            if group.name is None:
                 nameless.append(dn)
             else:
-                groups.add_name(name, dn)
+                groups.add_name(group.name, dn)
             new.append(dn)
         entries = await _all_of(
             session.read("group names", dn, self._group_attributes) for dn in nameless
         )
         for dn, read in zip(nameless, entries, strict=True):
-            groups.add_name(name_of(read, self._options) if read else None, dn)
+            groups.add_name(self._dns.name_of(read) if read else None, dn)
         return new
 
     async def _groups_with(
@@ -196,14 +197,6 @@ class Strategy:
             attributes or self._group_attributes,
             most=options.max_groups,
         )
-
-
-def _name_in(dn: str, options: LdapOptions) -> str | None:
-    """Return the name that a DN holds: None if it holds none, empty if it is no DN."""
-    try:
-        return name_in_dn(dn, options)
-    except NotADn:
-        return ""
 
 
 def _gid(entry: Entry) -> str:
