@@ -27,6 +27,9 @@ from queuegate_server.transports.native_call import Call
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
 _EVENTS_AT_ONCE: Final = 64
+_IO_THREADS: Final = 1
+"""It does more calls a second than the interpreter answers; two would take processor time from
+each other, a tenth of a call's."""
 
 Handler = Callable[[Any, Call], Coroutine[Any, Any, Any]]
 
@@ -90,6 +93,7 @@ class NativeServer:
             self._front = NativeGrpcFront(
                 address,
                 [],
+                io_threads=_IO_THREADS,
                 call_details=True,
                 keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
                 keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
