@@ -189,7 +189,8 @@ class NativeServer:
         context = copy_context()
         try:
             waited_for = context.run(work.send, None)
-        except StopIteration:
+        # What a call wants to wait for may be cancelled already.
+        except (StopIteration, asyncio.CancelledError):
             return
         self._keep(number, asyncio.create_task(_resume(work, waited_for), context=context))
 
