@@ -125,23 +125,32 @@ class NativeServer:
         threading.Thread(target=self._receive, args=(front, loop), daemon=True).start()
 
     async def stop(self, grace: float | None) -> None:
-        """Refuse new calls, give those under way so many seconds, and end."""
-        self._stopping = True
+        """Give calls under way so many seconds, and end.
+
+        Until then new calls are answered, too: nothing but the end of its connection sends a
+        client elsewhere, so one that is refused would only ask here again.
+        """
         streams = asyncio.ensure_future(self._behind.stop(grace))
-        tasks = list(self._tasks.values())
-        if tasks and grace:
-            await asyncio.wait(tasks, timeout=grace)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if grace and self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
+        await self._cut()
         # Closing drops answers and ends of streams that are not yet on the wire, and nothing
         # tells when they are.
         await asyncio.sleep(_FLUSH_SECONDS)
+        self._stopping = True
+        await self._cut()
         if self._front is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._front.close)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _cut(self) -> None:
+        """End the calls that are under way now."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _bound(self) -> NativeGrpcFront:
         if self._front is None:
