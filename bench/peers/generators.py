@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -146,8 +145,6 @@ class Loads:
         return _seen(latencies, report["total"] / 1e9, cpu)
 
     def _h2load(self, options: Sequence[str], amount: Amount) -> Seen:
-        if shutil.which("h2load") is None:
-            raise CannotMeasure(h2.ABSENT)
         log = self._folder / "h2load.log"
         log.unlink(missing_ok=True)
         command = ["h2load", "--clients=1", "--threads=1", f"--log-file={log}"]
