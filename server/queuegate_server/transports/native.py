@@ -27,9 +27,9 @@ from queuegate_server.transports.native_call import Call
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
 _EVENTS_AT_ONCE: Final = 64
-_IO_THREADS: Final = 1
-"""It does more calls a second than the interpreter answers; two would take processor time from
-each other, a tenth of a call's."""
+IO_THREADS: Final = 1
+"""One carries more calls a second than the interpreter can answer; with two, each call costs a
+tenth more processor time."""
 
 Handler = Callable[[Any, Call], Coroutine[Any, Any, Any]]
 
@@ -93,7 +93,7 @@ class NativeServer:
             self._front = NativeGrpcFront(
                 address,
                 [],
-                io_threads=_IO_THREADS,
+                io_threads=IO_THREADS,
                 call_details=True,
                 keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
                 keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
