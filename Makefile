@@ -53,8 +53,9 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
 	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
 
-bench: $(TEST) ## measure, and write bench/RESULTS.md
+bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
 	$(BIN)/python -m bench.run
+	$(BIN)/python -m bench.peers
 
 soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak --minutes 30
@@ -62,7 +63,7 @@ soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 faults: $(TEST) ## measure the faults, and write tests/faults/FAULTS.md
 	$(BIN)/pytest tests/faults --faults-report
 
-bench-peers: $(TEST) ## measure beside other policy servers, and write bench/PEERS.md (Go, npm)
+bench-peers: $(TEST) ## only measure beside other policy servers, and write bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
 webhook-certificate: $(TEST) ## make a certificate for the admission webhook, by its own CA

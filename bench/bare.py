@@ -12,6 +12,8 @@ import grpc.aio
 import pygrpc_native.aio
 import uvloop
 
+from queuegate_server.transports.native import IO_THREADS
+
 UNARY = "unary"
 BATCH = "batch"
 STREAM = "stream"
@@ -39,7 +41,7 @@ async def serve(answers: Path, transport: str) -> None:
     options = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
     server: grpc.aio.Server
     if transport == "native":
-        server = pygrpc_native.aio.server(options=options)
+        server = pygrpc_native.aio.Server(options=options, io_threads=IO_THREADS)
     else:
         server = grpc.aio.server(maximum_concurrent_rpcs=1000, options=options)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {

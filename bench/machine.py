@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import ghz
 
 _ROOT = Path(__file__).parents[1]
+_DISTRIBUTIONS = ("grpcio", "pygrpc-native", "protobuf", "uvloop", "python-ldap")
 
 
 def described() -> list[tuple[str, str]]:
@@ -19,7 +20,7 @@ def described() -> list[tuple[str, str]]:
         ("machine", f"{_cpu_model()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB memory"),
         ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
         ("Python", f"{platform.python_implementation()} {platform.python_version()}"),
-        *((name, version(name)) for name in ("grpcio", "protobuf", "uvloop", "python-ldap")),
+        *((name, version(name)) for name in _DISTRIBUTIONS),
         ("ghz", ghz.version()),
         ("h2load", _h2load()),
         ("commit", _commit()),

@@ -23,6 +23,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.nodeid.startswith("tests/unit/"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--transport",
+        choices=("grpcio", "auto"),
+        help="what servers serve over where a test does not say (auto: native where it can)",
+    )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _transport(request: pytest.FixtureRequest) -> Iterator[None]:
+    with running.over(request.config.getoption("transport")):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of whoever runs the tests out of them."""

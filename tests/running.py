@@ -22,10 +22,10 @@ ADMIN = (
 
 
 @contextmanager
-def over(transport: str) -> Iterator[None]:
-    """Let servers with a single TCP address use a transport."""
+def over(transport: str | None) -> Iterator[None]:
+    """Let servers with a single TCP address use a transport; None: the one that they used."""
     global _transport  # noqa: PLW0603 - servers start in many places, and all of them count
-    before, _transport = _transport, transport
+    before, _transport = _transport, transport or _transport
     try:
         yield
     finally:

@@ -5,12 +5,13 @@ Let nothing else run on the machine meanwhile. The first run builds what is miss
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench import ghz, machine
+from bench import ghz, h2, machine
 from bench.command import CannotMeasure
 from bench.peers import install, plots, report
 from bench.peers.measure import FULL, QUICK, measure
@@ -44,8 +45,7 @@ def main() -> None:
         if arguments.build:
             _build()
             return
-        ghz.find()
-        install.own_go_program("openloop")
+        _find_generators()
         with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as folder:
             scale = QUICK if arguments.quick else FULL
             results = measure(scale, Path(folder), arguments.server)
@@ -67,6 +67,13 @@ def main() -> None:
         (output / "plots" / f"{name}.svg").write_text(drawing)
     (output / "PEERS.md").write_text(text)
     print(f"written: {output / 'PEERS.md'}")
+
+
+def _find_generators() -> None:
+    if shutil.which("h2load") is None:
+        raise CannotMeasure(h2.ABSENT)
+    ghz.find()
+    install.own_go_program("openloop")
 
 
 def _build() -> None:

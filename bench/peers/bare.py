@@ -46,9 +46,9 @@ class Handler:
             yield Serving(running, wire(is_constant=self.argument != QUEUES))
 
 
-def python_program(module: str, distribution: str) -> tuple[str, list[str]]:
-    """Return the version of a transport, and the command of a program on it."""
-    return installed(distribution), [sys.executable, "-m", module]
+def python_program(transport: str) -> tuple[str, list[str]]:
+    """Return the version of a transport, and the command of the bare handler on it."""
+    return installed(transport), [sys.executable, "-m", "bench.bare", "--transport", transport]
 
 
 def go_program(name: str, module: str) -> tuple[str, list[str]]:

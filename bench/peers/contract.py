@@ -16,12 +16,9 @@ from bench.peers.policy import Policy
 from bench.peers.questions import Asked
 from bench.policies import to_yaml
 from queuegate.v1 import access_pb2
-from queuegate_server.settings.model import Settings
 
 METHOD: Final = "queuegate.v1.AccessService/CheckQueueAccess"
 
-_ONLY_TRANSPORT: Final = "grpcio"
-"""That of a server whose settings do not name one."""
 _DISTRIBUTIONS: Final = {"grpcio": "grpcio", "native": "pygrpc-native"}
 _RESOLVER: Final = """\
 import json
@@ -86,7 +83,7 @@ class Queuegate:
 
     def install(self) -> str:
         """See Peer."""
-        return f"this commit, {installed(_DISTRIBUTIONS[self.transport])}"
+        return f"this commit, {installed(self.transport)}"
 
     @contextmanager
     def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
@@ -94,9 +91,7 @@ class Queuegate:
         folder.mkdir()
         file = folder / "queues.yaml"
         file.write_text(to_yaml(policy.queues))
-        command = processes.queuegate(file)
-        if self.transport != _ONLY_TRANSPORT or "transport" in Settings.model_fields:
-            command += ["--set", f"transport={self.transport}"]
+        command = processes.queuegate(file, self.transport)
         environment: Mapping[str, str] = {}
         if not self.sends_groups:
             environment = _with_resolver(policy, folder)
@@ -109,8 +104,11 @@ class Queuegate:
             yield Serving(running, wire(with_groups=self.sends_groups))
 
 
-def installed(distribution: str) -> str:
-    """Return a distribution and its version. Raises CannotMeasure if it is missing."""
+def installed(transport: str) -> str:
+    """Return the distribution of a transport and its version. Raises CannotMeasure if it is
+    missing.
+    """
+    distribution = _DISTRIBUTIONS[transport]
     try:
         return f"{distribution} {version(distribution)}"
     except PackageNotFoundError:

@@ -31,7 +31,6 @@ class Scale:
     """How much to measure."""
 
     rounds: int
-    latency_rounds: int
     starts: int
     seconds: float
     at_once: Sequence[int]
@@ -41,8 +40,8 @@ class Scale:
     new_questions: int
 
 
-FULL: Final = Scale(5, 3, 3, 1.0, (1, 8, MIDDLE, 200), (0.25, 0.5, 0.75, 0.9), 2_000, 4_000, 20_000)
-QUICK: Final = Scale(1, 1, 1, 0.8, (1, MIDDLE), (0.5, 0.9), 500, 1_000, 2_000)
+FULL: Final = Scale(5, 5, 1.0, (1, MIDDLE, 200), (0.25, 0.5, 0.75, 0.9), 2_000, 4_000, 20_000)
+QUICK: Final = Scale(1, 1, 0.8, (1, MIDDLE), (0.5, 0.9), 500, 1_000, 2_000)
 
 
 @dataclass(slots=True)
@@ -114,8 +113,8 @@ def measure(scale: Scale, folder: Path, only: Sequence[str]) -> list[Result]:
             _say(f"throughput, round {number + 1} of {scale.rounds}")
             new = questions.mixed(scale.new_questions)
             _each(runners, number, partial(_throughput, scale=scale, new=new, folder=folder))
-        for number in range(scale.latency_rounds):
-            _say(f"latency, round {number + 1} of {scale.latency_rounds}")
+        for number in range(scale.rounds):
+            _say(f"latency, round {number + 1} of {scale.rounds}")
             _each(runners, number, partial(_latency, scale=scale))
     return [runner.result for runner in runners]
 
@@ -166,7 +165,7 @@ def _latency(runner: _Runner, *, scale: Scale) -> None:
     for part in scale.parts_of_peak:
         rate = peak * part
         try:
-            found = _loads(runner).at_rate(rate, 1.5 * scale.seconds)
+            found = _loads(runner).at_rate(rate, scale.seconds)
         except CannotMeasure as error:
             result.overload = f"at {part:.0%} of its peak: {_line(error)}"
             break

@@ -33,15 +33,6 @@ PEERS: Final[tuple[Peer, ...]] = (
     Handler(
         "bare grpc-go", "a constant", partial(go_program, "constant", "google.golang.org/grpc")
     ),
-    Handler(
-        "bare pygrpc-native",
-        "a constant",
-        partial(python_program, "bench.peers.bare_native", "pygrpc-native"),
-    ),
-    Handler(
-        "bare grpc.aio",
-        "a constant",
-        partial(python_program, "bench.bare", "grpcio"),
-        argument="",
-    ),
+    Handler("bare pygrpc-native", "a constant", partial(python_program, "native"), argument=""),
+    Handler("bare grpc.aio", "a constant", partial(python_program, "grpcio"), argument=""),
 )

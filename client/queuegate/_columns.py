@@ -1,5 +1,6 @@
 """Many questions that repeat their users and queues, as columns."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,12 +12,11 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
 _FEWEST: Final = 64
-"""Below it nothing is gained."""
+"""Below it nothing is gained; above, a third of the time where few names repeat, and nine tenths
+where most do."""
 _MOST: Final = 20_000
 """So many that the answer, too, is below what gRPC takes."""
 _MAX_NAMES: Final = 10_000
-_REPEATS: Final = 2
-"""How often users and queues must come on average."""
 
 
 def requests(
@@ -26,8 +26,10 @@ def requests(
     if len(questions) < _FEWEST:
         return None
     parts = []
-    for start in range(0, len(questions), _MOST):
-        request = _request(questions[start : start + _MOST])
+    # Of equal size: a small rest would have as many names as questions.
+    size = math.ceil(len(questions) / math.ceil(len(questions) / _MOST))
+    for start in range(0, len(questions), size):
+        request = _request(questions[start : start + size])
         if request is None:
             return None
         parts.append(request)
@@ -44,8 +46,7 @@ def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRe
     queues: dict[str, int] = {}
     asking = [users.setdefault((one.user, one.groups), len(users)) for one in questions]
     asked = [queues.setdefault(one.queue, len(queues)) for one in questions]
-    names = max(len(users), len(queues))
-    if names > _MAX_NAMES or _REPEATS * (len(users) + len(queues)) > len(questions):
+    if max(len(users), len(queues)) > _MAX_NAMES or len(users) + len(queues) > len(questions):
         return None
     request = access_pb2.CheckQueueAccessColumnsRequest(
         partition=partition,

@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def over(request: pytest.FixtureRequest) -> Iterator[None]:
-    with running.over(getattr(request, "param", "grpcio")):
+    with running.over(getattr(request, "param", None)):
         yield
 
 

@@ -1,12 +1,13 @@
 """`check_many` with columns: the same results as one by one, and as with an older server."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import queuegate
 from queuegate import Check
+from tests.client_calls import Ask
 from tests.fakes.scripted_server import ScriptedServer
 from tests.running import RunningServer, running_server
 
@@ -86,10 +87,11 @@ def test_questions_for_a_proxy_user_go_as_batches() -> None:
     assert [check.real_user for check in batch.checks] == [check.real_user for check in checks]
 
 
-def test_an_older_server_is_asked_by_batches() -> None:
+async def test_an_older_server_is_asked_by_batches(connect: Callable[..., Ask]) -> None:
     checks = [Check("alice", "root.a")] * 100
-    with ScriptedServer() as older, queuegate.Client(older.address, timeout=20) as client:
-        assert all(client.check_many(checks))
-        assert all(client.check_many(checks))
+    with ScriptedServer() as older:
+        ask = connect(older.address, timeout=20)
+        assert all(await ask("check_many", checks))
+        assert all(await ask("check_many", checks))
         assert len(older.script.requests("CheckQueueAccessColumns")) == 1
         assert len(older.script.requests("BatchCheckQueueAccess")) == 2

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from bench.peers import casbin, cerbos, opa, openfga, svg
-from bench.peers.generators import percentile
+from bench.peers.generators import Seen, percentile
+from bench.peers.measure import MIDDLE, Result
 from bench.peers.policy import Policy, decided_by, generate
 from bench.peers.questions import MIX, Asked, Questions
+from bench.peers.report import markdown, targets
 from bench.policies import to_yaml
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.policy.decide import decide
@@ -166,3 +168,34 @@ def test_charts_hold_every_server_and_no_markup_from_names() -> None:
         assert "a&lt;b" in drawing
         assert "a<b" not in drawing
     assert ">900<" in bars
+
+
+def seen(per_second: float) -> Seen:
+    return Seen(1_000, per_second, p50=0.5, p99=2.0, p999=3.0, cpu_seconds=0.1)
+
+
+def measured(name: str, *per_second: float, new: float = 0) -> Result:
+    result = Result(name, "a policy", start_seconds=[1.0])
+    result.closed[MIDDLE] = [seen(each) for each in per_second]
+    result.repeated = [seen(2 * each) for each in per_second]
+    result.new = [seen(new) for _ in per_second if new]
+    return result
+
+
+def test_goals_are_medians_of_the_ratios_of_rounds_and_say_what_the_memo_is_worth() -> None:
+    native = measured("queuegate, native", 50, 40, 10, new=30)
+    native.opened[0.5] = [(25.0, seen(25))]
+    cerbos = measured("Cerbos", 10, 10, 10)
+    found = targets([native, cerbos, Result("OPA, REST", "", error="no such module")])
+    assert [(each.what, each.reached, each.is_met) for each in found] == [
+        ("calls/s: queuegate, native to Cerbos", "4.00 (ghz), 4.00 (h2load)", True),
+        ("calls/s: queuegate, native to Cerbos, never asked before", "3.00 (ghz)", False),
+        ("p99 at half of the peak: queuegate, native", "2.00 ms", True),
+    ]
+
+
+def test_a_server_that_could_not_be_measured_is_told_with_its_fault() -> None:
+    absent = Result("OPA, REST", "as data", error="`go install` failed: 403")
+    text = markdown([measured("queuegate, native", 50), absent], [("machine", "2 cores")], [])
+    assert "| OPA, REST | - | as data | `go install` failed: 403 |" in text
+    assert text.count("OPA, REST") == 1

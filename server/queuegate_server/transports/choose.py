@@ -26,7 +26,7 @@ def choose(
     """
     if wanted == "grpcio":
         return "grpcio", "not asked for"
-    against = next(_against(listeners, connections), "")
+    against = "; ".join(_against(listeners, connections))
     if against and wanted == "native":
         raise CannotListen(f"{against}; use transport: grpcio")
     return ("grpcio", against) if against else ("native", "")

@@ -56,6 +56,21 @@ def test_what_native_can_do_is_served_by_it(
         assert choose("native", *asked) == ("native", "")
 
 
+def test_every_reason_is_told() -> None:
+    listeners = [{"address": "unix:/x"}, {"address": "0.0.0.0:1", "tls": TLS}]
+    asked = [Listener.model_validate(one) for one in listeners], Connections(max_age=60)
+    with pytest.raises(CannotListen) as caught:
+        choose("native", *asked)
+    assert str(caught.value).split("; ") == [
+        "'unix:/x': transport native has no Unix sockets",
+        "'0.0.0.0:1': transport native has no TLS",
+        ONLY_HERE,
+        "'0.0.0.0:1': transport native serves one address only",
+        "'unix:/x': transport native knows no limits.connections.max_age",
+        "use transport: grpcio",
+    ]
+
+
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     here = [Listener.model_validate(HERE)]
