@@ -13,8 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from queuegate_server.policy.names import parent_path
+from queuegate_server.policy.tables import By
 from queuegate_server.policy.tree import NO_MATCH, Access, Chain, Decision, Partition, Reason
 
+_SUBMIT: Final = Access.SUBMIT
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
@@ -34,9 +36,41 @@ def decide(
     None only then, and only if the decision depends on them. `real_user` is the service
     that acts for the user, empty if none does.
     """
-    decision = walk(partition.nearest(path).chain(access), user, groups)
+    tables = partition.submit_tables if access is _SUBMIT else partition.admin_tables
+    table = tables.by_path.get(path)
+    if table is None:
+        chain = partition.nearest(path).chain(access)
+        tables.note(path, chain)
+        decision = walk(chain, user, groups)
+    else:
+        users, decision, by_group = table
+        granted = users.get(user)
+        if granted is not None:
+            decision = _made(users, user, granted, _USER) if type(granted) is str else granted
+        elif decision is None and groups is not None:
+            decision = _by_group(by_group, groups)
     if real_user and (decision is None or not decision.allowed):
         return _by_proxy(partition, path, access, real_user) or decision
+    return decision
+
+
+def _by_group(listed: By, groups: Sequence[str]) -> Decision:
+    """Return the grant of the nearest queue, and there that of the user's first group."""
+    nearest = NO_MATCH
+    for group in groups:
+        if group in listed:
+            granted = listed[group]
+            if type(granted) is str:
+                granted = _made(listed, group, granted, _GROUP)
+            # Of queues one above the other the nearest has the longest path.
+            if nearest is NO_MATCH or len(granted[2]) > len(nearest[2]):
+                nearest = granted
+    return nearest
+
+
+def _made(listed: By, name: str, queue: str, reason: Reason) -> Decision:
+    """Make a decision, which is then kept in its table."""
+    decision = listed[name] = _granted(reason, queue, name)
     return decision
 
 

@@ -14,8 +14,7 @@ from google.protobuf.message import DecodeError
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Served, Snapshot, UnknownPartition
-from queuegate_server.policy.names import is_user_name
-from queuegate_server.policy.tree import Chain, Partition
+from queuegate_server.policy.tree import Access, Partition
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest
 
@@ -29,7 +28,7 @@ _SHORT: Final = 0x80
 """A length below this takes one byte."""
 
 Who = tuple[str, Sequence[str]]
-What = tuple[Served, Chain]
+What = tuple[Served, str, Access]
 
 
 class Halves:
@@ -39,7 +38,6 @@ class Halves:
         """Know none."""
         # Apart: in a partition of YARN more names are valid.
         self._who: tuple[dict[bytes, Who], dict[bytes, Who]] = ({}, {})
-        self._groups: set[str] = set()
         self._what: dict[bytes, What] = {}
         self._snapshot: Snapshot | None = None
 
@@ -74,17 +72,20 @@ class Halves:
             asking = UserGroupInformation.FromString(head)
         except DecodeError:
             return None
-        user, groups = found = asking.user, tuple(asking.groups)
+        user, groups = found = asking.user, tuple(asking.groups[:])
+        # What is printable ASCII has no control characters, and of a half everything is short.
+        names = user + "".join(groups)
         if not (
-            user.isascii() and user.isprintable() and self._groups.issuperset(groups) and user
-        ) or (groups and not is_user_name(user)):
+            user
+            and "" not in groups
+            and names.isascii()
+            and names.isprintable()
+            and (user.isidentifier() or not groups)
+        ):
             faults: convert.Violations = []
             convert.who(asking, partition, faults)
             if faults:
                 return None
-            if len(self._groups) >= _KEPT:
-                self._groups.clear()
-            self._groups.update(groups)
         return found
 
     def _parse_what(self, tail: bytes, snapshot: Snapshot) -> What | None:
@@ -103,7 +104,7 @@ class Halves:
         path = convert.queue_field("queue", asked.queue, served.partition, faults)
         if faults or access is None:
             return None
-        found = served, served.partition.nearest(path).chain(access)
+        found = served, path, access
         if len(tail) <= _LONGEST:
             if len(self._what) >= _KEPT:
                 self._what.clear()
