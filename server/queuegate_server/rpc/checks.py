@@ -96,9 +96,7 @@ class Checks:
         self._decisions.add(counts)
         return b"".join(results)
 
-    def _begin(
-        self, request: bytes
-    ) -> tuple[Snapshot, list[bytes], list[int], list[int]]:
+    def _begin(self, request: bytes) -> tuple[Snapshot, list[bytes], list[int], list[int]]:
         """Return the snapshot to decide on, the kept results with the questions of the
         others in their places, these places, and the kept decisions by reason.
         """
