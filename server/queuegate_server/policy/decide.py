@@ -46,7 +46,7 @@ def decide(
         users, decision, by_group = table
         granted = users.get(user)
         if granted is not None:
-            decision = _made(users, user, granted, _USER) if type(granted) is str else granted
+            decision = _made(users, user, granted, _USER) if isinstance(granted, str) else granted
         elif decision is None and groups is not None:
             decision = _by_group(by_group, groups)
     if real_user and (decision is None or not decision.allowed):
@@ -60,7 +60,7 @@ def _by_group(listed: By, groups: Sequence[str]) -> Decision:
     for group in groups:
         if group in listed:
             granted = listed[group]
-            if type(granted) is str:
+            if isinstance(granted, str):
                 granted = _made(listed, group, granted, _GROUP)
             # Of queues one above the other the nearest has the longest path.
             if nearest is NO_MATCH or len(granted[2]) > len(nearest[2]):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MOST_NAMES: Final = 500_000
 """Names in all tables of one kind of access, which take up to 60 MiB; then all are forgotten."""
 _MOST_PATHS: Final = 16_384
+"""Paths with a table, and chains that were asked for; then, too, all are forgotten."""
 _LONGEST_PATH: Final = 256
 _MOST_NAMES_OF_ONE: Final = 1_000
 """A table of more names would take longer to make than it will ever save."""
@@ -53,29 +54,29 @@ class Tables:
 
         The chain must live as long as this object does.
         """
+        if max(len(self.by_path), len(self._seen)) >= _MOST_PATHS:
+            self._forget()
         number = id(chain)
         table = self._by_chain.get(number)
         if table is None:
             if number not in self._seen:
-                self._make_room()
                 self._seen.add(number)
                 return
             size = sum(map(len, chain.users)) + sum(map(len, chain.groups))
             if size > _MOST_NAMES_OF_ONE:
                 return
+            if self._names + size > _MOST_NAMES:
+                self._forget()
             self._names += size
-            self._make_room()
             table = self._by_chain[number] = _table(chain)
         if len(path) <= _LONGEST_PATH:
-            self._make_room()
             self.by_path[path] = table
 
-    def _make_room(self) -> None:
-        if self._names > _MOST_NAMES or max(len(self.by_path), len(self._seen)) >= _MOST_PATHS:
-            self.by_path.clear()
-            self._by_chain.clear()
-            self._seen.clear()
-            self._names = 0
+    def _forget(self) -> None:
+        self.by_path.clear()
+        self._by_chain.clear()
+        self._seen.clear()
+        self._names = 0
 
 
 def _table(chain: "Chain") -> Table:

@@ -8,7 +8,7 @@ can be looked up in the decision memo without building a message for each.
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, Protocol, TypeVar, cast
 
 from google.protobuf import descriptor_pb2
@@ -59,7 +59,7 @@ class _Items(Protocol):
     """
 
     @property
-    def items(self) -> Sequence[bytes]: ...
+    def items(self) -> list[bytes]: ...
     @staticmethod
     def FromString(data: bytes, /) -> "_Items": ...
 
