@@ -43,29 +43,23 @@ def decide(
         tables.note(path, chain)
         decision = walk(chain, user, groups)
     else:
-        users, decision, by_group = table
+        users, decision, listed = table
         granted = users.get(user)
         if granted is not None:
             decision = _made(users, user, granted, _USER) if isinstance(granted, str) else granted
         elif decision is None and groups is not None:
-            decision = _by_group(by_group, groups)
+            decision = NO_MATCH
+            for group in groups:
+                if group in listed:
+                    granted = listed[group]
+                    if isinstance(granted, str):
+                        granted = _made(listed, group, granted, _GROUP)
+                    # Of queues one above the other the nearest has the longest path.
+                    if decision is NO_MATCH or len(granted[2]) > len(decision[2]):
+                        decision = granted
     if real_user and (decision is None or not decision.allowed):
         return _by_proxy(partition, path, access, real_user) or decision
     return decision
-
-
-def _by_group(listed: By, groups: Sequence[str]) -> Decision:
-    """Return the grant of the nearest queue, and there that of the user's first group."""
-    nearest = NO_MATCH
-    for group in groups:
-        if group in listed:
-            granted = listed[group]
-            if isinstance(granted, str):
-                granted = _made(listed, group, granted, _GROUP)
-            # Of queues one above the other the nearest has the longest path.
-            if nearest is NO_MATCH or len(granted[2]) > len(nearest[2]):
-                nearest = granted
-    return nearest
 
 
 def _made(listed: By, name: str, queue: str, reason: Reason) -> Decision:
