@@ -1,9 +1,9 @@
 """The two halves of a question as bytes: who asks, and what for.
 
 Questions that were never asked before are mostly made of halves that were: this user, with
-these groups, and this queue. Each half is parsed and checked once and kept by its bytes, the
-second one for as long as a snapshot is served. What is wrong or unusual is left to
-`convert.question`, which tells what is wrong with it.
+these groups, and this queue. What a half says is parsed, checked, and kept by its bytes: of the
+first one when it comes again, of the second one for as long as a snapshot is served. What is wrong
+or unusual is left to `convert.question`, which tells what is wrong with it.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ _KEPT: Final = 32_768
 """Of each half, at most; when there are more, all of them are forgotten."""
 _LONGEST: Final = 512
 """Longer halves are not kept, which bounds the memory at about 40 MiB."""
+_SEEN: Final = 16_384
+"""So many hashes of first halves are remembered; one that is seen again is kept."""
 _USER: Final = 0x0A
 """The tag of the field `user`, with which questions begin."""
 _SHORT: Final = 0x80
@@ -38,6 +40,7 @@ class Halves:
         """Know none."""
         # Apart: in a partition of YARN more names are valid.
         self._who: tuple[dict[bytes, Who], dict[bytes, Who]] = ({}, {})
+        self._seen = [0] * _SEEN
         self._what: dict[bytes, What] = {}
         self._snapshot: Snapshot | None = None
 
@@ -60,9 +63,14 @@ class Halves:
             who = self._parse_who(head, end - 2, partition)
             if who is None:
                 return None
-            if len(known) >= _KEPT:
-                known.clear()
-            known[head] = who
+            # To keep what never comes again costs as much as to parse it.
+            number = hash(head)
+            place = number % _SEEN
+            if self._seen[place] == number:
+                if len(known) >= _KEPT:
+                    known.clear()
+                known[head] = who
+            self._seen[place] = number
         return who, what
 
     def _parse_who(self, head: bytes, size: int, partition: Partition) -> Who | None:
