@@ -28,7 +28,7 @@ class Table(NamedTuple):
 
     users: By
     otherwise: "Decision | None"
-    """As in a chain."""
+    """The decision if no user matches; None if it depends on the groups."""
     groups: By
 
 

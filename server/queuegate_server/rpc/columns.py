@@ -73,7 +73,7 @@ class Columns:
         return response
 
     async def _decide(self, data: bytes) -> tuple[bytes, bytes, list[int]]:
-        """Return the response, the same with decisions if they are of use to anybody, and how
+        """Return the response, the same with decisions if anything is to be recorded, and how
         often there was which reason.
         """
         request = wire.parse(Request, data)
@@ -84,9 +84,9 @@ class Columns:
         grid, selected = self._select(snapshot, request)
         errors: list[access_pb2.ColumnsError] = []
         found: list[int] = []
-        are_of_use = request.with_decisions or any(self._decisions.is_due)
+        may_be_told = request.with_decisions or any(self._decisions.is_due)
         known = bytes(len(asking))
-        if selected and not are_of_use:
+        if selected and not may_be_told:
             known = outcomes(*selected, asking, asked)
         if UNKNOWN in known:
             found = numbers(*selected, asking, asked) if selected else [UNKNOWN] * len(asking)
@@ -104,8 +104,10 @@ class Columns:
         response = Response(
             allowed=_bits(known), errors=errors, policy_revision=revision
         ).SerializeToString()
-        told = response + self._told(grid, found, revision) if are_of_use else response
         counts = self._decisions.counted(known.translate(_REASONS))
+        told = response
+        if request.with_decisions or self._decisions.are_due(counts):
+            told += self._told(grid, found, revision)
         return told if request.with_decisions else response, told, counts
 
     def _select(
