@@ -22,7 +22,7 @@ _KEPT: Final = 32_768
 """Of each half, at most; when there are more, all of them are forgotten."""
 _LONGEST: Final = 512
 """Longer halves are not kept, which bounds the memory at about 40 MiB."""
-_SEEN: Final = 16_384
+_SEEN: Final = 32_768
 """So many hashes of first halves are remembered; one that is seen again is kept."""
 _USER: Final = 0x0A
 """The tag of the field `user`, with which questions begin."""
