@@ -16,7 +16,21 @@ _METHOD: Final = "BatchCheckQueueAccess"
 _BATCHES: Final = 32
 _CONCURRENCY: Final = 4
 _NEW_BATCHES: Final = 100
-_GOAL: Final = 1_000_000
+_GOALS: Final = {KNOWN: 1_500_000, NEW: 1_000_000}
+_PROFILE: Final = (
+    "What is left of a batch (perf, cProfile, and the parts run alone). *Asked before*: a "
+    "quarter to a third is what the bare handler needs, too. Of the rest most is to look each "
+    "question up in the memo: its hash, and lines of memory that 32,000 questions do not leave "
+    "in the processor's caches; to split the request takes a fifth. A memo of whole batches "
+    "would help here and nowhere else: schedulers do not repeat a batch byte by byte. *Never "
+    "asked before*: the users' groups are drawn at random, so that nearly every question names "
+    "a user and groups not seen together before. A quarter goes into parsing and checking these "
+    "(protobuf makes an object of each name), a fifth into the decision with the groups from "
+    "the cache, a tenth into keeping the answer, and the rest into a dozen calls in between. "
+    "Tried, and not kept because nothing was gained: to read the names in Python, to parse the "
+    "batch as one message, to keep only answers that are asked for again, and to collect "
+    "garbage less often."
+)
 
 
 def measure(scale: Scale, folder: Path) -> Part:
@@ -49,7 +63,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
         )
-    return Part([table], [_target(found, KNOWN), _target(found, NEW)])
+    return Part([table], [_target(found, KNOWN), _target(found, NEW)], [_PROFILE])
 
 
 def _measure(servers: Pair, scale: Scale, generator: Generator | None) -> Mapping[str, list[Seen]]:
@@ -101,9 +115,9 @@ def _target(found: Mapping[str, list[Seen]], load: str) -> Target:
     reached = statistics.median(_checks_per_core(found[load]))
     return Target(
         f"checks/s on one core in batches of {BATCH:,}: {load}",
-        f"≥ {_GOAL:,}",
+        f"≥ {_GOALS[load]:,}",
         f"{reached:,.0f}",
-        reached >= _GOAL,
+        reached >= _GOALS[load],
     )
 
 

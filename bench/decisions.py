@@ -9,6 +9,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,7 +27,7 @@ from queuegate_server.policy.tree import Access, Partition
 _KINDS: Final = (Kind.USER, Kind.GROUP, Kind.WILDCARD, Kind.DENIED, Kind.MISSING)
 _QUESTIONS: Final = 5_000
 _AT_ONCE: Final = 100
-_MOST_MICROSECONDS: Final = 2.0
+_MOST_MICROSECONDS: Final = (2.0, 1.0)
 _LOADS: Final = 3
 
 
@@ -37,6 +38,8 @@ class _Case(NamedTuple):
     specs: Sequence[QueueSpec]
     partition: Partition
     few: bool
+    is_first: bool = False
+    """Whether each queue is asked for the first time."""
 
 
 def measure(scale: Scale, _folder: Path) -> Part:
@@ -50,6 +53,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
         _Case(f"{policies.SMALL} queues", small, small_partition, few=True),
         _Case(f"{size:,} queues, 3 asked for", large, large_partition, few=True),
         _Case(f"{size:,} queues, all asked for", large, large_partition, few=False),
+        _Case("the same, for the first time", large, large_partition, few=False, is_first=True),
     )
     deciding, targets = _decide(cases, scale)
     in_formats, target = yarn.compare(
@@ -102,15 +106,17 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Partitio
 
 
 def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
-    few, some_of_many, all_of_many = cases
+    few, some_of_many, all_of_many, _ = cases
     table = Table(
         "A decision",
         f"`policy.decide.decide`, {_QUESTIONS:,} different questions in turn, about queues on the "
         f"lowest level ({few.specs[-1].level}), by users of 5 groups. A grant comes from any of "
         "the levels above, a denial has looked at all of them. Microseconds of processor time for "
-        "one decision, the loop around it included. The first ratio shows whether the work grows "
-        "with the policy; the second one, what it costs that the names in question are no longer "
-        "in the processor's caches.",
+        "one decision, the loop around it included. A queue asked for again gets a table of "
+        "all names that count for it (`policy.tables`, bounded); the first time its levels are "
+        "looked at one by one. The first ratio shows whether the work grows with the policy; "
+        "the second one, what it costs that the names in question are no longer in the processor's "
+        "caches: each of the five groups is then waited for, a few cache lines at a time.",
         (
             "decided by",
             *(f"{case.name}, µs" for case in cases),
@@ -130,18 +136,22 @@ def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
         table.add(
             kind,
             *(spread(found, ".2f") for found in times),
-            *(spread(ratios(found, times[0]), ".2f") for found in times[1:]),
+            *(spread(ratios(found, times[0]), ".2f") for found in times[1:3]),
         )
-    targets = [_target(case.name, slowest[case.name]) for case in (some_of_many, all_of_many)]
+    targets = [
+        _target(case.name, slowest[case.name], most)
+        for most in _MOST_MICROSECONDS
+        for case in (some_of_many, all_of_many)
+    ]
     return table, targets
 
 
-def _target(name: str, slowest: float) -> Target:
+def _target(name: str, slowest: float, most: float) -> Target:
     return Target(
         f"in-process decision: {name}, slowest kind",
-        f"< {_MOST_MICROSECONDS:.0f} µs",
+        f"< {most:.0f} µs",
         f"{slowest:.2f} µs",
-        slowest < _MOST_MICROSECONDS,
+        slowest < most,
     )
 
 
@@ -156,6 +166,7 @@ def _work(case: _Case, kind: Kind) -> Callable[[], Callable[[], int]]:
 
     def prepare() -> Callable[[], int]:
         # Every text is new, as in a request: near to the processor, its hash not yet known.
+        asked_of = replace(partition) if case.is_first else partition
         arguments = [
             (path.decode(), user.decode(), tuple(group.decode() for group in groups))
             for path, user, groups in itertools.islice(raw, _AT_ONCE)
@@ -163,7 +174,7 @@ def _work(case: _Case, kind: Kind) -> Callable[[], Callable[[], int]]:
 
         def decide_all() -> int:
             for path, user, groups in arguments:
-                decide(partition, path, Access.SUBMIT, user, groups)
+                decide(asked_of, path, Access.SUBMIT, user, groups)
             return len(arguments)
 
         return decide_all

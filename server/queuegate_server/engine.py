@@ -15,13 +15,12 @@ from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
 from queuegate_server.identity.stack import Answer, UserGroups
 from queuegate_server.policy.applications import Judged
-from queuegate_server.policy.decide import decide, usable, walk
+from queuegate_server.policy.decide import decide, usable
 from queuegate_server.policy.explain import Explanation, explain
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import (
     UNKNOWN_USER,
     Access,
-    Chain,
     Decision,
     Partition,
     Policy,
@@ -170,25 +169,29 @@ class Engine:
         return before
 
     def check_known(
-        self, served: Served, chain: Chain, user: str, groups: Sequence[str]
-    ) -> Verdict | None:
-        """Decide as `check_now` does, with all of the question looked up already.
+        self, served: Served, path: str, access: Access, user: str, groups: Sequence[str]
+    ) -> tuple[Decision, CacheEntry | None] | None:
+        """Return what is in the verdict of `check_now` on a question without a real user,
+        its partition looked up already.
 
         Raises GroupsUnavailable.
         """
+        partition = served.partition
         given = groups if groups and served.trust_provided_groups else None
-        decision = walk(chain, user, given)
+        decision = decide(partition, path, access, user, given)
         if decision is not None:
-            return tuple.__new__(Verdict, (decision, None))
+            return decision, None
         source = served.groups
         entry = source.cached(user, self._clock()) or source.immediate(user)
         if entry is None:
             return None
         known = self._groups(served, entry)
-        decision = UNKNOWN_USER if known is None else walk(chain, user, known)
+        if known is None:
+            return UNKNOWN_USER, entry
+        decision = decide(partition, path, access, user, known)
         if decision is None:
             raise AssertionError("a decision with known groups is final")
-        return tuple.__new__(Verdict, (decision, entry))
+        return decision, entry
 
     def check_now(self, snapshot: Snapshot, question: Question) -> Verdict | None:
         """Decide without waiting, or return None if the groups must be looked up first.

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from queuegate_server.policy.names import parent_path
+from queuegate_server.policy.tables import By
 from queuegate_server.policy.tree import NO_MATCH, Access, Chain, Decision, Partition, Reason
 
+_SUBMIT: Final = Access.SUBMIT
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
@@ -34,9 +36,35 @@ def decide(
     None only then, and only if the decision depends on them. `real_user` is the service
     that acts for the user, empty if none does.
     """
-    decision = walk(partition.nearest(path).chain(access), user, groups)
+    tables = partition.submit_tables if access is _SUBMIT else partition.admin_tables
+    table = tables.by_path.get(path)
+    if table is None:
+        chain = partition.nearest(path).chain(access)
+        tables.note(path, chain)
+        decision = walk(chain, user, groups)
+    else:
+        users, decision, listed = table
+        granted = users.get(user)
+        if granted is not None:
+            decision = _made(users, user, granted, _USER) if isinstance(granted, str) else granted
+        elif decision is None and groups is not None:
+            decision = NO_MATCH
+            for group in groups:
+                if group in listed:
+                    granted = listed[group]
+                    if isinstance(granted, str):
+                        granted = _made(listed, group, granted, _GROUP)
+                    # Of queues one above the other the nearest has the longest path.
+                    if decision is NO_MATCH or len(granted[2]) > len(decision[2]):
+                        decision = granted
     if real_user and (decision is None or not decision.allowed):
         return _by_proxy(partition, path, access, real_user) or decision
+    return decision
+
+
+def _made(listed: By, name: str, queue: str, reason: Reason) -> Decision:
+    """Make a decision, which is then kept in its table."""
+    decision = listed[name] = _granted(reason, queue, name)
     return decision
 
 

@@ -21,6 +21,7 @@ from queuegate_server.policy.names import (
     queue_path,
     yarn_queue_path,
 )
+from queuegate_server.policy.tables import Tables
 from queuegate_server.policy.yarn_acl import Semantics
 
 
@@ -153,6 +154,8 @@ class Partition:
     short_names: Mapping[str, str] = field(default_factory=dict)
     """Paths of queues by their last level; one that several queues share stands for itself,
     which is the path of none."""
+    submit_tables: Tables = field(init=False, repr=False, compare=False, default_factory=Tables)
+    admin_tables: Tables = field(init=False, repr=False, compare=False, default_factory=Tables)
 
     def path(self, text: str) -> str | None:
         """Return a queue's path in the spelling in which this partition compares paths,

@@ -6,10 +6,11 @@ are cached is decided without waiting; only the rest waits for a resolver.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, NotReady, Question, Snapshot, Verdict
+from queuegate_server.engine import Engine, Question, Snapshot, Verdict
+from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.policy.tree import Decision
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.columns import Columns
@@ -23,6 +24,8 @@ _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 _KEPT_ANSWERS: Final = 16_384
 """Different answers are few: a queue, and the name that matched."""
+_BATCH_RESULT: Final = 1
+_REASON: Final = 3
 _DECIDED_AT_ONCE: Final = 200
 _LOOKED_UP_AT_ONCE: Final = 16
 
@@ -36,7 +39,7 @@ class Checks:
         self._clock = clock
         self._decisions = decisions
         self._memo = DecisionMemo()
-        self._answers: dict[Decision, tuple[bytes, bytes, int]] = {}
+        self._answers: dict[Decision, Kept] = {}
         self._revision = 0
         self._halves = Halves()
         self.columns = Columns(engine, clock, self._alone, decisions)
@@ -50,12 +53,9 @@ class Checks:
         """
         try:
             snapshot = self._engine.snapshot
-            kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
-            if kept is None or kept.source.fresh_until <= self._clock():
-                verdict = self._now(request, snapshot)
-                if verdict is None:
-                    verdict = await self._wait(request, snapshot)
-                kept = self._keep(snapshot, request, verdict)
+            kept = self._known(request, snapshot)
+            if kept is None:
+                kept = self._keep(snapshot, request, *await self._wait(request, snapshot))
         except Exception as error:
             await self._decisions.failed("CheckQueueAccess", request, error)
             raise
@@ -65,21 +65,17 @@ class Checks:
         return kept.response
 
     def answer_at_once(self, request: bytes) -> bytes | None:
-        """Return the answer to one question if it is kept and need not be recorded. Raises
-        nothing.
+        """Return the answer to one question if nothing has to be waited for or recorded.
+        Raises nothing: what is wrong with a question, `answer` tells.
         """
         try:
-            snapshot = self._engine.snapshot
-        except NotReady:
+            kept = self._known(request, self._engine.snapshot)
+        except Exception:
             return None
-        kept = self._memo.answers(snapshot).get(request)
-        if kept is None:
+        if kept is None or self._decisions.is_due[kept.reason]:
             return None
-        response, _, source, reason = kept
-        if source.fresh_until <= self._clock() or self._decisions.is_due[reason]:
-            return None
-        self._decisions.counts[reason] += 1
-        return response
+        self._decisions.counts[kept.reason] += 1
+        return kept.response
 
     async def answer_batch(self, request: bytes, method: str = "BatchCheckQueueAccess") -> bytes:
         """Return the results of a batch, all decided on one snapshot; an item that fails
@@ -121,19 +117,25 @@ class Checks:
         if len(items) > convert.MAX_BATCH:
             raise InvalidRequest([("checks", f"has more than {convert.MAX_BATCH} questions")])
         snapshot = self._engine.snapshot
-        answers = self._memo.answers(snapshot)
+        found = [*map(self._memo.answers(snapshot).get, items)]
         now = self._clock()
-        results = []
-        missing = []
-        counts = self._decisions.none_yet()
-        for item in items:
-            kept = answers.get(item)
-            if kept is not None and kept.source.fresh_until > now:
-                results.append(kept.batch_result)
-                counts[kept.reason] += 1
-            else:
-                missing.append(len(results))
-                results.append(item)
+        missing = [
+            place
+            for place, kept in enumerate(found)
+            if kept is None or (kept.source is not TIMELESS and kept.source.fresh_until <= now)
+        ]
+        if missing:
+            for place in missing:
+                found[place] = None
+            known = [kept for kept in found if kept is not None]
+            results = [
+                item if kept is None else kept.batch_result
+                for item, kept in zip(items, found, strict=True)
+            ]
+        else:
+            known = cast("list[Kept]", found)
+            results = [kept[_BATCH_RESULT] for kept in known]
+        counts = self._decisions.counted(bytes([kept[_REASON] for kept in known]))
         return snapshot, results, missing, counts
 
     async def _fill(
@@ -144,24 +146,22 @@ class Checks:
         for count, place in enumerate(missing, start=1):
             item = results[place]
             kept = self._memo.older(snapshot, item)
-            if kept is not None and kept.source.fresh_until > self._clock():
+            if kept is None or kept.source.fresh_until <= self._clock():
+                kept = None
+                try:
+                    kept = self._now(item, snapshot)
+                    if kept is None:
+                        asked = _question(item, snapshot)
+                        verdict = self._engine.check_now(snapshot, asked)
+                        if verdict is None:
+                            waiting.append((place, asked))
+                        else:
+                            kept = self._keep(snapshot, item, *verdict)
+                except Exception as error:
+                    results[place] = self._failed(error, counts)
+            if kept is not None:
                 results[place] = kept.batch_result
                 counts[kept.reason] += 1
-                continue
-            try:
-                verdict = self._now(item, snapshot)
-                if verdict is None:
-                    asked = _question(item, snapshot)
-                    verdict = self._engine.check_now(snapshot, asked)
-            except Exception as error:
-                results[place] = self._failed(error, counts)
-            else:
-                if verdict is None:
-                    waiting.append((place, asked))
-                else:
-                    kept = self._keep(snapshot, item, verdict)
-                    results[place] = kept.batch_result
-                    counts[kept.reason] += 1
             if count % _DECIDED_AT_ONCE == 0:
                 await asyncio.sleep(0)
         if waiting:
@@ -184,7 +184,7 @@ class Checks:
                 except Exception as error:
                     results[place] = self._failed(error, counts)
                 else:
-                    kept = self._keep(snapshot, results[place], verdict)
+                    kept = self._keep(snapshot, results[place], *verdict)
                     results[place] = kept.batch_result
                     counts[kept.reason] += 1
 
@@ -194,13 +194,21 @@ class Checks:
             for _ in range(min(_LOOKED_UP_AT_ONCE, len(waiting))):
                 group.create_task(work())
 
-    def _now(self, request: bytes, snapshot: Snapshot) -> Verdict | None:
+    def _known(self, request: bytes, snapshot: Snapshot) -> Kept | None:
+        """Return the answer to a question if it is kept, or can be decided without waiting."""
+        kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
+        if kept is None or kept.source.fresh_until <= self._clock():
+            return self._now(request, snapshot)
+        return kept
+
+    def _now(self, request: bytes, snapshot: Snapshot) -> Kept | None:
         """Decide a question of the usual kind, None if it is another one or has to wait."""
         halves = self._halves.of(request, snapshot)
         if halves is None:
             return None
-        (user, groups), (served, chain) = halves
-        return self._engine.check_known(served, chain, user, groups)
+        (user, groups), (served, path, access) = halves
+        known = self._engine.check_known(served, path, access, user, groups)
+        return None if known is None else self._keep(snapshot, request, *known)
 
     async def _wait(self, request: bytes, snapshot: Snapshot) -> Verdict:
         """Decide any question, looking the groups up if need be."""
@@ -212,31 +220,33 @@ class Checks:
             verdict = await self._engine.check(snapshot, asked)
         return verdict
 
-    def _keep(self, snapshot: Snapshot, request: bytes, verdict: Verdict) -> Kept:
-        response, framed, reason = self._encoded(verdict.decision, snapshot.policy.revision)
-        # What the constructor of a named tuple does, at a third of its price.
-        kept = tuple.__new__(Kept, (response, framed, verdict.entry or TIMELESS, reason))
+    def _keep(
+        self, snapshot: Snapshot, request: bytes, decision: Decision, entry: CacheEntry | None
+    ) -> Kept:
+        kept = self._encoded(decision, snapshot.policy.revision)
+        if entry is not None:
+            # What the constructor of a named tuple does, at a third of its price.
+            kept = tuple.__new__(Kept, (kept.response, kept.batch_result, entry, kept.reason))
         self._memo.keep(snapshot, request, kept)
         return kept
 
     def _alone(self, decision: Decision, revision: int) -> tuple[bytes, int]:
         """Return the answer to a question as bytes, and the number of its reason."""
-        response, _, reason = self._encoded(decision, revision)
-        return response, reason
+        kept = self._encoded(decision, revision)
+        return kept.response, kept.reason
 
-    def _encoded(self, decision: Decision, revision: int) -> tuple[bytes, bytes, int]:
-        """Return an answer as bytes, alone and framed as a result of a batch, and the number
-        of its reason.
-        """
+    def _encoded(self, decision: Decision, revision: int) -> Kept:
+        """Return an answer that used no groups of the cache."""
         if revision != self._revision or len(self._answers) >= _KEPT_ANSWERS:
             self._answers = {}
             self._revision = revision
-        encoded = self._answers.get(decision)
-        if encoded is None:
+        kept = self._answers.get(decision)
+        if kept is None:
             response = wire.decision(decision, revision)
             framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
-            encoded = self._answers[decision] = response, framed, REASONS[decision.reason]
-        return encoded
+            kept = Kept(response, framed, TIMELESS, REASONS[decision.reason])
+            self._answers[decision] = kept
+        return kept
 
     def _failed(self, error: Exception, counts: list[int]) -> bytes:
         counts[ERROR] += 1

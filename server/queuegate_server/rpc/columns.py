@@ -4,17 +4,25 @@ Each different pair is decided once, and kept in a grid. What is done for each q
 to loops that run in C: maps over positions, and a number read from a text of zeros and ones.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Snapshot, Verdict
 from queuegate_server.policy.tree import Decision
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.audit_records import COLUMNS
-from queuegate_server.rpc.decisions import ERROR, Decisions
-from queuegate_server.rpc.grid import UNKNOWN, Grid, Grids, Row, numbers
+from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.grid import (
+    ALLOWED,
+    REASON,
+    UNKNOWN,
+    Grid,
+    Grids,
+    Row,
+    numbers,
+    outcomes,
+)
 from queuegate_server.rpc.pairs import Failed, Outcomes, Pair, Request, Work
 
 MAX_QUESTIONS: Final = 100_000
@@ -22,8 +30,9 @@ MAX_NAMES: Final = 10_000
 """Users of a request, and queues."""
 _RECORD_BYTES: Final = 256
 """About as much as an audit record takes, which is more than its part of a request."""
-_BYTES: Final = 256
-_DIGITS: Final = b"01".ljust(_BYTES, b"\0")
+_BYTES: Final = range(256)
+_DIGITS: Final = bytes(b"01"[bool(outcome & ALLOWED)] for outcome in _BYTES)
+_REASONS: Final = bytes(outcome & REASON for outcome in _BYTES)
 
 Response = access_pb2.CheckQueueAccessColumnsResponse
 
@@ -54,60 +63,52 @@ class Columns:
         Raises InvalidRequest if the request as a whole is wrong, NotReady, AuditUnavailable.
         """
         try:
-            response, decided = await self._decide(data)
+            response, told, counts = await self._decide(data)
         except Exception as error:
             await self._decisions.failed(COLUMNS, b"", error)
             raise
-        if due := self._decisions.add(decided.counts):
-            told = response if decided.are_told else response + self._told(decided)
+        if due := self._decisions.add(counts):
             size = due * _RECORD_BYTES
             await self._decisions.record(COLUMNS, data, told, due, size=size)
         return response
 
-    async def _decide(self, data: bytes) -> tuple[bytes, "_Decided"]:
-        """Return the response, and what was decided."""
+    async def _decide(self, data: bytes) -> tuple[bytes, bytes, list[int]]:
+        """Return the response, the same with decisions if anything is to be recorded, and how
+        often there was which reason.
+        """
         request = wire.parse(Request, data)
         asking, asked = request.user_indexes[:], request.queue_indexes[:]
         _check(request, asking, asked)
         snapshot = self._engine.snapshot
         revision = snapshot.policy.revision
         grid, selected = self._select(snapshot, request)
-        found = numbers(*selected, asking, asked) if selected else [UNKNOWN] * len(asking)
         errors: list[access_pb2.ColumnsError] = []
-        if UNKNOWN in found:
+        found: list[int] = []
+        may_be_told = request.with_decisions or any(self._decisions.is_due)
+        known = bytes(len(asking))
+        if selected and not may_be_told:
+            known = outcomes(*selected, asking, asked)
+        if UNKNOWN in known:
+            found = numbers(*selected, asking, asked) if selected else [UNKNOWN] * len(asking)
+            known = grid.outcomes_of(found)
+        if UNKNOWN in known:
             missing = [place for place, number in enumerate(found) if number == UNKNOWN]
             pairs = [(asking[place], asked[place]) for place in missing]
-            outcomes = await Work(self._engine, snapshot, request).decide(pairs)
+            decided = await Work(self._engine, snapshot, request).decide(pairs)
             if selected is None:
                 grid = Grid()
             else:
-                _keep(grid, selected, outcomes)
-            errors = self._fill(grid, found, missing, pairs, outcomes)
+                _keep(grid, selected, decided)
+            errors = self._fill(grid, found, missing, pairs, decided)
+            known = grid.outcomes_of(found)
         response = Response(
-            allowed=_bits(_allowed(grid, found)),
-            errors=errors,
-            policy_revision=revision,
-        )
-        encoded = response.SerializeToString()
-        decided = self._count(grid, found, revision, are_told=request.with_decisions)
-        if decided.are_told:
-            encoded += self._told(decided)
-        return encoded, decided
-
-    def _count(
-        self, grid: Grid, found: Sequence[int], revision: int, *, are_told: bool
-    ) -> "_Decided":
-        """Return the different decisions as bytes, and how often there was which reason."""
-        counts = self._decisions.none_yet()
-        parts: dict[int, bytes] = {}
-        for number, times in Counter(found).items():
-            decision = grid.decisions[number]
-            if decision is None:
-                counts[ERROR] += times
-            else:
-                parts[number], reason = self._encoded(decision, revision)
-                counts[reason] += times
-        return _Decided(found, parts, counts, are_told)
+            allowed=_bits(known), errors=errors, policy_revision=revision
+        ).SerializeToString()
+        counts = self._decisions.counted(known.translate(_REASONS))
+        told = response
+        if request.with_decisions or self._decisions.are_due(counts):
+            told += self._told(grid, found, revision)
+        return told if request.with_decisions else response, told, counts
 
     def _select(
         self, snapshot: Snapshot, request: Request
@@ -122,14 +123,17 @@ class Columns:
             selected = grid.select(users, request.queues, now)
         return grid, selected
 
-    def _told(self, decided: "_Decided") -> bytes:
+    def _told(self, grid: Grid, found: Sequence[int], revision: int) -> bytes:
         """Return the different decisions and their positions, as bytes to append."""
-        parts = [
-            wire.embedded(Response.DECISIONS_FIELD_NUMBER, part) for part in decided.parts.values()
-        ]
-        places = {number: place for place, number in enumerate(decided.parts, start=1)}
-        places[UNKNOWN] = 0
-        indexes = Response(decision_indexes=map(places.__getitem__, decided.found))
+        parts = []
+        places = {UNKNOWN: 0}
+        for number in dict.fromkeys(found):
+            decision = grid.decisions[number]
+            if decision is not None:
+                part, _ = self._encoded(decision, revision)
+                parts.append(wire.embedded(Response.DECISIONS_FIELD_NUMBER, part))
+                places[number] = len(parts)
+        indexes = Response(decision_indexes=map(places.__getitem__, found))
         return b"".join([*parts, indexes.SerializeToString()])
 
     def _fill(
@@ -159,19 +163,6 @@ class Columns:
             self._decisions.count_error(faults[status], len(places))
             errors.append(message)
         return errors
-
-
-class _Decided(NamedTuple):
-    """What was decided for one request."""
-
-    found: Sequence[int]
-    """The number of each question's decision."""
-    parts: Mapping[int, bytes]
-    """The different decisions by number, as bytes."""
-    counts: list[int]
-    """How often there was which reason, by its number."""
-    are_told: bool
-    """Whether the caller asked for decisions."""
 
 
 def _check(request: Request, asking: Sequence[int], asked: Sequence[int]) -> None:
@@ -208,14 +199,7 @@ def _keep(grid: Grid, selected: tuple[list[Row], list[int]], outcomes: Outcomes)
             grid.keep(rows[user], columns[queue], outcome)
 
 
-def _allowed(grid: Grid, found: Sequence[int]) -> bytes:
-    """Return a 0 or 1 for each question."""
-    if len(grid.allowed) <= _BYTES:
-        return bytes(found).translate(grid.allowed.ljust(_BYTES, b"\0"))
-    return bytes(map(grid.allowed.__getitem__, found))
-
-
-def _bits(values: bytes) -> bytes:
-    """Return a bit for each 0 or 1, the first one as the least significant of the first byte."""
-    digits = values.translate(_DIGITS)[::-1]
-    return int(digits, 2).to_bytes((len(values) + 7) // 8, "little")
+def _bits(known: bytes) -> bytes:
+    """Return a bit for each outcome, the first one as the least significant of the first byte."""
+    digits = known.translate(_DIGITS)[::-1]
+    return int(digits, 2).to_bytes((len(known) + 7) // 8, "little")

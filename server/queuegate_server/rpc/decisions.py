@@ -64,6 +64,10 @@ class Decisions:
         """Return counts for a batch."""
         return [0] * len(self.counts)
 
+    def counted(self, reasons: bytes) -> list[int]:
+        """Return the counts of a batch, given the number of each decision's reason."""
+        return [reasons.count(number) for number in range(len(self.counts))]
+
     def are_due(self, counts: list[int]) -> bool:
         """Say whether `record` must be called for a batch with these counts."""
         return any(count and due for count, due in zip(counts, self.is_due, strict=True))

@@ -5,12 +5,13 @@ row that used groups for as long as the cache entry they came from is fresh.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Final
 
 from queuegate_server.engine import Snapshot, Verdict
 from queuegate_server.policy.tree import Decision
+from queuegate_server.rpc.convert import REASONS
 
 if TYPE_CHECKING:
     from queuegate_server.identity.cache import CacheEntry
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
 UNKNOWN: Final = 0
 """The number of what has not been decided."""
 MAX_CELLS: Final = 4_000_000
-"""Rows times columns, of two bytes each. A grid that would be larger starts anew."""
+"""Rows times columns, of three bytes each. A grid that would be larger starts anew."""
 _MAX_NAMES: Final = 16_384
 _MAX_NUMBER: Final = 65_535
 _MAX_GRIDS: Final = 8
 _LONGEST_NAME: Final = 512
+
+ALLOWED: Final = 0x80
+"""In an outcome: access is granted."""
+REASON: Final = 0x7F
+"""In an outcome: the number of the reason; 0 if it is unknown."""
 
 Numbers = Sequence[int]
 
@@ -30,12 +36,15 @@ Numbers = Sequence[int]
 class Row:
     """The decisions about one user, and the cache entry whose groups they used."""
 
-    __slots__ = ("entry", "numbers")
+    __slots__ = ("entry", "numbers", "outcomes")
 
     def __init__(self) -> None:
         """Know none."""
         self.entry: CacheEntry | None = None
         self.numbers = array("H")
+        """Of decisions, by column."""
+        self.outcomes = bytearray()
+        """Of the same decisions."""
 
 
 class Grid:
@@ -45,8 +54,8 @@ class Grid:
         """Know none."""
         self.decisions: list[Decision | None] = [None]
         """By number."""
-        self.allowed = bytearray(1)
-        """By number: 1 for a grant."""
+        self.outcomes = bytearray(1)
+        """By number."""
         self._numbers: dict[Decision, int] = {}
         self._rows: dict[bytes, Row] = {}
         self._columns: dict[str, int] = {}
@@ -75,8 +84,12 @@ class Grid:
         if known is None:
             known = self._numbers[decision] = len(self.decisions)
             self.decisions.append(decision)
-            self.allowed.append(decision.allowed)
+            self.outcomes.append(REASONS[decision.reason] | (ALLOWED if decision.allowed else 0))
         return known
+
+    def outcomes_of(self, found: Iterable[int]) -> bytes:
+        """Return the outcomes of decisions, given by their numbers."""
+        return bytes(map(self.outcomes.__getitem__, found))
 
     def keep(self, row: Row, column: int, verdict: Verdict) -> None:
         """Keep a decision in a row of `select`, unless it used other groups than the row."""
@@ -88,6 +101,7 @@ class Grid:
         number = self.number(verdict.decision)
         if number <= _MAX_NUMBER:
             row.numbers[column] = number
+            row.outcomes[column] = self.outcomes[number]
 
     def _row(self, user: bytes, now: float) -> Row:
         row = self._rows.get(user)
@@ -96,6 +110,7 @@ class Grid:
         missing = len(self._columns) - len(row.numbers)
         if missing:
             row.numbers.frombytes(bytes(2 * missing))
+            row.outcomes.extend(bytes(missing))
         return row
 
 
@@ -124,11 +139,15 @@ def numbers(
     rows: Iterable[Row], columns: Sequence[int], asking: Numbers, asked: Numbers
 ) -> list[int]:
     """Return the number of what each question, a pair of positions, was decided as."""
-    by_user = [row.numbers for row in rows]
-    return list(
-        map(
-            getitem,
-            map(by_user.__getitem__, asking),
-            map(columns.__getitem__, asked),
-        )
-    )
+    return list(_cells([row.numbers for row in rows], columns, asking, asked))
+
+
+def outcomes(rows: Iterable[Row], columns: Sequence[int], asking: Numbers, asked: Numbers) -> bytes:
+    """Return the outcome of each question, which is all that most callers ask for."""
+    return bytes(_cells([row.outcomes for row in rows], columns, asking, asked))
+
+
+def _cells(
+    by_user: Sequence[Sequence[int]], columns: Sequence[int], asking: Numbers, asked: Numbers
+) -> Iterator[int]:
+    return map(getitem, map(by_user.__getitem__, asking), map(columns.__getitem__, asked))

@@ -1,9 +1,9 @@
 """The two halves of a question as bytes: who asks, and what for.
 
 Questions that were never asked before are mostly made of halves that were: this user, with
-these groups, and this queue. Each half is parsed and checked once and kept by its bytes, the
-second one for as long as a snapshot is served. What is wrong or unusual is left to
-`convert.question`, which tells what is wrong with it.
+these groups, and this queue. What a half says is parsed, checked, and kept by its bytes: of the
+first one when it comes again, of the second one for as long as a snapshot is served. What is wrong
+or unusual is left to `convert.question`, which tells what is wrong with it.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ from google.protobuf.message import DecodeError
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Served, Snapshot, UnknownPartition
-from queuegate_server.policy.names import is_user_name
-from queuegate_server.policy.tree import Chain, Partition
+from queuegate_server.policy.tree import Access, Partition
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest
 
@@ -23,13 +22,15 @@ _KEPT: Final = 32_768
 """Of each half, at most; when there are more, all of them are forgotten."""
 _LONGEST: Final = 512
 """Longer halves are not kept, which bounds the memory at about 40 MiB."""
+_SEEN: Final = 32_768
+"""So many hashes of first halves are remembered; one that is seen again is kept."""
 _USER: Final = 0x0A
 """The tag of the field `user`, with which questions begin."""
 _SHORT: Final = 0x80
 """A length below this takes one byte."""
 
 Who = tuple[str, Sequence[str]]
-What = tuple[Served, Chain]
+What = tuple[Served, str, Access]
 
 
 class Halves:
@@ -39,7 +40,7 @@ class Halves:
         """Know none."""
         # Apart: in a partition of YARN more names are valid.
         self._who: tuple[dict[bytes, Who], dict[bytes, Who]] = ({}, {})
-        self._groups: set[str] = set()
+        self._seen = [0] * _SEEN
         self._what: dict[bytes, What] = {}
         self._snapshot: Snapshot | None = None
 
@@ -62,9 +63,14 @@ class Halves:
             who = self._parse_who(head, end - 2, partition)
             if who is None:
                 return None
-            if len(known) >= _KEPT:
-                known.clear()
-            known[head] = who
+            # To keep what never comes again costs as much as to parse it.
+            number = hash(head)
+            place = number % _SEEN
+            if self._seen[place] == number:
+                if len(known) >= _KEPT:
+                    known.clear()
+                known[head] = who
+            self._seen[place] = number
         return who, what
 
     def _parse_who(self, head: bytes, size: int, partition: Partition) -> Who | None:
@@ -74,17 +80,20 @@ class Halves:
             asking = UserGroupInformation.FromString(head)
         except DecodeError:
             return None
-        user, groups = found = asking.user, tuple(asking.groups)
+        user, groups = found = asking.user, tuple(asking.groups[:])
+        # What is printable ASCII has no control characters, and of a half everything is short.
+        names = user + "".join(groups)
         if not (
-            user.isascii() and user.isprintable() and self._groups.issuperset(groups) and user
-        ) or (groups and not is_user_name(user)):
+            user
+            and "" not in groups
+            and names.isascii()
+            and names.isprintable()
+            and (user.isidentifier() or not groups)
+        ):
             faults: convert.Violations = []
             convert.who(asking, partition, faults)
             if faults:
                 return None
-            if len(self._groups) >= _KEPT:
-                self._groups.clear()
-            self._groups.update(groups)
         return found
 
     def _parse_what(self, tail: bytes, snapshot: Snapshot) -> What | None:
@@ -103,7 +112,7 @@ class Halves:
         path = convert.queue_field("queue", asked.queue, served.partition, faults)
         if faults or access is None:
             return None
-        found = served, served.partition.nearest(path).chain(access)
+        found = served, path, access
         if len(tail) <= _LONGEST:
             if len(self._what) >= _KEPT:
                 self._what.clear()

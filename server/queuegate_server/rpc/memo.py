@@ -67,16 +67,13 @@ class DecisionMemo:
             return None
         kept = self._older.pop(request, None)
         if kept is not None:
-            self._store(request, kept)
+            self.keep(snapshot, request, kept)
         return kept
 
     def keep(self, snapshot: Snapshot, request: bytes, kept: Kept) -> None:
         """Keep an answer, unless another snapshot is being served by now."""
         if snapshot is self._snapshot and len(request) <= MAX_REQUEST_BYTES:
-            self._store(request, kept)
-
-    def _store(self, request: bytes, kept: Kept) -> None:
-        if len(self._answers) >= self._max_answers:
-            self._older = self._answers
-            self._answers = {}
-        self._answers[request] = kept
+            if len(self._answers) >= self._max_answers:
+                self._older = self._answers
+                self._answers = {}
+            self._answers[request] = kept

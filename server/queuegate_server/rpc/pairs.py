@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Question, Snapshot, UnknownPartition, Verdict
-from queuegate_server.policy.tree import Chain, Partition
+from queuegate_server.policy.tree import Partition
 from queuegate_server.rpc import convert
 from queuegate_server.rpc.errors import to_status
 
@@ -46,7 +46,7 @@ class Work:
             self._served = None
         partition = None if self._served is None else self._served.partition
         self._users = [_user(request, place, partition) for place in range(len(request.users))]
-        self._chains = [self._chain(queue) for queue in request.queues]
+        self._paths = [self._path(queue) for queue in request.queues]
 
     async def decide(self, pairs: Sequence[Pair]) -> Outcomes:
         """Decide each different pair, looking up groups where need be."""
@@ -69,10 +69,12 @@ class Work:
         return outcomes
 
     def _now(self, pair: Pair) -> Verdict | None:
-        user, chain = self._users[pair[0]], self._chains[pair[1]]
-        if user is None or chain is None or self._served is None:
+        user, path = self._users[pair[0]], self._paths[pair[1]]
+        served, access = self._served, self._access
+        if user is None or path is None or served is None or access is None:
             return self._engine.check_now(self._snapshot, self._question(pair))
-        return self._engine.check_known(self._served, chain, *user)
+        known = self._engine.check_known(served, path, access, *user)
+        return None if known is None else Verdict(*known)
 
     async def _look_up(
         self, waiting: Iterator[Pair], outcomes: dict[Pair, Verdict | Failed]
@@ -102,13 +104,12 @@ class Work:
         )
         return convert.question(check, self._snapshot)
 
-    def _chain(self, queue: str) -> Chain | None:
-        if self._served is None or self._access is None:
+    def _path(self, queue: str) -> str | None:
+        if self._served is None:
             return None
         faults: convert.Violations = []
-        partition = self._served.partition
-        path = convert.queue_field("queue", queue, partition, faults)
-        return None if faults else partition.nearest(path).chain(self._access)
+        path = convert.queue_field("queue", queue, self._served.partition, faults)
+        return None if faults else path
 
 
 def _user(

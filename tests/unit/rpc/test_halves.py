@@ -143,3 +143,20 @@ def test_names_of_yarn_are_no_names_of_yunikorn() -> None:
         )
         found = halves.of(asked.SerializeToString(), snapshot)
         assert (found is not None) is is_taken
+
+
+def test_users_are_kept_when_they_come_again() -> None:
+    _, snapshot = a_snapshot()
+    halves = Halves()
+    asked = [
+        access_pb2.CheckQueueAccessRequest(
+            user=UserGroupInformation(user=user, groups=["dev"]),
+            queue="root.a",
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+        ).SerializeToString()
+        for user in ("alice", "bob", "alice")
+    ]
+    found = [halves.of(data, snapshot) for data in asked]
+    assert found[0] == found[2] != found[1]
+    assert list(halves._who[False].values()) == [("alice", ("dev",))]
+    assert halves.of(asked[0], snapshot) == found[0]

@@ -1,5 +1,7 @@
 """Requests as bytes: the same as protobuf reads them, and faults that name fields."""
 
+from collections.abc import Callable
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
@@ -10,6 +12,10 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import InvalidRequest
 
 UNKNOWN = b"\xf8\x01\x01"
+
+Split = Callable[[bytes], list[bytes]]
+SPLITS: tuple[Split, ...] = (wire.first_field_items, wire._items_one_by_one)
+"""What is used for most messages, and for very long ones."""
 
 
 def item(user: str, queue: str) -> access_pb2.CheckQueueAccessRequest:
@@ -27,21 +33,21 @@ def test_items_are_those_that_protobuf_reads(
     data = access_pb2.BatchCheckQueueAccessRequest(checks=items).SerializeToString()
     if with_unknown:
         data = UNKNOWN + data + UNKNOWN
-    parsed = [
-        access_pb2.CheckQueueAccessRequest.FromString(part) for part in wire.first_field_items(data)
-    ]
-    assert parsed == items
+    for split in SPLITS:
+        parts = split(data)
+        assert [access_pb2.CheckQueueAccessRequest.FromString(part) for part in parts] == items
 
 
-@given(st.binary(max_size=40))
-def test_any_bytes_are_split_or_refused(data: bytes) -> None:
+@pytest.mark.parametrize("split", SPLITS)
+@given(data=st.binary(max_size=40))
+def test_any_bytes_are_split_or_refused(split: Split, data: bytes) -> None:
     """Where protobuf reads a batch, splitting reads the same; nothing else happens."""
     try:
         expected = access_pb2.BatchCheckQueueAccessRequest.FromString(data)
     except DecodeError:
         expected = None
     try:
-        items = wire.first_field_items(data)
+        items = split(data)
     except InvalidRequest:
         assert expected is None
         return
@@ -49,6 +55,13 @@ def test_any_bytes_are_split_or_refused(data: bytes) -> None:
         assert [access_pb2.CheckQueueAccessRequest.FromString(part) for part in items] == list(
             expected.checks
         )
+
+
+@pytest.mark.parametrize("size", [1, 300])
+def test_no_more_items_than_one_too_many(size: int) -> None:
+    part = wire.embedded(1, bytes(size))
+    assert len(wire.first_field_items(part * 10_000)) == 10_000
+    assert len(wire.first_field_items(part * 20_000)) == 10_001
 
 
 @given(st.integers(0, 2**64 - 1), ITEMS)

@@ -8,8 +8,10 @@ import grpc
 import grpc.aio
 import pytest
 
+from queuegate_server.rpc import errors
 from queuegate_server.settings.connections import Connections
 from queuegate_server.transports.native import NativeServer
+from queuegate_server.transports.waiting import Refusal
 
 SERVICE = "test.Service"
 
@@ -52,6 +54,8 @@ async def channel(request: pytest.FixtureRequest) -> AsyncIterator[grpc.aio.Chan
         connections=Connections(),
         shares_port=False,
         at_once=names if request.param == "at once" else (),
+        max_wait=10,
+        refusal=Refusal(*errors.as_too_much(), {}),
     )
     server.add_registered_method_handlers(
         SERVICE,

@@ -1,0 +1,92 @@
+"""What decides about queues that are asked for often, one look-up instead of one a level.
+
+`decide.walk` looks at each level of a chain. For a queue that was asked for before, the names
+of all its levels are put into one table. Tables are made of a policy that never changes, when
+they are first of use, so that they neither take time at its load nor grow with it.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from queuegate_server.policy.tree import Chain, Decision
+
+_MOST_NAMES: Final = 500_000
+"""Names in all tables of one kind of access, which take up to 60 MiB; then all are forgotten."""
+_MOST_PATHS: Final = 16_384
+"""Paths with a table, and chains that were asked for; then, too, all are forgotten."""
+_LONGEST_PATH: Final = 256
+_MOST_NAMES_OF_ONE: Final = 1_000
+"""A table of more names would take longer to make than it will ever save."""
+
+By = dict[str, "Decision | str"]
+"""By the name of a user or group: the decision that it leads to, and as long as nobody asked
+for it the path of the queue that lists it."""
+
+
+class Table(NamedTuple):
+    """All that a chain says."""
+
+    users: By
+    otherwise: "Decision | None"
+    """The decision if no user matches; None if it depends on the groups."""
+    groups: By
+
+
+class Tables:
+    """The tables of one kind of access in one partition.
+
+    May be used from several threads: each step is a single operation on a dictionary, and
+    tables of one chain that are made twice are alike.
+    """
+
+    __slots__ = ("_by_chain", "_names", "_seen", "by_path")
+
+    def __init__(self) -> None:
+        """Have none."""
+        self.by_path: dict[str, Table] = {}
+        """By the path asked for, of which there need not be a queue."""
+        self._by_chain: dict[int, Table] = {}
+        self._seen: set[int] = set()
+        self._names = 0
+
+    def note(self, path: str, chain: "Chain") -> None:
+        """Note that a path without a table was asked for; the second time its chain gets one.
+
+        The chain must live as long as this object does.
+        """
+        if max(len(self.by_path), len(self._seen)) >= _MOST_PATHS:
+            self._forget()
+        number = id(chain)
+        table = self._by_chain.get(number)
+        if table is None:
+            if number not in self._seen:
+                self._seen.add(number)
+                return
+            size = sum(map(len, chain.users)) + sum(map(len, chain.groups))
+            if size > _MOST_NAMES_OF_ONE:
+                return
+            if self._names + size > _MOST_NAMES:
+                self._forget()
+            self._names += size
+            table = self._by_chain[number] = _table(chain)
+        if len(path) <= _LONGEST_PATH:
+            self.by_path[path] = table
+
+    def _forget(self) -> None:
+        self.by_path.clear()
+        self._by_chain.clear()
+        self._seen.clear()
+        self._names = 0
+
+
+def _table(chain: "Chain") -> Table:
+    users: By = {}
+    groups: By = {}
+    for by, listed, queues in (
+        (users, chain.users, chain.user_queues),
+        (groups, chain.groups, chain.group_queues),
+    ):
+        # The nearest level is the first one, and comes last here: it is the one that counts.
+        for names, queue in zip(reversed(listed), reversed(queues), strict=True):
+            by.update(dict.fromkeys(names, queue))
+    return Table(users, chain.otherwise, groups)
