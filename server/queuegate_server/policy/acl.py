@@ -6,6 +6,7 @@ order in which it applies its rules; they are told in `parse`. That of YARN is i
 """
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,6 +42,12 @@ _USER_PATTERNS: Final = {
 _GROUP_PATTERNS: Final = {
     AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
     AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
+}
+_NOTHING_BUT_NAMES: Final = {
+    names: re.compile(
+        f"(?:{_USER_PATTERNS[names][1].pattern})?(?: (?:{_GROUP_PATTERNS[names][1].pattern})?)?"
+    )
+    for names in AclNames
 }
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -117,6 +124,21 @@ def parse(
         dropped_users=dropped_users,
         dropped_groups=dropped_groups,
     )
+
+
+def lists_names(text: str, names: AclNames) -> bool:
+    """Say whether an ACL lists nothing but valid names: `listed` then returns what `parse` does."""
+    return _NOTHING_BUT_NAMES[names].fullmatch(text) is not None
+
+
+def listed(text: str) -> Acl:
+    """Return an ACL that `lists_names`. Equal names are one text."""
+    users, _, groups = text.partition(" ")
+    return Acl(text, _names(users), _names(groups)) if text else EMPTY
+
+
+def _names(field: str) -> frozenset[str]:
+    return frozenset(map(sys.intern, field.split(","))) if field else _NOBODY
 
 
 def _sort_out(

@@ -11,7 +11,15 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl, AclError, AclNames, parse
+from queuegate_server.policy.acl import (
+    EMPTY,
+    WILDCARD,
+    Acl,
+    AclError,
+    AclNames,
+    lists_names,
+    parse,
+)
 from queuegate_server.policy.names import is_group_name, is_user_name
 
 WHITE_SPACE_BUT_BLANK: Final = re.compile(
@@ -30,6 +38,12 @@ class AclReader:
         self._findings = findings
         self._read: dict[str, Acl | str] = {"": EMPTY}
         self._kept: dict[str, str] = {}
+
+    def check(self, scalar: Scalar | None, queue: str) -> Acl | str:
+        """Return the text of an ACL that lists nothing but names; any other as `read` does."""
+        if scalar is not None and lists_names(scalar.text, self.names):
+            return scalar.text
+        return self.read(scalar, queue)
 
     def read(self, scalar: Scalar | None, queue: str) -> Acl:
         """Parse an ACL; report why it is none, or which of its entries grant nothing."""
