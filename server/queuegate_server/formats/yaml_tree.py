@@ -52,6 +52,8 @@ MAX_DEPTH: Final = 200
 MAX_NODES: Final = 5_000_000
 """Keys, values, lists and mappings; what an alias stands for counts each time."""
 
+_MOST_TEXTS: Final = 20_000
+
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MERGE: Final = "<<"
@@ -174,7 +176,7 @@ class _Builder:
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes = 0
         self._characters = 0
-        # Equal texts are kept once; what is built from them compares faster, too.
+        # Equal texts are kept once, unless far apart; what is built from them compares faster.
         self._texts: dict[str, str] = {}
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
@@ -214,6 +216,8 @@ class _Builder:
                 return self._top.items[0] if self._top.items else None
 
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
+        if len(self._texts) > _MOST_TEXTS:
+            self._texts.clear()  # other threads would wait while it grows
         node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
         if event.tag is not None:
             self._check_tag(event.tag, node)

@@ -127,14 +127,26 @@ def parse(
 
 
 def lists_names(text: str, names: AclNames) -> bool:
-    """Say whether an ACL lists nothing but valid names: `listed` then returns what `parse` does."""
+    """Say whether an ACL lists nothing but valid names, so that it may be split later."""
     return _NOTHING_BUT_NAMES[names].fullmatch(text) is not None
 
 
-def listed(text: str) -> Acl:
-    """Return an ACL that `lists_names`. Equal names are one text."""
-    users, _, groups = text.partition(" ")
-    return Acl(text, _names(users), _names(groups)) if text else EMPTY
+class UnsplitAcl:
+    """An ACL that `lists_names`: of a hundred thousand, few are ever asked for."""
+
+    __slots__ = ("_acl", "_text")
+
+    def __init__(self, text: str) -> None:
+        """Take the text."""
+        self._text = text
+        self._acl: Acl | None = None
+
+    def split(self) -> Acl:
+        """Return what `parse` does; always the same object. Equal names are one text."""
+        if self._acl is None:
+            users, _, groups = self._text.partition(" ")
+            self._acl = Acl(self._text, _names(users), _names(groups)) if self._text else EMPTY
+        return self._acl
 
 
 def _names(field: str) -> frozenset[str]:

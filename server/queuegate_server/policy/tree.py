@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl, listed
+from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl, UnsplitAcl
 from queuegate_server.policy.names import (
     RECOVERY_QUEUE,
     ROOT,
@@ -95,14 +95,12 @@ _SORTED_AT_ONCE: Final = 10_000
 
 
 class QueueAcls(NamedTuple):
-    """A queue as a configuration states it. A text is an ACL of nothing but names: it is
-    split only when it is asked for.
-    """
+    """A queue as a configuration states it."""
 
     path: str
     """The full path, as the partition spells paths."""
-    submit_acl: Acl | str
-    admin_acl: Acl | str
+    submit_acl: Acl | UnsplitAcl
+    admin_acl: Acl | UnsplitAcl
 
 
 class Queue:
@@ -128,15 +126,15 @@ class Queue:
     @property
     def submit_acl(self) -> Acl:
         """Its own ACL for submission."""
-        if isinstance(self._submit_acl, str):
-            self._submit_acl = listed(self._submit_acl)
+        if isinstance(self._submit_acl, UnsplitAcl):
+            self._submit_acl = self._submit_acl.split()
         return self._submit_acl
 
     @property
     def admin_acl(self) -> Acl:
         """Its own ACL for administration."""
-        if isinstance(self._admin_acl, str):
-            self._admin_acl = listed(self._admin_acl)
+        if isinstance(self._admin_acl, UnsplitAcl):
+            self._admin_acl = self._admin_acl.split()
         return self._admin_acl
 
     @property
