@@ -18,6 +18,7 @@ _DROPPED_AT_ONCE: Final = 8
 """How many entries of no more use, or beyond the bound, one store drops: more than it adds, few
 enough not to stall."""
 _MARKED_AT_ONCE: Final = 250
+_ANSWER_TABLES: Final = 64
 
 
 class CacheEntry:
@@ -186,17 +187,26 @@ class Entries:
 
 
 class SharedAnswers:
-    """Lets equal group lists be one object: many users have few distinct lists."""
+    """Lets equal group lists be one object: many users have few distinct lists. In many tables
+    for the case that they have not; see `use_order`.
+    """
 
     def __init__(self) -> None:
-        self._found: WeakValueDictionary[tuple[str, ...], Found] = WeakValueDictionary()
+        self._tables: tuple[WeakValueDictionary[tuple[str, ...], Found], ...] = tuple(
+            WeakValueDictionary() for _ in range(_ANSWER_TABLES)
+        )
+
+    def __len__(self) -> int:
+        """Return how many lists are in use."""
+        return sum(map(len, self._tables))
 
     def of(self, outcome: Outcome) -> Outcome:
         """Return the outcome, or an equal one that is in use already."""
         if not isinstance(outcome, Found):
             return outcome
-        shared = self._found.get(outcome.groups)
+        found = self._tables[hash(outcome.groups) % _ANSWER_TABLES]
+        shared = found.get(outcome.groups)
         if shared is None:
             shared = Found(tuple(sys.intern(name) for name in outcome.groups))
-            self._found[shared.groups] = shared
+            found[shared.groups] = shared
         return shared
