@@ -148,12 +148,12 @@ class Entries:
         """Drop everything. Nothing is found from now on; marking what was, which takes long,
         is left to the iterator, which gives parts of the number of those that were of use.
         """
-        dropped = (*self.groups.tables, *self._others.tables)
+        dropped = [*self.groups.tables, *self._others.tables]
         self.groups, self._others = UseOrder(), UseOrder()
         return self._mark(dropped, now)
 
-    def _mark(self, dropped: tuple[OrderedDict[str, CacheEntry], ...], now: float) -> Iterator[int]:
-        entries = (table.popitem()[1] for table in dropped for _ in range(len(table)))
+    def _mark(self, dropped: list[OrderedDict[str, CacheEntry]], now: float) -> Iterator[int]:
+        entries = _drained(dropped)
         while part := list(itertools.islice(entries, _MARKED_AT_ONCE)):
             for entry in part:
                 entry.fresh_until = NEVER
@@ -184,6 +184,14 @@ class Entries:
         if entry.failure is not None:
             return max(stale_until, entry.failure.live_until)
         return stale_until
+
+
+def _drained(tables: list[OrderedDict[str, CacheEntry]]) -> Iterator[CacheEntry]:
+    """Take all entries out of their tables, and free each table when it is empty."""
+    while tables:
+        table = tables.pop()
+        while table:
+            yield table.popitem()[1]
 
 
 class SharedAnswers:
