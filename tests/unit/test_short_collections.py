@@ -25,7 +25,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_much_that_is_old_is_put_aside() -> None:
-    things = [Thing() for _ in range(20_000)]
+    things = [Thing() for _ in range(50_000)]
     task = asyncio.create_task(short_collections.short_collections())
     await until(lambda: gc.get_freeze_count() >= len(things))
     task.cancel()
@@ -35,7 +35,7 @@ async def test_much_that_is_old_is_put_aside() -> None:
 
 
 async def test_garbage_is_not_put_aside() -> None:
-    things = [Thing() for _ in range(20_000)]
+    things = [Thing() for _ in range(50_000)]
     things[0].__dict__["itself"] = things[0]
     first = weakref.ref(things[0])
     del things[0]
