@@ -29,6 +29,7 @@ _QUESTIONS: Final = 5_000
 _AT_ONCE: Final = 100
 _MOST_MICROSECONDS: Final = (2.0, 1.0)
 _LOADS: Final = 3
+_MOST_SECONDS: Final = 3.0
 
 
 class _Case(NamedTuple):
@@ -46,7 +47,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
     """Load both policies and decide on them in turn."""
     size = 10_000 if scale.is_quick else policies.LARGE
     small, large = policies.small(), policies.generate(size)
-    loading, large_partition = _load_large(large, 1 if scale.is_quick else _LOADS)
+    loading, in_time, large_partition = _load_large(large, 1 if scale.is_quick else _LOADS)
     gc.freeze()
     small_partition = _load(policies.to_yaml(small).encode())
     cases = (
@@ -63,7 +64,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
         _KINDS,
         scale,
     )
-    return Part([deciding, in_formats, loading], [*targets, target])
+    return Part([deciding, in_formats, loading], [*targets, target, in_time])
 
 
 def _load(text: bytes) -> Partition:
@@ -73,7 +74,7 @@ def _load(text: bytes) -> Partition:
     return loaded.partitions["default"]
 
 
-def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Partition]:
+def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Target, Partition]:
     text = policies.to_yaml(specs).encode()
     gc.collect()
     before = resident_mib()
@@ -87,12 +88,24 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Partitio
         seconds.append(time.thread_time() - start)
         gc.collect()
         memory = memory or resident_mib() - before
+    for queue in loaded[0].queues.values():
+        queue.chain(Access.SUBMIT)
+    memory_of_all = resident_mib() - before
     table = Table(
         "Loading a very large policy",
         "`formats.registry.load_policy`: from the text of a `queues.yaml` to what decisions use. "
         "Processor time. Memory is what this process has more of after the first load than before "
-        "it, with what parsing needed for a while and the allocator keeps.",
-        ("queues", "levels", "ACL entries", "text, MiB", "seconds", "resident memory, MiB"),
+        "it, with what parsing needed for a while and the allocator keeps; names are split, and "
+        "what decides about a queue is put together, when it is asked for first.",
+        (
+            "queues",
+            "levels",
+            "ACL entries",
+            "text, MiB",
+            "seconds",
+            "resident memory, MiB",
+            "all queues asked for, MiB",
+        ),
     )
     table.add(
         f"{len(specs):,}",
@@ -101,8 +114,13 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Partitio
         f"{len(text) / 2**20:.1f}",
         spread(seconds, ".2f"),
         f"{memory:,.0f}",
+        f"{memory_of_all:,.0f}",
     )
-    return table, loaded[0]
+    median = statistics.median(seconds)
+    what = f"load of {len(specs):,} queues"
+    in_time = f"< {_MOST_SECONDS:.0f} s"
+    target = Target(what, in_time, f"{median:.2f} s", median < _MOST_SECONDS)
+    return table, target, loaded[0]
 
 
 def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:

@@ -2,14 +2,20 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import quantiles
 from typing import Final
 
+import grpc
 import uvloop
 
-from bench import policies
+from bench import open_loop, policies, processes
 from bench.command import CannotMeasure, Scale, main
+from bench.open_loop import Heard, Rate
+from bench.questions import Questions, delimited
 from bench.results import Part, Table, Target, spread
+from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate_server.engine import Engine
 from queuegate_server.group_sources import GroupSources
 from queuegate_server.reload import Reloader
@@ -18,11 +24,19 @@ from queuegate_server.settings.model import PolicySource, Settings
 _GOAL: Final = 50.0
 _TICK_SECONDS: Final = 0.001
 _AFTERWARDS: Final = 3.0
+_QUESTIONS: Final = 4_000
+_CALLS_PER_SECOND: Final = 500
+_DEADLINE: Final = 2.0
+_LONGEST_LOAD: Final = 60.0
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Load a policy again and again beside a task that only sleeps."""
-    return uvloop.run(_measure(scale, folder))
+    """Load a policy again and again beside a task that only sleeps, then in a server that
+    answers calls meanwhile.
+    """
+    part = uvloop.run(_measure(scale, folder))
+    table, target = _under_load(scale, folder)
+    return Part([*part.tables, table], [*part.targets, target])
 
 
 async def _measure(scale: Scale, folder: Path) -> Part:
@@ -63,6 +77,63 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     worst = max(longest)
     what = f"longest delay while {size:,} queues are loaded again"
     return Part([table], [Target(what, f"< {_GOAL:.0f} ms", f"{worst:.1f} ms", worst < _GOAL)])
+
+
+def _under_load(scale: Scale, folder: Path) -> tuple[Table, Target]:
+    """Replace the file of a server once while calls come at a fixed rate."""
+    specs = policies.generate(10_000 if scale.is_quick else policies.LARGE)
+    text = policies.to_yaml(specs).encode()
+    policy, data = folder / "served.yaml", folder / "questions"
+    policy.write_bytes(text)
+    asked = Questions(specs).mixed(_QUESTIONS)
+    data.write_bytes(delimited(one.message().SerializeToString() for one in asked))
+    table = Table(
+        "Single checks while a very large policy is loaded again",
+        f"{_CALLS_PER_SECOND} calls/s over grpcio, open loop, for so long that the file is "
+        f"replaced, read and served, and the old policy freed; {_QUESTIONS:,} different questions "
+        "in turn. The server has one core, on which it loads, too. Milliseconds.",
+        ("queues", "meanwhile", "calls", "p50", "p99", "p99.9", "longest"),
+    )
+    command = processes.queuegate(policy)
+    with processes.running(command, folder / "server", on_own_core=True) as server:
+        seconds = max(4.0, scale.seconds * 5)
+        rate = Rate(_CALLS_PER_SECOND, seconds)
+        open_loop.run(server.address, data, rate, _DEADLINE)  # nothing is asked first below
+        _tell(table, len(specs), "nothing", open_loop.run(server.address, data, rate, _DEADLINE))
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(open_loop.run, server.address, data, rate, _DEADLINE)
+            time.sleep(seconds / 10)
+            policy.write_bytes(text + b"# again\n")
+            heard = asking.result()
+        _wait_for_second(server.address, time.monotonic() + _LONGEST_LOAD)
+    longest = _tell(table, len(specs), "the policy is loaded", heard)
+    what = f"longest call at {_CALLS_PER_SECOND}/s while {len(specs):,} queues are loaded again"
+    return table, Target(what, f"< {_GOAL:.0f} ms", f"{longest:.1f} ms", longest < _GOAL)
+
+
+def _tell(table: Table, queues: int, what: str, heard: Heard) -> float:
+    """Add a row; return the longest latency."""
+    if heard.refused or heard.unanswered:
+        raise CannotMeasure(f"{heard.refused} refused and {heard.unanswered} unanswered calls")
+    cuts = quantiles(heard.latencies, n=1000)
+    longest = max(heard.latencies)
+    figures = (f"{value:.2f}" for value in (cuts[499], cuts[989], cuts[998], longest))
+    table.add(f"{queues:,}", what, f"{heard.asked:,}", *figures)
+    return longest
+
+
+def _wait_for_second(address: str, until: float) -> None:
+    """Wait until the second policy is served; it must have been within the calls."""
+    with grpc.insecure_channel(address) as channel:
+        stub = access_pb2_grpc.AccessServiceStub(channel)
+        request = access_pb2.CheckQueueAccessRequest(
+            queue="root", access=access_pb2.ACCESS_TYPE_SUBMIT
+        )
+        request.user.user = "somebody"
+        while stub.CheckQueueAccess(request, timeout=_DEADLINE).policy_revision < 2:
+            if time.monotonic() > until:
+                raise CannotMeasure("the policy was not loaded again")
+            time.sleep(0.1)
 
 
 async def _tick(late: list[float]) -> None:

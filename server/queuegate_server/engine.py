@@ -145,7 +145,7 @@ class Explained(NamedTuple):
     detail: str
 
 
-_LISTED_AT_ONCE: Final = 2_000
+_LISTED_AT_ONCE: Final = 500
 
 
 class Engine:

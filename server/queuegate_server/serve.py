@@ -16,6 +16,7 @@ from queuegate_server.policy.tree import Policy
 from queuegate_server.reload import Reloader
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
+from queuegate_server.short_collections import short_collections
 from queuegate_server.systemd_notify import Notifier
 from queuegate_server.transports.choose import choose
 from queuegate_server.workers.member import Member
@@ -57,7 +58,7 @@ async def serve(
     notifier = Notifier()
     hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
-    tasks: set[asyncio.Task[object]] = set()
+    tasks: set[asyncio.Task[object]] = {asyncio.create_task(short_collections())}
     _on_signals(stop, hangup, tasks)
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []

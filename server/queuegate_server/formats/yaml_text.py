@@ -12,6 +12,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_ASCII: Final = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
+"""What YAML allows of it."""
 _FORBIDDEN: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -50,6 +52,10 @@ def decode(data: bytes) -> str:
         raise Unreadable(place, message, "save the file as UTF-8") from None
     # In parts: other threads wait while one search runs.
     parts = range(0, len(text), _SEARCHED_AT_ONCE)
+    if data.isascii() and not any(
+        data[start : start + _SEARCHED_AT_ONCE].translate(None, _ASCII) for start in parts
+    ):
+        return text
     searches = (_FORBIDDEN.search(text, start, start + _SEARCHED_AT_ONCE) for start in parts)
     forbidden = next(filter(None, searches), None)
     if forbidden:

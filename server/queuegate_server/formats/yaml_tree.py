@@ -52,6 +52,8 @@ MAX_DEPTH: Final = 200
 MAX_NODES: Final = 5_000_000
 """Keys, values, lists and mappings; what an alias stands for counts each time."""
 
+_MOST_TEXTS: Final = 20_000
+
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MERGE: Final = "<<"
@@ -174,42 +176,48 @@ class _Builder:
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes = 0
         self._characters = 0
-        # Equal texts are kept once; what is built from them compares faster, too.
+        # Equal texts are kept once, unless far apart; what is built from them compares faster.
         self._texts: dict[str, str] = {}
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
+        """Build the first document. Scalars are most of a document, so they come first, and
+        what is usual about them without a call.
+        """
         # Not an attribute: in a cycle, the nodes would stay until the collector stops
         # every thread to find them.
         handlers: dict[type, Callable[[Any], None]] = {
-            events.ScalarEvent: self._scalar,
             events.AliasEvent: self._alias,
             events.SequenceStartEvent: lambda event: self._start(Sequence, event),
             events.MappingStartEvent: lambda event: self._start(Mapping, event),
             events.SequenceEndEvent: self._end,
             events.MappingEndEvent: self._end,
         }
+        scalar_event, texts = events.ScalarEvent, self._texts
         while True:
             event = get_event()
             kind = event.__class__
-            handle = handlers.get(kind)
-            if handle is not None:
-                handle(event)
+            if kind is scalar_event:
+                value, tag, mark = event.value, event.tag, event.start_mark
+                text = texts.setdefault(value, value)
+                plain = tag is None and not event.style
+                node = Scalar(mark.line + 1, mark.column + 1, text, plain)
+                if tag is not None:
+                    self._check_tag(tag, node)
+                self._nodes += 1
+                self._characters += len(text)
+                if self._nodes > MAX_NODES or self._characters > MAX_BYTES:
+                    self._count(0, 0, node)
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = (node, _Size(1, len(text)))
+                self._add(node)
+            elif kind in handlers:
+                handlers[kind](event)
             elif kind is events.DocumentEndEvent or kind is events.StreamEndEvent:
                 return self._top.items[0] if self._top.items else None
 
-    def _scalar(self, event: Any) -> None:
-        mark, tag = event.start_mark, event.tag
-        text = self._texts.setdefault(event.value, event.value)
-        plain = tag is None and not event.style
-        node = Scalar(mark.line + 1, mark.column + 1, text, plain)
-        if tag is not None:
-            self._check_tag(tag, node)
-        self._count(1, len(text), node)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (node, _Size(1, len(text)))
-        self._add(node)
-
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
+        if len(self._texts) > _MOST_TEXTS:
+            self._texts.clear()  # other threads would wait while it grows
         node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
         if event.tag is not None:
             self._check_tag(event.tag, node)
@@ -260,27 +268,27 @@ class _Builder:
         container = parent.node
         if isinstance(container, Sequence):
             container.items.append(node)
-        elif parent.key is None:
+            return
+        key = parent.key
+        if key is None:
             parent.key = self._key(node)
+            return
+        parent.key = None
+        text = key.text
+        if text == _MERGE and key.plain:
+            parent.merged.append(node)
+        elif text in container.entries:
+            first = container.entries[text][0].line
+            message = f"the key {quoted(text)} is repeated; it stands in line {first} already"
+            self._findings.error(key, message, "keep one of them")
         else:
-            self._add_entry(parent, container, parent.key, node)
-            parent.key = None
+            container.entries[text] = (key, node)
 
     def _key(self, node: Node) -> Scalar:
         if isinstance(node, Scalar) and not node.is_null:
             return node
         message = "a key is missing" if isinstance(node, Scalar) else "a key is a list or a mapping"
         raise Unreadable(node, message, "write a text as the key, before its colon")
-
-    def _add_entry(self, parent: _Open, mapping: Mapping, key: Scalar, value: Node) -> None:
-        if key.text == _MERGE and key.plain:
-            parent.merged.append(value)
-        elif key.text in mapping.entries:
-            first = mapping.entries[key.text][0].line
-            message = f"the key {quoted(key.text)} is repeated; it stands in line {first} already"
-            self._findings.error(key, message, "keep one of them")
-        else:
-            mapping.entries[key.text] = (key, value)
 
     def _merge(self, mapping: Mapping, merged: list[Node]) -> None:
         for node in merged:

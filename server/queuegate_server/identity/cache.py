@@ -14,6 +14,7 @@ from typing import Final
 from queuegate_server.identity.entries import NEVER, CacheEntry, Entries, SharedAnswers
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.use_order import TABLES
 
 __all__ = ["CacheEntry", "CacheStatistics", "GroupCache", "Ticket"]
 
@@ -101,7 +102,7 @@ class GroupCache:
 
         It may be a negative one, or a remembered failure.
         """
-        entry = self._groups.get(user)
+        entry = self._groups.tables[hash(user) % TABLES].get(user)
         if entry is not None and now < entry.quiet_until:
             self._hits += 1
             return entry
@@ -176,6 +177,11 @@ class GroupCache:
             other.outdated = True
         now = self._clock()
         entry = self._entry(ticket.user, self._answers.of(outcome), now)
+        known = self._entries.get(ticket.user)
+        if known is not None and known.outcome is entry.outcome:
+            # What was decided with it holds again, and the collector sees nothing new.
+            known.renew(entry)
+            entry = known
         self._entries.put(entry, now)
         return entry
 

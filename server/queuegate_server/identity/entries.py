@@ -1,5 +1,6 @@
 """The entries of a cache: what one remembers of a user, and the bounded store of them."""
 
+import itertools
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -7,14 +8,17 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from queuegate_server.identity.lookup import Found, Outcome
+from queuegate_server.identity.use_order import UseOrder
 
 NEVER: Final = float("-inf")
 
 _TOUCH_SECONDS: Final = 1.0
 """How exactly the order of use is kept; noting each use would cost more than the look-up."""
 _DROPPED_AT_ONCE: Final = 8
-"""How many entries of no more use one store drops: more than it adds, few enough not to stall."""
-_MARKED_AT_ONCE: Final = 1_000
+"""How many entries of no more use, or beyond the bound, one store drops: more than it adds, few
+enough not to stall."""
+_MARKED_AT_ONCE: Final = 250
+_ANSWER_TABLES: Final = 64
 
 
 class CacheEntry:
@@ -28,11 +32,11 @@ class CacheEntry:
         "expires_at",
         "failure",
         "fresh_until",
+        "last_use",
         "live_until",
         "outcome",
         "quiet_until",
         "resolved_at",
-        "touched",
         "user",
     )
 
@@ -58,10 +62,18 @@ class CacheEntry:
         replaced, invalidated or evicted."""
         self.failure: CacheEntry | None = None
         """The failed look-up that came after these groups were resolved."""
-        self.touched = NEVER
-        """When it was last noted as used, for the order of eviction."""
+        self.last_use = 0
+        """The number of the use that was noted last, for the order of eviction."""
         self.quiet_until = NEVER
         """Up to when a use need not be noted and nothing else is due either."""
+
+    def renew(self, entry: "CacheEntry") -> None:
+        """Hold as long as an entry that says the same."""
+        self.resolved_at = entry.resolved_at
+        self.expires_at = entry.expires_at
+        self.live_until = entry.live_until
+        self.fresh_until = entry.fresh_until
+        self.failure = None
 
     def __repr__(self) -> str:
         """Return the user and what is known of her."""
@@ -85,9 +97,10 @@ class Entries:
         self.evictions = 0
         self._max_entries = max_entries
         self._max_stale = max_stale
-        self.groups: OrderedDict[str, CacheEntry] = OrderedDict()
-        """Entries with groups by user, least recently used first. For reading only."""
-        self._others: OrderedDict[str, CacheEntry] = OrderedDict()
+        self._uses = itertools.count(1)
+        self.groups: UseOrder[CacheEntry] = UseOrder()
+        """The entries with groups. For reading only."""
+        self._others: UseOrder[CacheEntry] = UseOrder()
 
     def use(self, max_entries: int, max_stale: float) -> None:
         """Have other bounds from now on; what is too much goes when something is stored."""
@@ -113,17 +126,14 @@ class Entries:
             self._drop(old)
         for order in (self.groups, self._others):
             self._drop_useless(order, now)
-        order = self._order(entry)
-        order[entry.user] = entry
         self.touch(entry, now)
-        while len(self) > self._max_entries:
+        for _ in range(min(len(self) - self._max_entries, _DROPPED_AT_ONCE)):
             self._drop(self._least_recently_used())
             self.evictions += 1
 
     def touch(self, entry: CacheEntry, now: float) -> None:
         """Note that a stored entry is used."""
-        self._order(entry).move_to_end(entry.user)
-        entry.touched = now
+        self._order(entry).put(entry, next(self._uses))
         entry.quiet_until = min(entry.fresh_until, now + _TOUCH_SECONDS)
 
     def discard(self, user: str, now: float) -> bool:
@@ -138,37 +148,34 @@ class Entries:
         """Drop everything. Nothing is found from now on; marking what was, which takes long,
         is left to the iterator, which gives parts of the number of those that were of use.
         """
-        dropped = (self.groups, self._others)
-        self.groups, self._others = OrderedDict(), OrderedDict()
+        dropped = [*self.groups.tables, *self._others.tables]
+        self.groups, self._others = UseOrder(), UseOrder()
         return self._mark(dropped, now)
 
-    def _mark(self, dropped: tuple[OrderedDict[str, CacheEntry], ...], now: float) -> Iterator[int]:
-        for order in dropped:
-            while order:
-                useful = 0
-                for _ in range(min(len(order), _MARKED_AT_ONCE)):
-                    _, entry = order.popitem()
-                    entry.fresh_until = NEVER
-                    useful += now < self._useful_until(entry)
-                yield useful
+    def _mark(self, dropped: list[OrderedDict[str, CacheEntry]], now: float) -> Iterator[int]:
+        entries = _drained(dropped)
+        while part := list(itertools.islice(entries, _MARKED_AT_ONCE)):
+            for entry in part:
+                entry.fresh_until = NEVER
+            yield sum(now < self._useful_until(entry) for entry in part)
 
-    def _order(self, entry: CacheEntry) -> OrderedDict[str, CacheEntry]:
+    def _order(self, entry: CacheEntry) -> UseOrder[CacheEntry]:
         return self.groups if isinstance(entry.outcome, Found) else self._others
 
     def _drop(self, entry: CacheEntry) -> None:
         entry.fresh_until = NEVER
-        del self._order(entry)[entry.user]
+        self._order(entry).remove(entry)
 
-    def _drop_useless(self, order: OrderedDict[str, CacheEntry], now: float) -> None:
+    def _drop_useless(self, order: UseOrder[CacheEntry], now: float) -> None:
         for _ in range(_DROPPED_AT_ONCE):
-            oldest = next(iter(order.values()), None)
+            oldest = order.oldest()
             if oldest is None or now < self._useful_until(oldest):
                 return
             self._drop(oldest)
 
     def _least_recently_used(self) -> CacheEntry:
-        oldest = (next(iter(order.values()), None) for order in (self.groups, self._others))
-        return min((entry for entry in oldest if entry is not None), key=lambda e: e.touched)
+        oldest = (self.groups.oldest(), self._others.oldest())
+        return min((entry for entry in oldest if entry is not None), key=lambda e: e.last_use)
 
     def _useful_until(self, entry: CacheEntry) -> float:
         if not isinstance(entry.outcome, Found):
@@ -179,18 +186,35 @@ class Entries:
         return stale_until
 
 
+def _drained(tables: list[OrderedDict[str, CacheEntry]]) -> Iterator[CacheEntry]:
+    """Take all entries out of their tables, and free each table when it is empty."""
+    while tables:
+        table = tables.pop()
+        while table:
+            yield table.popitem()[1]
+
+
 class SharedAnswers:
-    """Lets equal group lists be one object: many users have few distinct lists."""
+    """Lets equal group lists be one object: many users have few distinct lists. In many tables
+    for the case that they have not; see `use_order`.
+    """
 
     def __init__(self) -> None:
-        self._found: WeakValueDictionary[tuple[str, ...], Found] = WeakValueDictionary()
+        self._tables: tuple[WeakValueDictionary[tuple[str, ...], Found], ...] = tuple(
+            WeakValueDictionary() for _ in range(_ANSWER_TABLES)
+        )
+
+    def __len__(self) -> int:
+        """Return how many lists are in use."""
+        return sum(map(len, self._tables))
 
     def of(self, outcome: Outcome) -> Outcome:
         """Return the outcome, or an equal one that is in use already."""
         if not isinstance(outcome, Found):
             return outcome
-        shared = self._found.get(outcome.groups)
+        found = self._tables[hash(outcome.groups) % _ANSWER_TABLES]
+        shared = found.get(outcome.groups)
         if shared is None:
             shared = Found(tuple(sys.intern(name) for name in outcome.groups))
-            self._found[shared.groups] = shared
+            found[shared.groups] = shared
         return shared

@@ -6,6 +6,7 @@ order in which it applies its rules; they are told in `parse`. That of YARN is i
 """
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,6 +42,12 @@ _USER_PATTERNS: Final = {
 _GROUP_PATTERNS: Final = {
     AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
     AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
+}
+_NOTHING_BUT_NAMES: Final = {
+    names: re.compile(
+        f"(?:{_USER_PATTERNS[names][1].pattern})?(?: (?:{_GROUP_PATTERNS[names][1].pattern})?)?"
+    )
+    for names in AclNames
 }
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -117,6 +124,33 @@ def parse(
         dropped_users=dropped_users,
         dropped_groups=dropped_groups,
     )
+
+
+def lists_names(text: str, names: AclNames) -> bool:
+    """Say whether an ACL lists nothing but valid names, so that it may be split later."""
+    return _NOTHING_BUT_NAMES[names].fullmatch(text) is not None
+
+
+class UnsplitAcl:
+    """An ACL that `lists_names`: of a hundred thousand, few are ever asked for."""
+
+    __slots__ = ("_acl", "_text")
+
+    def __init__(self, text: str) -> None:
+        """Take the text."""
+        self._text = text
+        self._acl: Acl | None = None
+
+    def split(self) -> Acl:
+        """Return what `parse` does; always the same object. Equal names are one text."""
+        if self._acl is None:
+            users, _, groups = self._text.partition(" ")
+            self._acl = Acl(self._text, _names(users), _names(groups)) if self._text else EMPTY
+        return self._acl
+
+
+def _names(field: str) -> frozenset[str]:
+    return frozenset(map(sys.intern, field.split(","))) if field else _NOBODY
 
 
 def _sort_out(

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
+from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl, UnsplitAcl
 from queuegate_server.policy.names import (
     RECOVERY_QUEUE,
     ROOT,
@@ -100,22 +100,73 @@ class QueueAcls(NamedTuple):
 
     path: str
     """The full path, as the partition spells paths."""
-    submit_acl: Acl
-    admin_acl: Acl
+    submit_acl: Acl | UnsplitAcl
+    admin_acl: Acl | UnsplitAcl
 
 
-class Queue(NamedTuple):
-    """A queue with all that decides about it, from itself up to the root."""
+class Queue:
+    """A queue with all that decides about it, from itself up to the root.
 
-    path: str
-    submit_acl: Acl
-    admin_acl: Acl
-    submit: Chain
-    admin: Chain
+    Of a hundred thousand queues few are asked for: what decides is put together then, and
+    kept. For whoever uses it, it is immutable.
+    """
+
+    __slots__ = ("_admin_acl", "_submit_acl", "above", "chains", "path")
+
+    def __init__(
+        self, acls: QueueAcls, above: "Queue | None", chains: tuple[Chain, Chain] | None = None
+    ) -> None:
+        """Take its ACLs, and the queue above or what decides about submission and
+        administration.
+        """
+        self.path, self._submit_acl, self._admin_acl = acls
+        self.above = above
+        self.chains = chains
+        """What decides about submission and administration; None until it is asked for."""
+
+    @property
+    def submit_acl(self) -> Acl:
+        """Its own ACL for submission."""
+        if isinstance(self._submit_acl, UnsplitAcl):
+            self._submit_acl = self._submit_acl.split()
+        return self._submit_acl
+
+    @property
+    def admin_acl(self) -> Acl:
+        """Its own ACL for administration."""
+        if isinstance(self._admin_acl, UnsplitAcl):
+            self._admin_acl = self._admin_acl.split()
+        return self._admin_acl
+
+    @property
+    def submit(self) -> Chain:
+        """What decides about submission."""
+        return (self.chains or self._compile())[0]
+
+    @property
+    def admin(self) -> Chain:
+        """What decides about administration."""
+        return (self.chains or self._compile())[1]
 
     def chain(self, access: Access) -> Chain:
         """Return what decides about one kind of access."""
         return self.submit if access is Access.SUBMIT else self.admin
+
+    def inherit(self, submit: Chain, admin: Chain) -> tuple[Chain, Chain]:
+        """Put its ACLs before what the queue above it has."""
+        submit = _extend(self.path, (self.submit_acl, self.admin_acl), submit)
+        admin = _extend(self.path, (self.admin_acl,), admin)
+        self.chains = submit, admin
+        return self.chains
+
+    def _compile(self) -> tuple[Chain, Chain]:
+        waiting = [self]
+        while (above := waiting[-1].above) is not None and above.chains is None:
+            waiting.append(above)
+        chains = above.chains if above and above.chains else (_NOBODY, _NOBODY)
+        while waiting:
+            chains = waiting.pop().inherit(*chains)
+        return chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,49 +231,47 @@ class Partition:
         if path in self.short_names:
             chain = self.queues[ROOT].admin
             chain = chain if chain is _OPEN else _NOBODY
-            return Queue(path, EMPTY, EMPTY, chain, chain)
+            return Queue(QueueAcls(path, EMPTY, EMPTY), None, (chain, chain))
         candidate = SEPARATOR.join(path.split(SEPARATOR, self.depth)[: self.depth])
         while (queue := self.queues.get(candidate)) is None:
             candidate = parent_path(candidate)
         if self.cluster is None and is_recovery_path(path):
-            return queue._replace(submit=_RECOVERY)
+            acls = QueueAcls(queue.path, queue.submit_acl, queue.admin_acl)
+            return Queue(acls, None, (_RECOVERY, queue.admin))
         return queue
 
 
 def build_partition(
     name: str, resolver_type: str, queues: Iterable[QueueAcls], cluster: Cluster | None = None
 ) -> Partition:
-    """Compile a partition from its queues, each given after its parent.
+    """Build a partition from its queues, each given after its parent.
 
     A root without ACLs is added if the first queue is not the root. A queue
     without ACLs of its own shares what its parent has, so that the size of the
     result grows with the number of ACLs.
     """
-    compiled: dict[str, Queue] = {}
+    built: dict[str, Queue] = {}
     depth = 1
-    top_submit, top_admin = _above_root(cluster)
-    for path, submit_acl, admin_acl in queues:
-        if not compiled and path != ROOT:
-            compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
-        parent = compiled.get(parent_path(path))
-        inherited_submit, inherited_admin = (
-            (parent.submit, parent.admin) if parent else (top_submit, top_admin)
-        )
+    top = _above_root(cluster)
+    for acls in queues:
+        path = acls.path
+        if not built and path != ROOT:
+            built[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), None, top)
+        above = built.get(parent_path(path))
+        built[path] = queue = Queue(acls, above)
+        if above is None:
+            queue.inherit(*top)
         if cluster is None and is_recovery_path(path):
-            submit = _RECOVERY
-        else:
-            submit = _extend(path, (submit_acl, admin_acl), inherited_submit)
-        admin = _extend(path, (admin_acl,), inherited_admin)
-        compiled[path] = Queue(path, submit_acl, admin_acl, submit, admin)
+            queue.chains = _RECOVERY, queue.admin
         depth = max(depth, path.count(SEPARATOR) + 1)
-    if not compiled:
-        compiled[ROOT] = Queue(ROOT, EMPTY, EMPTY, top_submit, top_admin)
-    paths = _in_order(compiled)
+    if not built:
+        built[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), None, top)
+    paths = _in_order(built)
     short_names = _short_names(paths) if cluster and cluster.has_short_names else {}
     return Partition(
         name,
         resolver_type,
-        MappingProxyType(compiled),
+        MappingProxyType(built),
         paths,
         depth,
         cluster,

@@ -140,4 +140,4 @@ def test_group_lists_that_nobody_has_are_forgotten(clock: ManualClock) -> None:
     for number in range(1000):
         answer(cache, f"user{number}", Found((f"group{number}",)))
     gc.collect()
-    assert len(cache._answers._found) == 10
+    assert len(cache._answers) == 10

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from queuegate_server.policy.acl import AclError, AclNames, parse
+from queuegate_server.policy.acl import AclError, AclNames, UnsplitAcl, lists_names, parse
 from queuegate_server.policy.decide import decide
 from queuegate_server.policy.tree import Access, QueueAcls, build_partition
 from tests.naive import NaiveAcl
@@ -100,3 +100,26 @@ def test_names_accepted_by_setting(
     acl = parse(text, names)
     assert acl.users == users
     assert acl.groups == groups
+
+
+@given(TEXTS, st.sampled_from(AclNames))
+@example("", AclNames.YUNIKORN)
+@example(" ", AclNames.YUNIKORN)
+@example("a,b g1,_x", AclNames.YUNIKORN)
+@example("a:b g.h", AclNames.EXTENDED)
+@example("a:b g.h", AclNames.YUNIKORN)
+@example("a, g", AclNames.YUNIKORN)
+@example("*", AclNames.EXTENDED)
+def test_a_text_that_lists_only_names_may_be_split_later(text: str, names: AclNames) -> None:
+    if lists_names(text, names):
+        acl = parse(text, names)
+        assert UnsplitAcl(text).split() == acl
+        assert not acl.dropped_users
+        assert not acl.dropped_groups
+        assert not acl.allows_all
+
+
+@given(st.lists(st.sampled_from(["a", "b9", "_x-y"]), max_size=4))
+def test_lists_of_names_are_seen_as_such(names: list[str]) -> None:
+    text = ",".join(names)
+    assert all(lists_names(each, AclNames.YUNIKORN) for each in (text, f" {text}", f"a {text}"))

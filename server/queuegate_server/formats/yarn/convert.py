@@ -22,7 +22,7 @@ from queuegate_server.policy.names import (
     is_queue_name,
     parent_path,
 )
-from queuegate_server.policy.tree import Cluster, Queue
+from queuegate_server.policy.tree import Cluster
 from queuegate_server.policy.yarn_acl import Semantics
 
 _EVERYBODY: Final = Acl(text=WILDCARD, allows_all=True)
@@ -103,14 +103,14 @@ class _Conversion:
             ]
         written = []
         for path in self._kept(places):
-            queue = queues[path]
+            submit, admin = queues[path].submit_acl, queues[path].admin_acl
             if path == ROOT:
-                queue = self._with_cluster_admins(queue)
+                admin = self._with_cluster_admins(admin)
             written.append(
                 WrittenQueue(
                     path,
-                    self._expressed(queue.submit_acl, "submit", path, places[path]),
-                    self._expressed(queue.admin_acl, "admin", path, places[path]),
+                    self._expressed(submit, "submit", path, places[path]),
+                    self._expressed(admin, "admin", path, places[path]),
                 )
             )
         return written
@@ -127,26 +127,23 @@ class _Conversion:
         self.remarks.append("ACLs are disabled (yarn.acl.enable): root is open to everybody.")
         return True
 
-    def _with_cluster_admins(self, root: Queue) -> Queue:
+    def _with_cluster_admins(self, own: Acl) -> Acl:
         """Put the administrators of the cluster into the admin ACL of the root, where they are
         granted what they have in YARN: everything.
         """
         admins, cluster = self._cluster.admins, self._cluster
         if admins.is_empty:
-            return root
+            return own
         if cluster.semantics is Semantics.HADOOP:
             self.remarks.append("yarn.admin.acl is left out: in Hadoop it opens no queue.")
-            return root
+            return own
         self.remarks.append("yarn.admin.acl is part of the admin ACL of root: it opens all queues.")
-        own = root.admin_acl
-        return root._replace(
-            admin_acl=replace(
-                own,
-                allows_all=own.allows_all or admins.allows_all,
-                users=own.users | admins.users,
-                groups=own.groups | admins.groups,
-                proxies=own.proxies | admins.proxies,
-            )
+        return replace(
+            own,
+            allows_all=own.allows_all or admins.allows_all,
+            users=own.users | admins.users,
+            groups=own.groups | admins.groups,
+            proxies=own.proxies | admins.proxies,
         )
 
     def _expressed(self, acl: Acl, kind: str, path: str, place: Place) -> Acl:

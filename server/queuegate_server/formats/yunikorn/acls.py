@@ -11,7 +11,16 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl, AclError, AclNames, parse
+from queuegate_server.policy.acl import (
+    EMPTY,
+    WILDCARD,
+    Acl,
+    AclError,
+    AclNames,
+    UnsplitAcl,
+    lists_names,
+    parse,
+)
 from queuegate_server.policy.names import is_group_name, is_user_name
 
 WHITE_SPACE_BUT_BLANK: Final = re.compile(
@@ -19,6 +28,7 @@ WHITE_SPACE_BUT_BLANK: Final = re.compile(
 )
 """Unicode White_Space without U+0020, the one character that separates users from groups."""
 _MOST_LISTS: Final = 2
+_MOST_UNSPLIT: Final = 20_000
 
 
 class AclReader:
@@ -30,6 +40,22 @@ class AclReader:
         self._findings = findings
         self._read: dict[str, Acl | str] = {"": EMPTY}
         self._kept: dict[str, str] = {}
+        self._unsplit: dict[str, UnsplitAcl] = {}
+
+    def check(self, scalar: Scalar | None, queue: str) -> Acl | UnsplitAcl:
+        """Return an ACL that lists nothing but names without splitting it; any other as `read`
+        does. Equal texts share one, unless they are far apart.
+        """
+        if scalar is None or not lists_names(scalar.text, self.names):
+            return self.read(scalar, queue)
+        found = self._unsplit.get(scalar.text)
+        if found is None:
+            if len(self._unsplit) >= _MOST_UNSPLIT:
+                self._unsplit.clear()  # other threads would wait while it grows
+            # A copy of the text: what stays from among the nodes keeps all their memory.
+            found = UnsplitAcl(scalar.text.encode().decode())
+            self._unsplit[scalar.text] = found
+        return found
 
     def read(self, scalar: Scalar | None, queue: str) -> Acl:
         """Parse an ACL; report why it is none, or which of its entries grant nothing."""

@@ -84,8 +84,8 @@ def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]
     return [
         QueueAcls(
             queue.path,
-            reader.read(queue.submit_acl, queue.path),
-            reader.read(queue.admin_acl, queue.path),
+            reader.check(queue.submit_acl, queue.path),
+            reader.check(queue.admin_acl, queue.path),
         )
         for queue in partition.queues
     ]
