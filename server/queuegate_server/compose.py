@@ -71,7 +71,7 @@ def compose(
     draining = asyncio.Event()
     refusal = Refusal(*errors.as_too_much(), operations.limit.refused)
     server = make_server(transport, settings.limits, refusal, shares_port=member is not None)
-    edge = Edge(holding, time.monotonic, always=operations.is_auditing)
+    edge = Edge(holding, time.monotonic, time.time, always=operations.is_auditing)
     decisions = operations.decisions
     # One for callers whose groups are believed, one for the others.
     access: list[Any] = [

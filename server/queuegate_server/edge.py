@@ -27,9 +27,15 @@ class Edge:
     """What follows from `listen`, `callers` and the rates of callers."""
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], float], *, always: bool = False
+        self,
+        settings: Settings,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        *,
+        always: bool = False,
     ) -> None:
-        """Read tokens and certificates. `always` names the caller of each call in CALLER.
+        """Read tokens and certificates. The clocks tell seconds, a monotonic one for rates, a
+        wall clock for certificates. `always` names the caller of each call in CALLER.
 
         Raises CannotListen if a file is not usable.
         """
@@ -41,7 +47,7 @@ class Edge:
             raise UnusableFile(f"callers.token_file: {error}") from None
         self.certificates: list[FollowedCertificate] = []
         """Those of the listeners that are bound and have one."""
-        self._known = KnownCallers(callers, settings.listen, self._tokens)
+        self._known = KnownCallers(callers, settings.listen, self._tokens, wall)
         rates = (
             CallRates(limits.caller_rate, limits.caller_burst, clock)
             if limits.caller_rate

@@ -1,7 +1,7 @@
 """Authorities, certificates and servers that show or ask for them."""
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +59,9 @@ class Authority:
         return self._written(name, chain, issued.private_key_pem.bytes())
 
     def client(
-        self, name: str, *names: x509.GeneralName, common_name: str = "", days: int = 1
+        self, name: str, *names: x509.GeneralName, common_name: str = "", seconds: int = 86_400
     ) -> queuegate.Tls:
-        """Issue a certificate with any names; with negative `days` it has expired."""
+        """Issue a certificate with any names; with negative `seconds` it has expired."""
         issuer = x509.load_pem_x509_certificate(self.made.cert_pem.bytes())
         signing = serialization.load_pem_private_key(self.made.private_key_pem.bytes(), None)
         assert isinstance(signing, ec.EllipticCurvePrivateKey)
@@ -75,7 +75,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - 10 * _DAY)
-            .not_valid_after(now + days * _DAY)
+            .not_valid_after(now + dt.timedelta(seconds=seconds))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         )
         if names:
@@ -143,7 +143,9 @@ def reveals_nothing(error: queuegate.QueuegateError) -> bool:
     return "secret" not in told and "root" not in told and "open" not in told
 
 
-def channel(address: str, tls: queuegate.Tls | None = None) -> grpc.Channel:
+def channel(
+    address: str, tls: queuegate.Tls | None = None, options: Sequence[tuple[str, Any]] = ()
+) -> grpc.Channel:
     """Return a channel without our client, as another language would have it."""
     if tls is None:
         return grpc.insecure_channel(address)
@@ -151,4 +153,4 @@ def channel(address: str, tls: queuegate.Tls | None = None) -> grpc.Channel:
         None if path is None else Path(path).read_bytes()
         for path in (tls.ca_file, tls.key_file, tls.certificate_file)
     ]
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(*content))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(*content), options)

@@ -1,9 +1,12 @@
 """Who is identified, as what, and at what cost: what no client on this machine can show."""
 
+import datetime as dt
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+import trustme
 from google.rpc import error_details_pb2
 
 from queuegate_server.rpc.callers import KnownCallers
@@ -46,7 +49,12 @@ class Call:
 
 
 def known(listeners: tuple[Listener, ...] = LOCAL, *settings: str) -> KnownCallers:
-    return KnownCallers(load_settings(None, {}, settings).callers, listeners, None)
+    return KnownCallers(load_settings(None, {}, settings).callers, listeners, None, time.time)
+
+
+def expired_certificate() -> bytes:
+    yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    return trustme.CA().issue_cert("host", not_after=yesterday).cert_chain_pems[0].bytes()
 
 
 async def believing(_data: bytes, _context: Any) -> bytes:
@@ -153,8 +161,19 @@ async def test_a_certificate_without_any_name_is_not_taken_for_loopback() -> Non
     handler = Gate(known((Listener(address="127.0.0.1:1", tls=tls),))).unary(
         CHECK, believing, doubting
     )
+    pem = trustme.CA().issue_cert("host").cert_chain_pems[0].bytes()
     with pytest.raises(CallerNotPermitted):
-        await handler(b"", Call("ipv4:127.0.0.1:1", {"x509_pem_cert": [b"pem"]}))  # type: ignore[arg-type]
+        await handler(b"", Call("ipv4:127.0.0.1:1", {"x509_pem_cert": [pem]}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pem", [b"no certificate", expired_certificate()])
+async def test_a_certificate_that_is_not_valid_now_is_none(pem: bytes) -> None:
+    tls = TLS.model_copy(update={"client_ca_file": "c"})
+    handler = Gate(known((Listener(address="127.0.0.1:1", tls=tls),))).unary(
+        CHECK, believing, doubting
+    )
+    with pytest.raises(CallerUnknown):
+        await handler(b"", Call("ipv4:127.0.0.1:1", {"x509_pem_cert": [pem]}))  # type: ignore[arg-type]
 
 
 class Clock:

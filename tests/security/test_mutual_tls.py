@@ -78,7 +78,7 @@ def test_a_name_of_the_certificate_has_the_role(
             "UNAVAILABLE",
         ),
         (
-            lambda ours, other: ours.client("expired", spiffe(SPIFFE), days=-1),
+            lambda ours, other: ours.client("expired", spiffe(SPIFFE), seconds=-86_400),
             queuegate.ServerUnavailable,
             "UNAVAILABLE",
         ),

@@ -3,8 +3,7 @@
 import itertools
 import queue
 import signal
-import socket
-import ssl
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,16 +12,19 @@ from typing import Any
 import grpc
 import pytest
 import yaml
+from grpc.experimental.session_cache import ssl_session_cache_lru
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server import followed_files
 from queuegate_server.followed_files import FollowedFiles
+from queuegate_server.not_after import first_expiry
 from tests.lifecycle.notify_socket import NotifySocket
 from tests.running import RunningServer, running_server
 from tests.security.authorities import POLICY, Authority, channel, client, dns, with_tls
 from tests.security.test_tokens import CI, line
+from tests.waiting import eventually
 
 ALICE = "dns:alice.example.org"
 CALLERS: dict[str, Any] = {
@@ -150,30 +152,49 @@ def test_rights_of_a_certificate_change_without_a_restart(
     assert all(key.startswith("callers.certificates") for key in changed["keys"])
 
 
-def test_no_tls_session_is_resumed(served: Served, authority: Authority) -> None:
-    """A resumed one shows no certificate: it would outlive the one that it began with."""
-    shown = authority.client("alice", dns("alice.example.org"))
-    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-        connect_again(served, shown, version)
+def test_a_certificate_expires_on_a_connection_too(served: Served, authority: Authority) -> None:
+    """Also on one that resumes a TLS session, which shows no certificate anew."""
+    address = served.server.address.split(", ")[0]
+    brief = authority.client("brief", dns("alice.example.org"), seconds=6)
+    with closing(channel(address, brief)) as first:
+        assert status(first) is grpc.StatusCode.OK
+        eventually(lambda: status(first), grpc.StatusCode.UNAUTHENTICATED)
+    sessions = ssl_session_cache_lru(1)  # type: ignore[no-untyped-call] # as it comes
+    longer = authority.client("longer", dns("alice.example.org"), seconds=6)
+    with closing(resuming_channel(address, longer, sessions)) as first:
+        assert status(first) is grpc.StatusCode.OK
+    eventually(lambda: expired(longer), True)
+    with closing(resuming_channel(address, longer, sessions)) as second:
+        # The second is what a handshake without a session ends with.
+        assert status(second) in {
+            grpc.StatusCode.UNAUTHENTICATED,
+            grpc.StatusCode.UNAVAILABLE,
+        }
 
 
-def connect_again(served: Served, shown: queuegate.Tls, version: ssl.TLSVersion) -> None:
-    context = ssl.create_default_context(cafile=str(shown.ca_file))
-    context.load_cert_chain(str(shown.certificate_file), str(shown.key_file))
-    context.set_alpn_protocols(["h2"])
-    context.minimum_version = context.maximum_version = version
-    host, port = served.server.address.split(", ")[0].rsplit(":", 1)
-    session = None
-    for _ in range(3):
-        with (
-            socket.create_connection((host, int(port)), timeout=10) as plain,
-            context.wrap_socket(plain, server_hostname=host, session=session) as encrypted,
-        ):
-            encrypted.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
-            assert encrypted.recv(9)
-            assert not encrypted.session_reused
-            session = encrypted.session
-            assert session is not None
+def resuming_channel(address: str, shown: queuegate.Tls, sessions: Any) -> grpc.Channel:
+    return channel(address, shown, (("grpc.ssl_session_cache", sessions),))
+
+
+def status(asking: grpc.Channel) -> grpc.StatusCode:
+    """Return how a check ends."""
+    check = access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user="alice"),
+        queue="root.open",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+    try:
+        access_pb2_grpc.AccessServiceStub(asking).CheckQueueAccess(check, timeout=10)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+def expired(shown: queuegate.Tls) -> bool:
+    assert shown.certificate_file is not None
+    expires = first_expiry(Path(shown.certificate_file).read_bytes())
+    assert expires is not None
+    return expires < time.time()
 
 
 def test_a_look_at_a_file_is_not_waited_for(

@@ -115,9 +115,9 @@ def test_plaintext_beyond_this_machine_is_refused_at_the_start() -> None:
 def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     settings = load_settings(None, {}, ['listen=[{"address": "0.0.0.0:1", "insecure": true}]'])
     with caplog.at_level(logging.WARNING):
-        Edge(settings, lambda: 0.0).warn()
+        Edge(settings, lambda: 0.0, lambda: 0.0).warn()
         nobody_is_asked = ['callers.certificates={"cn:a": {"roles": "check"}}']
-        Edge(load_settings(None, {}, nobody_is_asked), lambda: 0.0).warn()
+        Edge(load_settings(None, {}, nobody_is_asked), lambda: 0.0, lambda: 0.0).warn()
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "listening in plaintext beyond this machine",
         "nobody beyond this machine may call anything but the health",
@@ -144,7 +144,7 @@ def test_files_that_everybody_may_read_or_change_are_warned_of(
             file.touch()
             file.chmod(mode)
         caplog.clear()
-        edge = Edge(settings, lambda: 0.0)
+        edge = Edge(settings, lambda: 0.0, lambda: 0.0)
         edge.warn()
         edge.close()
         told = [Path(record.__dict__["file"]).name for record in caplog.records]

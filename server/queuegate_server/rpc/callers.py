@@ -4,12 +4,14 @@ What a caller shows decides: a token before a certificate, a certificate before 
 place that the call comes from. Whoever shows something is not taken for anything less.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import grpc.aio
 
+from queuegate_server.not_after import first_expiry
 from queuegate_server.rpc.errors import CallerNotPermitted, CallerUnknown
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.callers import Callers, Rights, Role
@@ -18,6 +20,8 @@ from queuegate_server.settings.listeners import Listener
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _BEARER: Final = "bearer "
+_CERTIFICATE: Final = "x509_pem_cert"
+_expiry: Final = lru_cache(maxsize=1024)(first_expiry)
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -38,10 +42,17 @@ class KnownCallers:
     """Identifies callers. Used from one event loop."""
 
     def __init__(
-        self, settings: Callers, listeners: Sequence[Listener], tokens: TokenFile | None
+        self,
+        settings: Callers,
+        listeners: Sequence[Listener],
+        tokens: TokenFile | None,
+        wall: Callable[[], float],
     ) -> None:
-        """Take who may do what, where it is served, and the tokens if there are any."""
+        """Take who may do what, where it is served, the tokens if there are any, and a wall
+        clock in seconds, by which certificates expire.
+        """
         self._tokens = tokens
+        self._wall = wall
         self._has_sockets = any(listener.parsed.path for listener in listeners)
         self._has_ports = not all(listener.parsed.path for listener in listeners)
         self._with_certificates = any(
@@ -94,9 +105,10 @@ class KnownCallers:
         if self._tokens is not None and (token := _token(context)) is not None:
             return self._owner(self._tokens.name_of(token))
         if self._with_certificates:
-            shown = tuple(names(context.auth_context()))
-            if shown:
-                return self._holder(shown)
+            shown = context.auth_context()
+            if certificate := next(iter(shown.get(_CERTIFICATE, ())), b""):
+                self._require_valid(certificate)
+                return self._holder(tuple(names(shown)))
         peer = context.peer()
         if peer.startswith("unix:") and self._by_socket is not None:
             return self._by_socket
@@ -112,6 +124,14 @@ class KnownCallers:
             raise CallerNotPermitted("the token has no role")
         return caller
 
+    def _require_valid(self, certificate: bytes) -> None:
+        """Raise CallerUnknown for a certificate that has expired by now: the connection, or the
+        TLS session that it resumes, may be older.
+        """
+        expires = _expiry(certificate)
+        if expires is None or expires <= self._wall():
+            raise CallerUnknown("the certificate has expired")
+
     def _holder(self, shown: Sequence[str]) -> Caller:
         for name in shown:
             if (caller := self._by_certificate.get(name)) is not None:
@@ -123,7 +143,7 @@ def names(shown: Any) -> Iterator[str]:
     """Yield the names of the verified certificate of a connection, as the settings spell
     them, the more specific ones first; none if there is no certificate.
     """
-    if not shown.get("x509_pem_cert"):
+    if not shown.get(_CERTIFICATE):
         return
     yield from _texts(shown, "peer_spiffe_id", "")
     yield from _texts(shown, "peer_uri", "uri:")

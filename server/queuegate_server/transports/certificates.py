@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import grpc
 
 from queuegate_server.followed_files import BadFile, FollowedFiles
+from queuegate_server.not_after import first_expiry
 from queuegate_server.settings.listeners import Tls
-from queuegate_server.transports.not_after import first_expiry
 
 
 class FollowedCertificate:
@@ -61,14 +61,13 @@ class FollowedCertificate:
         self._current, self.expires = read
 
     def _take(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what the next handshake is made with, None if that of the last one.
+        """Return what is new since the last handshake, None if nothing is.
 
-        Where callers show certificates, gRPC gets it anew each time, and forgets its TLS
-        sessions with it: whoever resumed one would not be asked for a certificate again,
-        even after that has expired.
+        Not more often than that: gRPC replaces what other handshakes may just be using, and
+        each time it does, the process may crash.
         """
         current = self._current
-        if current is self._given and self._tls.client_ca_file is None:
+        if current is self._given:
             return None
         self._given = current
         return current

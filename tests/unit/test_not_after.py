@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 import trustme
 
-from queuegate_server.transports.not_after import first_expiry
+from queuegate_server.not_after import first_expiry
 
 SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
 LATER = dt.datetime(2049, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
