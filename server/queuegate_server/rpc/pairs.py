@@ -10,7 +10,7 @@ from queuegate_server.policy.tree import Partition
 from queuegate_server.rpc import convert
 from queuegate_server.rpc.errors import to_status
 
-_DECIDED_AT_ONCE: Final = 1_000
+_DECIDED_AT_ONCE: Final = 200
 _LOOKED_UP_AT_ONCE: Final = 16
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
