@@ -44,6 +44,25 @@ async def test_garbage_is_not_put_aside() -> None:
     task.cancel()
 
 
+async def test_garbage_that_was_put_aside_is_found_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(short_collections, "_MOST_TIMES", 2)
+    thing = Thing()
+    thing.__dict__["itself"] = thing
+    first = weakref.ref(thing)
+    gc.freeze()
+    del thing
+    gc.collect()
+    assert first() is not None
+    rounds = [[Thing() for _ in range(50_000)]]
+    task = asyncio.create_task(short_collections.short_collections())
+    await until(lambda: gc.get_freeze_count() >= 50_000)
+    rounds.append([Thing() for _ in range(50_000)])
+    await until(lambda: first() is None)
+    task.cancel()
+
+
 async def test_nothing_is_collected_while_a_policy_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
