@@ -16,13 +16,12 @@ from typing import Final
 _SECONDS: Final = 0.1
 _YOUNG_IN_TURN: Final = 5
 """So many collections of what is new go before a look at how much is old."""
-_MOST: Final = 40_000
-"""Old objects that a full collection may look at, in 0.1 to 0.5 µs each. More than the memo of
-answers has, which changes all the time: under load something would stay for good every second.
-"""
+_MOST: Final = 15_000
+"""Old objects that a full collection may look at, in 0.1 to 0.5 µs each. Where nothing but new
+questions is asked, so many answers are remembered every few seconds."""
 _MOST_TIMES: Final = 1_000
-"""Objects may be put aside so often before all are looked at: after two hours of nothing but new
-questions, at which up to 20 MiB would have stayed."""
+"""Objects may be put aside so often before all are looked at: after an hour of nothing but new
+questions, in which up to 20 MiB would have stayed."""
 _OLDEST: Final = 2
 
 
