@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -119,6 +120,8 @@ class _Connection:
         """How many calls at once the server lets us make."""
         self._out = bytearray()
         self._in = bytearray()
+        self.is_ending = False
+        """Whether the server takes no more calls on it."""
 
     def ask(self, message: bytes, due: float) -> None:
         stream, self._next = self._next, self._next + 2
@@ -142,9 +145,10 @@ class _Connection:
             except BlockingIOError:
                 return
 
-    def receive(self) -> None:
+    def receive(self) -> bool:
+        """Take what has come; return False if it is the last."""
         data = self.socket.recv(1 << 18)
-        if not data:
+        if not data and not self.is_ending:
             raise CannotMeasure("the server closed a connection")
         now = time.perf_counter()
         self._in += data
@@ -163,6 +167,7 @@ class _Connection:
                 self._of_connection(kind, flags, bytes(buffer[at + _HEAD : at + _HEAD + length]))
             at += _HEAD + length
         del buffer[:at]
+        return bool(data)
 
     def _of_connection(self, kind: int, flags: int, payload: bytes) -> None:
         if kind == _WINDOW:
@@ -175,19 +180,59 @@ class _Connection:
                 if payload[at : at + 2] == _MAX_CONCURRENT_STREAMS:
                     self._most = int.from_bytes(payload[at + 2 : at + 6])
         elif kind == _GOAWAY:
-            raise CannotMeasure(f"the server ends a connection: {payload!r}")
+            # As it does where too many calls of one passed their deadline.
+            self.is_ending = True
+
+
+class _Connections:
+    """Several connections, each replaced once the server ends it."""
+
+    def __init__(self, address: str, fields: bytes, heard: Heard) -> None:
+        self._make = partial(_Connection, address, fields, heard)
+        self._poll = select.poll()
+        self._open: dict[int, _Connection] = {}
+        self._asking = [self._opened() for _ in range(_CONNECTIONS)]
+        self._lost = 0
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(each.waiting) for each in self._open.values())
+
+    def ask(self, number: int, message: bytes, due: float) -> None:
+        place = number % _CONNECTIONS
+        if self._asking[place].is_ending:
+            self._asking[place] = self._opened()
+        self._asking[place].ask(message, due)
+
+    def exchange(self) -> None:
+        """Send what is to be sent, and take what has come."""
+        for each in self._asking:
+            if not each.is_ending:
+                each.send()
+        for descriptor, _ in self._poll.poll(0):
+            if not self._open[descriptor].receive():
+                self._poll.unregister(descriptor)
+                ended = self._open.pop(descriptor)
+                ended.socket.close()
+                self._lost += len(ended.waiting)
+
+    def close(self) -> int:
+        """Return how many calls have no answer."""
+        for each in self._open.values():
+            each.socket.close()
+        return self._lost + self.waiting
+
+    def _opened(self) -> _Connection:
+        made = self._make()
+        self._open[made.socket.fileno()] = made
+        self._poll.register(made.socket, select.POLLIN)
+        return made
 
 
 def ask(address: str, messages: list[bytes], rate: Rate, deadline: float, method: str) -> Heard:
     """Ask until the time is over, and wait for the last answers."""
     heard = Heard()
-    fields = _fields(method, deadline)
-    connections = [_Connection(address, fields, heard) for _ in range(_CONNECTIONS)]
-    by_descriptor = {each.socket.fileno(): each for each in connections}
-    ready = select.poll()
-    for descriptor in by_descriptor:
-        ready.register(descriptor, select.POLLIN)
-    turns = cycle(connections)
+    connections = _Connections(address, _fields(method, deadline), heard)
     questions = cycle(messages)
     begin = time.perf_counter()
     end = begin + rate.seconds
@@ -197,21 +242,16 @@ def ask(address: str, messages: list[bytes], rate: Rate, deadline: float, method
             if rate.per_second:
                 due = int((now - begin) * rate.per_second) + 1
             else:
-                due = heard.asked + rate.at_once - sum(len(each.waiting) for each in connections)
+                due = heard.asked + rate.at_once - connections.waiting
             while heard.asked < due:
                 at = begin + heard.asked / rate.per_second if rate.per_second else now
-                next(turns).ask(next(questions), at)
+                connections.ask(heard.asked, next(questions), at)
                 heard.asked += 1
-        elif not any(each.waiting for each in connections):
+        elif not connections.waiting:
             break
-        for each in connections:
-            each.send()
-        for descriptor, _ in ready.poll(0):
-            by_descriptor[descriptor].receive()
-    for each in connections:
-        each.socket.close()
+        connections.exchange()
+    heard.unanswered = connections.close()
     heard.seconds = rate.seconds
-    heard.unanswered = sum(len(each.waiting) for each in connections)
     return heard
 
 
