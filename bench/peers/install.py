@@ -15,6 +15,8 @@ FOLDER: Final = ROOT / ".tools" / "peers"
 
 _SOURCES: Final = Path(__file__).parent / "go"
 _BUILD_SECONDS: Final = 1800
+_ADDRESS: Final = re.compile(r"https?://[^\s:]+")
+"""Where a module was looked for: another machine looks elsewhere."""
 _GENERATORS: Final = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2",
@@ -123,5 +125,6 @@ def _run(command: list[str], folder: Path, **environment: str) -> None:
     except subprocess.TimeoutExpired:
         raise CannotMeasure(f"{' '.join(command)} took over {_BUILD_SECONDS} s") from None
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "downloading" not in line]
+        told = _ADDRESS.sub("(the module's address)", done.stderr)
+        said = [line for line in told.splitlines() if "downloading" not in line]
         raise CannotMeasure(f"`{' '.join(command)}` failed: {' '.join(said)[-500:]}")

@@ -271,4 +271,5 @@ def test_peers_that_speak_no_grpc(chance: random.Random, server: RunningServer) 
             with socket.create_connection((host, int(port)), timeout=20) as peer:
                 peer.sendall(text)
         assert client.health()
-        eventually(lambda: len(list(files.iterdir())) <= before + 2, expected=True)
+        # The server may just be starting to follow its files; connections would be a hundred.
+        eventually(lambda: len(list(files.iterdir())) <= before + 20, expected=True)
