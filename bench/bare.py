@@ -1,7 +1,8 @@
 """The yardstick: a bare `grpc.aio` server whose handlers return constant bytes.
 
 It has the event loop, the options and the raw-bytes codecs of the product's server, and
-does nothing else: what a call costs here, no server on `grpc.aio` can go below.
+does nothing else. gRPC itself is set as it comes; with the product's settings of
+`transports/grpc_environment.py` in its environment, no server on `grpc.aio` can go below.
 """
 
 import argparse

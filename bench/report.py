@@ -10,8 +10,9 @@ _HOW_TO_READ = """\
   the largest. Ratios are taken within each round, in which everything of a table is measured
   in turn (every other round in reverse order), and then their median is shown.
 - The bare handler is a `grpc.aio` server with the same event loop (uvloop), options and
-  raw-bytes codecs that returns constant bytes, as many as a real answer has. It is what
-  `grpc.aio` costs; what our server needs beyond it is its own.
+  raw-bytes codecs that returns constant bytes, as many as a real answer has. gRPC is set for it
+  as it comes. What our server itself needs is seen beside the bare handler with *gRPC set as
+  ours*: the rest of the ratio is what that setting saves.
 - Where a server is measured under load, it has one core for itself, and the load generator
   has the other ones. *Core busy* says which part of its core the server used: well below
   100 %, the load generator was the slower one, and calls/s of both servers are then nearer to
