@@ -14,7 +14,8 @@ from queuegate_server.transports.grpc_environment import DEFAULTS as _SETTINGS
 
 _METHOD: Final = "CheckQueueAccess"
 _QUESTIONS: Final = 4_000
-_GOALS: Final = {"grpcio": 0.9, "native": 0.8}
+_GOALS: Final = {"grpcio": 0.95, "native": 0.8}
+_GOAL_SET_AS_OURS: Final = 0.9
 
 
 def measure(scale: Scale, folder: Path) -> Part:
@@ -36,12 +37,18 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
             table.note += (
                 " The bare handler runs on gRPC as it comes, our server with"
                 f" {settings}, see `transports/grpc_environment.py`; so does the second"
-                " bare handler, which shows what is left when that is taken away."
+                " bare handler, which shows what is left when that is taken away. What stays"
+                " is that our server is in the kernel's batch class while it is busy, see"
+                " `batch_scheduling.py`: that saves more than its own work takes."
             )
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
         )
-    return Part([table], [_target(found, load, transport) for load in (KNOWN, NEW)])
+    goal = _GOALS[transport]
+    targets = [_target(found, load, transport, BARE, goal) for load in (KNOWN, NEW)]
+    if is_set:
+        targets.append(_target(found, KNOWN, transport, BARE_SET_AS_OURS, _GOAL_SET_AS_OURS))
+    return Part([table], targets)
 
 
 def _measure(
@@ -122,14 +129,19 @@ def _rate_ratios(seen: Sequence[Seen], yardstick: Sequence[Seen]) -> list[float]
     return ratios([one.load.per_second for one in seen], [one.load.per_second for one in yardstick])
 
 
-def _target(found: Mapping[int, Mapping[str, list[Seen]]], load: str, transport: str) -> Target:
+def _target(
+    found: Mapping[int, Mapping[str, list[Seen]]],
+    load: str,
+    transport: str,
+    yardstick: str,
+    goal: float,
+) -> Target:
     lowest, at = min(
-        (statistics.median(_rate_ratios(seen[load], seen[BARE])), concurrency)
+        (statistics.median(_rate_ratios(seen[load], seen[yardstick])), concurrency)
         for concurrency, seen in found.items()
     )
-    goal = _GOALS[transport]
     return Target(
-        f"unary calls/s over {transport}: {load}, to the bare handler, lowest ratio of all",
+        f"unary calls/s over {transport}: {load}, to the {yardstick}, lowest ratio of all",
         f"≥ {goal}",
         f"{lowest:.2f} (at {at})",
         lowest >= goal,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from queuegate_server import descriptors
+from queuegate_server.batch_scheduling import batch_scheduling
 from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
 from queuegate_server.hangup import Hangup, OnHangup
@@ -58,7 +59,10 @@ async def serve(
     notifier = Notifier()
     hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
-    tasks: set[asyncio.Task[object]] = {asyncio.create_task(short_collections())}
+    tasks: set[asyncio.Task[object]] = {
+        asyncio.create_task(short_collections()),
+        asyncio.create_task(batch_scheduling()),
+    }
     _on_signals(stop, hangup, tasks)
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
