@@ -52,7 +52,8 @@ def decide(
             for group in groups:
                 if group in listed:
                     granted = listed[group]
-                    if isinstance(granted, str):
+                    # `isinstance` costs a twentieth of the whole.
+                    if type(granted) is str:
                         granted = _made(listed, group, granted, _GROUP)
                     # Of queues one above the other the nearest has the longest path.
                     if decision is NO_MATCH or len(granted[2]) > len(decision[2]):

@@ -5,7 +5,7 @@ of all its levels are put into one table. Tables are made of a policy that never
 they are first of use, so that they neither take time at its load nor grow with it.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from queuegate_server.policy.tree import Chain, Decision
@@ -18,9 +18,9 @@ _LONGEST_PATH: Final = 256
 _MOST_NAMES_OF_ONE: Final = 1_000
 """A table of more names would take longer to make than it will ever save."""
 
-By = dict[str, "Decision | str"]
+By = dict[str, Any]
 """By the name of a user or group: the decision that it leads to, and as long as nobody asked
-for it the path of the queue that lists it."""
+for it the path of the queue that lists it, a str."""
 
 
 class Table(NamedTuple):
