@@ -22,7 +22,8 @@ from bench.results import Part, Table, Target, ratios, spread
 from bench.timing import microseconds_each
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.policy.decide import decide
-from queuegate_server.policy.tree import Access, Partition
+from queuegate_server.policy.decision import Access
+from queuegate_server.policy.tree import Partition
 
 _KINDS: Final = (Kind.USER, Kind.GROUP, Kind.WILDCARD, Kind.DENIED, Kind.MISSING)
 _QUESTIONS: Final = 5_000

@@ -5,36 +5,24 @@ it sees one policy revision however long it takes.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
-from queuegate_server.formats.problems import Problem
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
-from queuegate_server.identity.stack import Answer, UserGroups
-from queuegate_server.policy.applications import Judged
+from queuegate_server.identity.stack import Answer
 from queuegate_server.policy.decide import decide, usable
+from queuegate_server.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate_server.policy.explain import Explanation, explain
-from queuegate_server.policy.names import DEFAULT_PARTITION
-from queuegate_server.policy.tree import (
-    UNKNOWN_USER,
-    Access,
-    Decision,
-    Partition,
-    Policy,
+from queuegate_server.questions import (
+    AppQuestion,
+    Explained,
+    ExplainedApplication,
+    GroupsOrigin,
+    Question,
+    Verdict,
 )
-
-
-class UnknownPartition(Exception):
-    """The policy has no partition of that name."""
-
-    def __init__(self, name: str, known: Collection[str]) -> None:
-        """Keep the name asked for and the names that exist."""
-        super().__init__(name)
-        self.name = name
-        self.known = tuple(sorted(known))
+from queuegate_server.snapshot import Served, Snapshot
 
 
 class GroupsUnavailable(Exception):
@@ -50,99 +38,6 @@ class GroupsUnavailable(Exception):
 
 class NotReady(Exception):
     """No policy has been loaded yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A partition that is being served: its queues and the source of its groups."""
-
-    partition: Partition
-    groups: UserGroups
-    trust_provided_groups: bool
-    spark_defaults: Mapping[str, str] = field(default_factory=dict)
-    """Properties of the partition's applications of Spark, beneath those of a question."""
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Snapshot:
-    """Everything that decides, swapped as a whole. Compare by identity."""
-
-    policy: Policy
-    served: Mapping[str, Served]
-    loaded_at: float
-    """Wall-clock seconds."""
-    warnings: tuple[Problem, ...] = ()
-
-    def find(self, partition: str) -> Served:
-        """Return the partition of a requested name; raise UnknownPartition."""
-        served = self.served.get(partition or DEFAULT_PARTITION)
-        if served is not None:
-            return served
-        found = self.policy.partition(partition)
-        if found is None:
-            raise UnknownPartition(partition, self.served)
-        return self.served[found.name]
-
-
-class Question(NamedTuple):
-    """A validated question. `path` is a full queue path in lower case."""
-
-    user: str
-    groups: Sequence[str]
-    partition: str
-    path: str
-    access: Access
-    real_user: str = ""
-    """The service that acts for the user; empty if none does."""
-
-
-class Verdict(NamedTuple):
-    """A decision, and the cache entry whose groups it used (None if it used none)."""
-
-    decision: Decision
-    entry: CacheEntry | None
-
-
-class AppQuestion(NamedTuple):
-    """A validated question about an application."""
-
-    user: str
-    groups: Sequence[str]
-    partition: str
-    judge: Callable[[Partition, Sequence[str] | None], Judged]
-    """Decides in a partition, given the groups or None."""
-
-
-class ExplainedApplication(NamedTuple):
-    """A decision about an application, and the lists that were looked at."""
-
-    decision: Decision
-    judged: Judged
-    origin: "GroupsOrigin"
-    groups: Sequence[str]
-    resolver: str
-    detail: str
-
-
-class GroupsOrigin(StrEnum):
-    """Where the groups of an explained decision came from."""
-
-    NOT_NEEDED = "not needed"
-    REQUEST = "request"
-    RESOLVER = "resolver"
-    CACHE = "cache"
-    STALE_CACHE = "stale cache"
-
-
-class Explained(NamedTuple):
-    """An explained decision."""
-
-    decision: Decision
-    explanation: Explanation
-    origin: GroupsOrigin
-    groups: Sequence[str]
-    resolver: str
-    detail: str
 
 
 _LISTED_AT_ONCE: Final = 500

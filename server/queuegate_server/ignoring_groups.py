@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from queuegate_server.engine import Engine, Snapshot
+from queuegate_server.engine import Engine
+from queuegate_server.snapshot import Snapshot
 
 
 class IgnoringGroups(Engine):

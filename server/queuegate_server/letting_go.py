@@ -8,8 +8,8 @@ import asyncio
 import weakref
 from typing import Final
 
-from queuegate_server.engine import Snapshot
-from queuegate_server.policy.tree import Queue
+from queuegate_server.policy.queue import Queue
+from queuegate_server.snapshot import Snapshot
 
 _LARGE: Final = 5_000
 """Queues; fewer are freed in no time."""

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from queuegate_server.engine import Engine, Served, Snapshot
+from queuegate_server.engine import Engine
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.group_sources import CannotServe, GroupSources, Unusable
@@ -21,6 +21,7 @@ from queuegate_server.letting_go import let_go
 from queuegate_server.policy.tree import Policy
 from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.settings.model import Settings
+from queuegate_server.snapshot import Served, Snapshot
 from queuegate_server.watched_file import WatchedFile
 
 _LOG = logging.getLogger("queuegate_server.reload")

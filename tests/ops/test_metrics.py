@@ -15,8 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, errors_pb2
-from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.engine import GroupsUnavailable, NotReady
 from queuegate_server.rpc import errors
+from queuegate_server.snapshot import UnknownPartition
 from tests.ops_port import LISTEN, get, ops_address, value
 from tests.running import RunningServer, running_server
 from tests.scripted_directory import HANGS, ScriptedDirectory, settings_file

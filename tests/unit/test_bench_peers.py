@@ -16,7 +16,7 @@ from bench.peers.report import markdown, targets
 from bench.policies import to_yaml
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.policy.decide import decide
-from queuegate_server.policy.tree import Access
+from queuegate_server.policy.decision import Access
 
 
 @pytest.fixture(scope="module")

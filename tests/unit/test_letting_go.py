@@ -4,10 +4,11 @@ import asyncio
 import gc
 import weakref
 
-from queuegate_server.engine import Served, Snapshot
 from queuegate_server.letting_go import let_go
 from queuegate_server.policy.acl import parse
-from queuegate_server.policy.tree import Policy, QueueAcls, build_partition
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Policy, build_partition
+from queuegate_server.snapshot import Served, Snapshot
 
 
 def snapshot(queues: int) -> Snapshot:

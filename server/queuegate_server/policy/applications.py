@@ -10,15 +10,10 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from queuegate_server.policy.acl import WILDCARD, Acl
+from queuegate_server.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
 from queuegate_server.policy.names import parent_path
-from queuegate_server.policy.tree import (
-    ACLS_DISABLED,
-    CLUSTER,
-    NO_MATCH,
-    Decision,
-    Partition,
-    Reason,
-)
+from queuegate_server.policy.queue import CLUSTER
+from queuegate_server.policy.tree import Partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 
 

@@ -12,9 +12,11 @@ for submission.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from queuegate_server.policy.decision import NO_MATCH, Access, Decision, Reason
 from queuegate_server.policy.names import parent_path
+from queuegate_server.policy.queue import Chain
 from queuegate_server.policy.tables import By
-from queuegate_server.policy.tree import NO_MATCH, Access, Chain, Decision, Partition, Reason
+from queuegate_server.policy.tree import Partition
 
 _SUBMIT: Final = Access.SUBMIT
 _USER: Final = Reason.USER

@@ -6,15 +6,10 @@ from enum import StrEnum
 
 from queuegate_server.policy.acl import Acl
 from queuegate_server.policy.decide import decide
+from queuegate_server.policy.decision import ACLS_DISABLED, Access, Decision, Reason
 from queuegate_server.policy.names import RECOVERY_QUEUE, is_recovery_path, parent_path
-from queuegate_server.policy.tree import (
-    ACLS_DISABLED,
-    CLUSTER,
-    Access,
-    Decision,
-    Partition,
-    Reason,
-)
+from queuegate_server.policy.queue import CLUSTER
+from queuegate_server.policy.tree import Partition
 from queuegate_server.policy.yarn_acl import Semantics
 
 

@@ -8,7 +8,8 @@ they are first of use, so that they neither take time at its load nor grow with 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from queuegate_server.policy.tree import Chain, Decision
+    from queuegate_server.policy.decision import Decision
+    from queuegate_server.policy.queue import Chain
 
 _MOST_NAMES: Final = 500_000
 """Names in all tables of one kind of access, which take up to 60 MiB; then all are forgotten."""

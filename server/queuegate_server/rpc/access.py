@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, Explained
+from queuegate_server.engine import Engine
 from queuegate_server.policy.acl import Acl
 from queuegate_server.policy.explain import Step, StepOutcome
 from queuegate_server.policy.names import SEPARATOR
+from queuegate_server.questions import Explained
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.applications import Applications
 from queuegate_server.rpc.checks import Checks

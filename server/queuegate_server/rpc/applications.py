@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import AppQuestion, Engine, ExplainedApplication, Snapshot
+from queuegate_server.engine import Engine
 from queuegate_server.policy.applications import (
     Action,
     Application,
@@ -15,9 +15,11 @@ from queuegate_server.policy.applications import (
     decide_application,
 )
 from queuegate_server.policy.spark import SparkError, spark_acls
+from queuegate_server.questions import AppQuestion, ExplainedApplication
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
+from queuegate_server.snapshot import Snapshot
 
 _DECIDED_AT_ONCE: Final = 200
 _LOOKED_UP_AT_ONCE: Final = 16

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, Question, Snapshot, Verdict
+from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.policy.tree import Decision
+from queuegate_server.policy.decision import Decision
+from queuegate_server.questions import Question, Verdict
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.columns import Columns
 from queuegate_server.rpc.convert import REASONS
@@ -19,6 +20,7 @@ from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.halves import Halves
 from queuegate_server.rpc.memo import TIMELESS, DecisionMemo, Kept
+from queuegate_server.snapshot import Snapshot
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER

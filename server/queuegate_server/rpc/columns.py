@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, Snapshot, Verdict
-from queuegate_server.policy.tree import Decision
+from queuegate_server.engine import Engine
+from queuegate_server.policy.decision import Decision
+from queuegate_server.questions import Verdict
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.audit_records import COLUMNS
 from queuegate_server.rpc.decisions import Decisions
@@ -24,6 +25,7 @@ from queuegate_server.rpc.grid import (
     outcomes,
 )
 from queuegate_server.rpc.pairs import Failed, Outcomes, Pair, Request, Work
+from queuegate_server.snapshot import Snapshot
 
 MAX_QUESTIONS: Final = 100_000
 MAX_NAMES: Final = 10_000

@@ -10,11 +10,13 @@ from typing import Final, Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from queuegate.v1 import access_pb2, policy_pb2, user_group_information_pb2
-from queuegate_server.engine import GroupsOrigin, Question, Snapshot
 from queuegate_server.formats.problems import Problem, Severity
+from queuegate_server.policy.decision import Access, Decision, Reason
 from queuegate_server.policy.names import is_user_name, queue_path
-from queuegate_server.policy.tree import Access, Decision, Partition, Reason
+from queuegate_server.policy.tree import Partition
+from queuegate_server.questions import GroupsOrigin, Question
 from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.snapshot import Snapshot
 
 MAX_NAME_BYTES: Final = 256
 MAX_GROUPS: Final = 10_000

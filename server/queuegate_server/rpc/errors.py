@@ -15,8 +15,9 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
-from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.engine import GroupsUnavailable, NotReady
 from queuegate_server.rpc.call_identity import REQUEST_ID
+from queuegate_server.snapshot import UnknownPartition
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"

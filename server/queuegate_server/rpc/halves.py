@@ -13,10 +13,11 @@ from google.protobuf.message import DecodeError
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.engine import Served, Snapshot, UnknownPartition
-from queuegate_server.policy.tree import Access, Partition
+from queuegate_server.policy.decision import Access
+from queuegate_server.policy.tree import Partition
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.snapshot import Served, Snapshot, UnknownPartition
 
 _KEPT: Final = 32_768
 """Of each half, at most; when there are more, all of them are forgotten."""

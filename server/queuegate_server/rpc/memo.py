@@ -9,8 +9,8 @@ Errors are never kept.
 
 from typing import Final, NamedTuple
 
-from queuegate_server.engine import Snapshot
 from queuegate_server.identity.cache import CacheEntry
+from queuegate_server.snapshot import Snapshot
 
 MAX_ANSWERS: Final = 32_768
 """So many answers make a generation. The newest two are kept: what was asked for again in

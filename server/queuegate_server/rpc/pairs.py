@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, Question, Snapshot, UnknownPartition, Verdict
+from queuegate_server.engine import Engine
 from queuegate_server.policy.tree import Partition
+from queuegate_server.questions import Question, Verdict
 from queuegate_server.rpc import convert
 from queuegate_server.rpc.errors import to_status
+from queuegate_server.snapshot import Snapshot, UnknownPartition
 
 _DECIDED_AT_ONCE: Final = 200
 _LOOKED_UP_AT_ONCE: Final = 16

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from queuegate.v1 import policy_pb2
-from queuegate_server.engine import Engine, Served
+from queuegate_server.engine import Engine
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, has_errors
-from queuegate_server.policy.tree import Queue
+from queuegate_server.policy.queue import Queue
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.access import is_at_or_below
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
+from queuegate_server.snapshot import Served
 
 MOST_CONTENT: Final = 2 * 1024 * 1024
 """Bytes; twice what a ConfigMap holds. Parsers work through one long text in one step, in

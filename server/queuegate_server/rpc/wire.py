@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from queuegate.v1 import access_pb2
-from queuegate_server.policy.tree import Decision
+from queuegate_server.policy.decision import Decision
 from queuegate_server.rpc.convert import MAX_BATCH, REASONS
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
 

@@ -13,7 +13,8 @@ from queuegate_server.formats.yarn.convert import Converted, convert
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.decide import decide
-from queuegate_server.policy.tree import Access, Partition
+from queuegate_server.policy.decision import Access
+from queuegate_server.policy.tree import Partition
 from queuegate_server.policy.yarn_acl import Semantics
 from tests.yarn_files import by_path, capacity_xml, fair_xml, site
 

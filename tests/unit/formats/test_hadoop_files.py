@@ -7,8 +7,8 @@ from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.policy.decide import decide
+from queuegate_server.policy.decision import Access, Reason
 from queuegate_server.policy.explain import explain
-from queuegate_server.policy.tree import Access, Reason
 from tests.yarn_files import CAPACITY, prop, site
 
 

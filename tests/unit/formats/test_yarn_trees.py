@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from queuegate_server.formats.registry import detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.decide import decide
+from queuegate_server.policy.decision import Access, Reason
 from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.tree import Access, Reason
 from queuegate_server.policy.yarn_acl import Semantics
 from tests import naive_yarn
 from tests.yarn_files import (

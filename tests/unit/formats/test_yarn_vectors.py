@@ -10,7 +10,9 @@ import pytest
 from queuegate_server.formats.registry import Loaded, detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.decide import decide, walk
-from queuegate_server.policy.tree import Access, QueueAcls, build_partition
+from queuegate_server.policy.decision import Access
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import build_partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 from tests.unit.policy.test_yarn_acl import VECTORS, readings
 

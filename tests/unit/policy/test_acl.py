@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from queuegate_server.policy.acl import AclError, AclNames, UnsplitAcl, lists_names, parse
 from queuegate_server.policy.decide import decide
-from queuegate_server.policy.tree import Access, QueueAcls, build_partition
+from queuegate_server.policy.decision import Access
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import build_partition
 from tests.naive import NaiveAcl
 
 VECTORS = json.loads((Path("tests/vectors/acl_vectors.json")).read_text())

@@ -14,8 +14,9 @@ from queuegate_server.policy.applications import (
     NoApplications,
     decide_application,
 )
+from queuegate_server.policy.decision import Reason
 from queuegate_server.policy.spark import SparkError, spark_acls
-from queuegate_server.policy.tree import Partition, Reason, build_partition
+from queuegate_server.policy.tree import Partition, build_partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 from tests.unit.formats.test_yarn_vectors import loaded
 from tests.unit.policy.test_yarn_acl import VECTORS, readings

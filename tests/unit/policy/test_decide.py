@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from queuegate_server.policy.acl import parse
 from queuegate_server.policy.decide import decide, usable
+from queuegate_server.policy.decision import Access, Reason
 from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.tree import Access, Partition, QueueAcls, Reason, build_partition
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Partition, build_partition
 from tests import naive
 
 ACLS = st.sampled_from(

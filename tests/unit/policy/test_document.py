@@ -9,8 +9,9 @@ from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.applications import Action, Application, decide_application
 from queuegate_server.policy.decide import decide
+from queuegate_server.policy.decision import Access, Reason
 from queuegate_server.policy.spark import spark_acls
-from queuegate_server.policy.tree import Access, Partition, Reason
+from queuegate_server.policy.tree import Partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 
 

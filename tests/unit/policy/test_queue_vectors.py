@@ -8,8 +8,9 @@ import pytest
 
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.policy.decide import decide
+from queuegate_server.policy.decision import Access
 from queuegate_server.policy.names import queue_path
-from queuegate_server.policy.tree import Access, Policy
+from queuegate_server.policy.tree import Policy
 
 DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
 

@@ -5,15 +5,10 @@ import pytest
 from queuegate_server.policy.acl import Acl
 from queuegate_server.policy.applications import Action, Application, decide_application
 from queuegate_server.policy.decide import decide, usable
+from queuegate_server.policy.decision import Access, Reason
 from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.tree import (
-    Access,
-    Cluster,
-    Partition,
-    QueueAcls,
-    Reason,
-    build_partition,
-)
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Cluster, Partition, build_partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 
 

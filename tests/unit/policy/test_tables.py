@@ -9,15 +9,10 @@ from hypothesis import strategies as st
 from queuegate_server.policy import tables
 from queuegate_server.policy.acl import EMPTY, parse
 from queuegate_server.policy.decide import decide, walk
+from queuegate_server.policy.decision import Access, Reason
 from queuegate_server.policy.explain import explain
-from queuegate_server.policy.tree import (
-    Access,
-    Cluster,
-    Partition,
-    QueueAcls,
-    Reason,
-    build_partition,
-)
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Cluster, Partition, build_partition
 from queuegate_server.policy.yarn_acl import Semantics
 from tests import naive
 from tests.unit.policy.test_decide import ACCESS, GROUPS, PATHS, TREES, USERS, build, complete

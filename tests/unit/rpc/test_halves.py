@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.engine import Engine, Served, Snapshot, UnknownPartition
+from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.none import NoResolver
 from queuegate_server.identity.shared_resolver import SharedResolver
 from queuegate_server.identity.stack import UserGroups
 from queuegate_server.policy.acl import Acl, parse
-from queuegate_server.policy.tree import Cluster, Policy, QueueAcls, build_partition
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Cluster, Policy, build_partition
 from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.checks import Checks
@@ -22,6 +23,7 @@ from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.halves import Halves
 from queuegate_server.rpc.memo import DecisionMemo
+from queuegate_server.snapshot import Served, Snapshot, UnknownPartition
 
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
 GROUPS = st.lists(st.sampled_from(["dev", "ops", "", "g\x00", "y" * 300, "gré"]), max_size=3)

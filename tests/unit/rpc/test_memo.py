@@ -9,17 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from queuegate.v1 import access_pb2, user_group_information_pb2
-from queuegate_server.engine import Engine, GroupsUnavailable, Served, Snapshot
+from queuegate_server.engine import Engine, GroupsUnavailable
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.shared_resolver import SharedResolver
 from queuegate_server.identity.stack import UserGroups
 from queuegate_server.policy.acl import parse
-from queuegate_server.policy.tree import Policy, QueueAcls, build_partition
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Policy, build_partition
 from queuegate_server.rpc import convert, memo
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.snapshot import Served, Snapshot
 
 USERS = ("alice", "bob", "carol", "dave")
 QUEUES = ("root", "root.a.x", "root.b")

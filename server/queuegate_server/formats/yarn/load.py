@@ -13,7 +13,8 @@ from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate_server.policy.names import ROOT
-from queuegate_server.policy.tree import Cluster, Partition, QueueAcls, build_partition
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Cluster, Partition, build_partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 
 State = Callable[[bytes, str, Findings], Stated | None]

@@ -19,7 +19,8 @@ from queuegate_server.formats.yunikorn.queues import (
 )
 from queuegate_server.formats.yunikorn.resources import check_resources
 from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.tree import Partition, QueueAcls, build_partition
+from queuegate_server.policy.queue import QueueAcls
+from queuegate_server.policy.tree import Partition, build_partition
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """What `usergroupresolver.type` may be. YuniKorn takes any other text for `none`."""

@@ -1,0 +1,72 @@
+"""What the engine is asked and what it answers, in domain terms."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from queuegate_server.identity.cache import CacheEntry
+from queuegate_server.policy.applications import Judged
+from queuegate_server.policy.decision import Access, Decision
+from queuegate_server.policy.explain import Explanation
+from queuegate_server.policy.tree import Partition
+
+
+class Question(NamedTuple):
+    """A validated question. `path` is a full queue path in lower case."""
+
+    user: str
+    groups: Sequence[str]
+    partition: str
+    path: str
+    access: Access
+    real_user: str = ""
+    """The service that acts for the user; empty if none does."""
+
+
+class Verdict(NamedTuple):
+    """A decision, and the cache entry whose groups it used (None if it used none)."""
+
+    decision: Decision
+    entry: CacheEntry | None
+
+
+class AppQuestion(NamedTuple):
+    """A validated question about an application."""
+
+    user: str
+    groups: Sequence[str]
+    partition: str
+    judge: Callable[[Partition, Sequence[str] | None], Judged]
+    """Decides in a partition, given the groups or None."""
+
+
+class ExplainedApplication(NamedTuple):
+    """A decision about an application, and the lists that were looked at."""
+
+    decision: Decision
+    judged: Judged
+    origin: "GroupsOrigin"
+    groups: Sequence[str]
+    resolver: str
+    detail: str
+
+
+class GroupsOrigin(StrEnum):
+    """Where the groups of an explained decision came from."""
+
+    NOT_NEEDED = "not needed"
+    REQUEST = "request"
+    RESOLVER = "resolver"
+    CACHE = "cache"
+    STALE_CACHE = "stale cache"
+
+
+class Explained(NamedTuple):
+    """An explained decision."""
+
+    decision: Decision
+    explanation: Explanation
+    origin: GroupsOrigin
+    groups: Sequence[str]
+    resolver: str
+    detail: str
