@@ -153,12 +153,18 @@ def test_rights_of_a_certificate_change_without_a_restart(
 
 
 def test_a_certificate_expires_on_a_connection_too(served: Served, authority: Authority) -> None:
-    """Also on one that resumes a TLS session, which shows no certificate anew."""
+    """Also on an open stream, and on one that resumes a TLS session, which shows no certificate
+    anew.
+    """
     address = served.server.address.split(", ")[0]
     brief = authority.client("brief", dns("alice.example.org"), seconds=6)
-    with closing(channel(address, brief)) as first:
+    with closing(channel(address, brief)) as first, closing(Stream(first)) as stream:
+        assert stream.ask("secret-group")
         assert status(first) is grpc.StatusCode.OK
         eventually(lambda: status(first), grpc.StatusCode.UNAUTHENTICATED)
+        with pytest.raises(grpc.RpcError) as caught:
+            stream.ask("secret-group")
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
     sessions = ssl_session_cache_lru(1)  # type: ignore[no-untyped-call] # as it comes
     longer = authority.client("longer", dns("alice.example.org"), seconds=6)
     with closing(resuming_channel(address, longer, sessions)) as first:

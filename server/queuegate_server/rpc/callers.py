@@ -4,7 +4,8 @@ What a caller shows decides: a token before a certificate, a certificate before 
 place that the call comes from. Whoever shows something is not taken for anything less.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -67,6 +68,17 @@ class KnownCallers:
         """Something that is another one whenever a caller may be identified differently."""
         return self._uses, 0 if self._tokens is None else self._tokens.changes
 
+    def expiry(self, context: Context) -> float:
+        """Return when the certificate that a caller has shown expires, in Unix seconds;
+        infinity if there is none, and 0 if that cannot be read.
+        """
+        certificate = self._certificate(context.auth_context())
+        return _expires(certificate) if certificate else math.inf
+
+    def is_past(self, expiry: float) -> bool:
+        """Say whether that is over by now."""
+        return expiry <= self._wall()
+
     def use(self, settings: Callers) -> None:
         """Take who may do what from now on; the file of the tokens stays."""
         self._uses += 1
@@ -106,8 +118,9 @@ class KnownCallers:
             return self._owner(self._tokens.name_of(token))
         if self._with_certificates:
             shown = context.auth_context()
-            if certificate := next(iter(shown.get(_CERTIFICATE, ())), b""):
-                self._require_valid(certificate)
+            if certificate := self._certificate(shown):
+                if self.is_past(_expires(certificate)):
+                    raise CallerUnknown("the certificate has expired")
                 return self._holder(tuple(names(shown)))
         peer = context.peer()
         if peer.startswith("unix:") and self._by_socket is not None:
@@ -124,19 +137,21 @@ class KnownCallers:
             raise CallerNotPermitted("the token has no role")
         return caller
 
-    def _require_valid(self, certificate: bytes) -> None:
-        """Raise CallerUnknown for a certificate that has expired by now: the connection, or the
-        TLS session that it resumes, may be older.
+    def _certificate(self, shown: Mapping[str, Iterable[bytes]]) -> bytes:
+        """Return the verified certificate of a connection; empty without one. The connection,
+        or the TLS session that it resumes, may be older than its expiry.
         """
-        expires = _expiry(certificate)
-        if expires is None or expires <= self._wall():
-            raise CallerUnknown("the certificate has expired")
+        return next(iter(shown.get(_CERTIFICATE, ())), b"") if self._with_certificates else b""
 
     def _holder(self, shown: Sequence[str]) -> Caller:
         for name in shown:
             if (caller := self._by_certificate.get(name)) is not None:
                 return caller
         raise CallerNotPermitted("no name of the certificate has a role")
+
+
+def _expires(certificate: bytes) -> float:
+    return _expiry(certificate) or 0.0
 
 
 def names(shown: Any) -> Iterator[str]:

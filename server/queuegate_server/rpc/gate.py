@@ -60,7 +60,8 @@ class Gate:
 
     def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
         """Guard a stream. One over its rate is not ended, but read from more slowly; one whose
-        caller has lost the role, or other rights, ends with its next message.
+        caller has lost the role, or other rights, or shown a certificate that has expired by
+        then, ends with its next message.
         """
         role = ROLES[method]
         if (alike := self._alike(role, believing, doubting)) is not None:
@@ -69,13 +70,14 @@ class Gate:
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             version = self._callers.version
             caller = self._admitted(role, context)
+            expiry = self._callers.expiry(context)
             handler = believing if caller.rights.assert_groups else doubting
             if self._rates is not None:
                 requests = _paced(requests, caller.name, self._rates)
 
             def admits() -> None:
                 nonlocal version
-                if version != self._callers.version:
+                if version != self._callers.version or self._callers.is_past(expiry):
                     version = self._callers.version
                     if self._admitted(role, context) != caller:
                         raise Draining("the rights of the caller have changed; ask anew")
