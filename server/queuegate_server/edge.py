@@ -119,6 +119,7 @@ class Edge:
     async def use(self, callers: Callers) -> None:
         """Have these callers from now on, and the certificates and tokens that there are now."""
         self._known.use(callers)
+        self.gate.callers_changed()
         async with asyncio.TaskGroup() as group:
             for followed in self._followed():
                 group.create_task(asyncio.to_thread(followed.look))

@@ -150,6 +150,19 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
 
 
 @ALONE
+def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured) -> None:
+    with configured.running() as server, queuegate.Client(server.address, timeout=20) as client:
+        assert client.check("alice", "root.a")
+        configured.hang_up(server, callers={"loopback": {"roles": ["read"]}})
+        server.wait_for_log("settings are replaced")
+        with pytest.raises(queuegate.NotPermitted):
+            client.check("alice", "root.a")
+        with pytest.raises(queuegate.NotPermitted):
+            client.check_many([queuegate.Check("bob", "root.a")])
+        assert client.explain("alice", "root.a")
+
+
+@ALONE
 def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:
     with configured.running() as server:
         secret = {"corp": configured.directory.resolver(lookup_timeout="7s")}

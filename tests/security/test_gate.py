@@ -119,12 +119,39 @@ async def test_places_on_this_machine(
     assert seen == [name]
 
 
-def test_where_all_calls_are_alike_nothing_stands_before_them() -> None:
-    gate = Gate(known())
-    assert gate.unary(CHECK, believing, doubting) is believing
-    assert gate.unary(RELOAD, believing, doubting) is not believing
-    distrustful = Gate(known(LOCAL, "callers.loopback.assert_groups=false"))
-    assert distrustful.unary(CHECK, believing, doubting) is doubting
+def believing_at_once(_data: bytes) -> bytes:
+    return b"believing"
+
+
+def doubting_at_once(_data: bytes) -> bytes:
+    return b"doubting"
+
+
+class Nobody(Call):
+    """A call that cannot be looked at."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere")
+
+
+async def test_where_all_calls_are_alike_nothing_stands_before_them() -> None:
+    callers = known()
+    gate = Gate(callers)
+    handler = gate.unary(CHECK, believing, doubting)
+    at_once = gate.at_once(CHECK, believing_at_once, doubting_at_once)
+    assert await handler(b"", Nobody()) == at_once(b"") == b"believing"  # type: ignore[arg-type]
+    with pytest.raises(CallerUnknown):
+        await gate.unary(RELOAD, believing, doubting)(b"", Nobody())  # type: ignore[arg-type]
+
+    callers.use(load_settings(None, {}, ["callers.loopback.assert_groups=false"]).callers)
+    gate.callers_changed()
+    assert await handler(b"", Nobody()) == at_once(b"") == b"doubting"  # type: ignore[arg-type]
+
+    callers.use(load_settings(None, {}, ["callers.loopback.roles=read"]).callers)
+    gate.callers_changed()
+    assert at_once(b"") is None
+    with pytest.raises(CallerNotPermitted):
+        await handler(b"", Call("ipv4:127.0.0.1:1"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +174,10 @@ def test_where_all_calls_are_alike_nothing_stands_before_them() -> None:
     ],
     ids=["far", "always", "rates", "roles differ", "trust differs", "certificates"],
 )
-def test_where_calls_differ_each_is_looked_at(gate: Gate) -> None:
-    assert gate.unary(CHECK, believing, doubting) not in {believing, doubting}
+async def test_where_calls_differ_each_is_looked_at(gate: Gate) -> None:
+    assert gate.at_once(CHECK, believing_at_once, doubting_at_once)(b"") is None
+    with pytest.raises(CallerUnknown):
+        await gate.unary(CHECK, believing, doubting)(b"", Nobody())  # type: ignore[arg-type]
 
 
 def test_a_call_without_a_role_cannot_be_served() -> None:

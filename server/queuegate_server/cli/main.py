@@ -1,5 +1,6 @@
 """`queuegate-server`: the entry point."""
 
+import signal
 import sys
 
 _NOT_INSTALLED = 2
@@ -7,6 +8,9 @@ _NOT_INSTALLED = 2
 
 def main() -> None:
     """Run the command line; say how to install the server where only the client is."""
+    if sys.argv[1:2] == ["serve"]:
+        # Whoever has a server read its files again must not end one that is just starting.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         import click  # noqa: F401, PLC0415 - the plain install is the client
     except ImportError:

@@ -13,15 +13,15 @@ from queuegate_server.rpc.rates import CallRates
 from queuegate_server.rpc.roles import ROLES
 from queuegate_server.settings.callers import Role
 
-Served = TypeVar("Served")
+Served = TypeVar("Served", AtOnce, Unary)
 
 
 class Gate:
     """Lets calls through to one of two handlers of a method: the first uses the groups that
     a request asserts, the second ignores them.
 
-    Decides once, when a method is registered, wherever every call would be decided alike.
-    Used from one event loop.
+    Where every call would be decided alike it decides once, until callers change. Used from one
+    event loop.
     """
 
     def __init__(
@@ -33,21 +33,37 @@ class Gate:
         self._callers = callers
         self._rates = rates
         self._each = always or rates is not None
+        self._choosing: list[Callable[[], None]] = []
 
     def at_once(self, method: str, believing: AtOnce, doubting: AtOnce) -> AtOnce:
-        """Guard what answers without waiting: the one that serves every caller, or one that
-        answers nothing if calls have to be told apart. Raises KeyError for a method without
-        a role.
+        """Guard what answers without waiting: the one that serves every caller answers, or
+        none if calls have to be told apart. Raises KeyError for a method without a role.
         """
-        return self._alike(ROLES[method], believing, doubting) or nothing_at_once
+        role = ROLES[method]
+        chosen: AtOnce = nothing_at_once
+
+        def choose() -> None:
+            nonlocal chosen
+            chosen = self._alike(role, believing, doubting) or nothing_at_once
+
+        def guarded(data: bytes) -> bytes | None:
+            return chosen(data)
+
+        self._choose(choose)
+        return guarded
 
     def unary(self, method: str, believing: Unary, doubting: Unary) -> Unary:
         """Guard a single call. Raises KeyError for a method without a role."""
         role = ROLES[method]
-        if (alike := self._alike(role, believing, doubting)) is not None:
-            return alike
+        alike: Unary | None = None
+
+        def choose() -> None:
+            nonlocal alike
+            alike = self._alike(role, believing, doubting)
 
         async def guarded(data: bytes, context: Context) -> bytes:
+            if alike is not None:
+                return await alike(data, context)
             caller = self._admitted(role, context)
             if self._rates is not None:
                 self._rates.count(caller.name)
@@ -56,6 +72,7 @@ class Gate:
             handler = believing if caller.rights.assert_groups else doubting
             return await handler(data, context)
 
+        self._choose(choose)
         return guarded
 
     def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
@@ -64,8 +81,6 @@ class Gate:
         then, ends with its next message.
         """
         role = ROLES[method]
-        if (alike := self._alike(role, believing, doubting)) is not None:
-            return alike
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             version = self._callers.version
@@ -88,12 +103,21 @@ class Gate:
 
         return guarded
 
+    def callers_changed(self) -> None:
+        """Decide anew where every call is decided alike."""
+        for choose in self._choosing:
+            choose()
+
     async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
         """Guard a handler whose errors nobody else turns into a status."""
         try:
             self._admitted(role, context)
         except Exception as error:  # the boundary: every fault becomes a status
             await CallLine(method, context).fail(error)
+
+    def _choose(self, choose: Callable[[], None]) -> None:
+        choose()
+        self._choosing.append(choose)
 
     def _alike(self, role: Role, believing: Served, doubting: Served) -> Served | None:
         """Return which of the two serves every call; None if it depends on the caller."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.model import Settings
 
 
@@ -12,8 +11,7 @@ def with_changes(running: Settings, read: Settings) -> Settings:
     """Return the running settings with what may change of those that were read again.
 
     That is `log`, `drain`, `limits.max_concurrent_calls` up to what it was, the `cache` of
-    partitions that were named before, and `callers`, but for the file of the tokens, where
-    callers can be told apart.
+    partitions that were named before, and `callers`, but for the file of the tokens.
     """
     most = running.limits.max_concurrent_calls
     most = min(read.limits.max_concurrent_calls, most)
@@ -30,23 +28,9 @@ def with_changes(running: Settings, read: Settings) -> Settings:
             "drain": read.drain,
             "limits": limits,
             "partitions": partitions,
-            "callers": _callers(running, read),
+            "callers": read.callers.model_copy(update={"token_file": running.callers.token_file}),
         }
     )
-
-
-def _callers(running: Settings, read: Settings) -> Callers:
-    """Where nobody can show who they are and all are here, nothing stands before a call that
-    could look at other rights.
-    """
-    callers = running.callers
-    told_apart = callers.token_file is not None or any(
-        not listener.parsed.is_local or (listener.tls and listener.tls.client_ca_file)
-        for listener in running.listen
-    )
-    if not told_apart:
-        return callers
-    return read.callers.model_copy(update={"token_file": callers.token_file})
 
 
 def differences(one: Settings, other: Settings) -> list[str]:

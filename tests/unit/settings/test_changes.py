@@ -10,6 +10,12 @@ from queuegate_server.settings.model import PartitionSettings, Settings
 
 RUNNING = Settings(partitions={"default": PartitionSettings()})
 AT_ONCE = {
+    "callers.certificates",
+    "callers.loopback.assert_groups",
+    "callers.loopback.roles",
+    "callers.tokens",
+    "callers.unix.assert_groups",
+    "callers.unix.roles",
     "drain.delay",
     "drain.grace",
     "limits.max_concurrent_calls",
@@ -65,32 +71,12 @@ def test_partitions_that_come_and_go_wait() -> None:
     assert differences(holding, read) == ["partitions.default", "partitions.other"]
 
 
-TLS = {"certificate_file": "c", "key_file": "k"}
-LISTENERS: dict[str, object] = {
-    "loopback": {"address": "localhost:1"},
-    "tls": {"address": "0.0.0.0:1", "tls": TLS},
-    "mutual": {"address": "localhost:1", "tls": {**TLS, "client_ca_file": "a"}},
-}
-
-
-@pytest.mark.parametrize(
-    ("listen", "tokens", "at_once"),
-    [
-        ("loopback", None, False),
-        ("loopback", "tokens", True),
-        ("tls", None, True),
-        ("mutual", None, True),
-    ],
-)
-def test_callers_change_where_they_are_told_apart(
-    listen: str, tokens: str | None, at_once: bool
-) -> None:
+def test_callers_change_but_for_their_file() -> None:
     def settings(token_file: str | None, roles: str) -> Settings:
         callers = {"token_file": token_file, "loopback": {"roles": roles}}
-        return Settings.model_validate({"listen": [LISTENERS[listen]], "callers": callers})
+        return Settings.model_validate({"callers": callers})
 
-    running, read = settings(tokens, "check"), settings("other", "admin")
+    running, read = settings(None, "check"), settings("other", "admin")
     holding = with_changes(running, read)
-    roles, file = ["callers.loopback.roles"], ["callers.token_file"]
-    assert differences(running, holding) == (roles if at_once else [])
-    assert differences(holding, read) == (file if at_once else roles + file)
+    assert differences(running, holding) == ["callers.loopback.roles"]
+    assert differences(holding, read) == ["callers.token_file"]
