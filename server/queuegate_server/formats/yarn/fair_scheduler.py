@@ -6,6 +6,7 @@ The rules are those of Hadoop's AllocationFileLoaderService and AllocationFileQu
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import give_way
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
 from queuegate_server.policy.names import ROOT, SEPARATOR
@@ -80,6 +81,7 @@ class _Reader:
             else:
                 self._push(waiting, element, ROOT)
         while waiting:
+            give_way()
             element, path = waiting.pop()
             self._take(element, path)
             for child in reversed(element.children):

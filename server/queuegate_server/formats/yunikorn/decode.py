@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from queuegate_server.formats.findings import Findings
+from queuegate_server.formats.turns import give_way
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
@@ -69,6 +70,7 @@ def _queues(
     """Decode queues and all below them, each after its parent; without recursion."""
     waiting = [(above, mapping) for mapping in reversed(tops)]
     while waiting:
+        give_way()
         above, mapping = waiting.pop()
         queue, below = _queue(fields, above, mapping)
         found.append(queue)

@@ -1,0 +1,60 @@
+"""Lets a thread that parses a large document take turns with the rest of the process.
+
+A thread that computes lets the event loop go on only every 5 ms (`sys.getswitchinterval`), and
+gRPC lets in one call in each turn of the loop. So no more than 200 calls a second got in while a
+policy was read, whatever else the processor could have done, and all others waited in a line
+until the end: for more than a second. A smaller interval moves that bound, but a thread that
+sleeps for as long as it works removes it.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_WORK: Final = 0.002
+"""Seconds, also in which others wait for the interpreter."""
+_LONGEST_SLEEP: Final = 0.05
+"""One step in C may take longer than the turn, and the machine may stand still."""
+
+
+class _Turn(threading.local):
+    began: float | None = None
+    """When this thread began to work; None if it takes no turns."""
+
+
+_TURN: Final = _Turn()
+
+
+@contextmanager
+def taking_turns() -> Iterator[None]:
+    """Let whatever this thread parses meanwhile take twice as long, and work half of the time.
+    For threads beside an event loop, not in that of a loop.
+    """
+    _TURN.began = time.monotonic()
+    try:
+        yield
+    finally:
+        _TURN.began = None
+
+
+def give_way() -> None:
+    """Sleep if this thread takes turns and its turn is over. Whatever goes through a whole
+    document calls it for each part of it.
+    """
+    if _TURN.began is None:
+        return
+    worked = time.monotonic() - _TURN.began
+    if worked >= _WORK:
+        time.sleep(min(worked, _LONGEST_SLEEP))
+        _TURN.began = time.monotonic()
+
+
+def in_turns(parts: Iterable[T]) -> Iterator[T]:
+    """Yield the parts, and give way before each."""
+    for part in parts:
+        give_way()
+        yield part
