@@ -1,10 +1,10 @@
 """Lets a thread that parses a large document take turns with the rest of the process.
 
-A thread that computes lets the event loop go on only every 5 ms (`sys.getswitchinterval`), and
-gRPC lets in one call in each turn of the loop. So no more than 200 calls a second got in while a
-policy was read, whatever else the processor could have done, and all others waited in a line
-until the end: for more than a second. A smaller interval moves that bound, but a thread that
-sleeps for as long as it works removes it.
+Beside a thread that computes, each turn of the event loop waits for the interpreter for 5 ms
+(`sys.getswitchinterval`), and gRPC takes its calls one after the other, each in a turn. So at
+times fewer than 200 calls a second got in while a policy was read, whatever else the processor
+could have done, and the others waited until the end, some for more than a second. A smaller
+interval moves that bound; a thread that sleeps for as long as it works removes it.
 """
 
 import threading

@@ -274,7 +274,7 @@ def build_partition(
     if not built:
         built[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), None, top)
     paths = _in_order(built, pause)
-    short_names = _short_names(paths) if cluster and cluster.has_short_names else {}
+    short_names = _short_names(paths, pause) if cluster and cluster.has_short_names else {}
     return Partition(
         name,
         resolver_type,
@@ -301,9 +301,10 @@ def _in_order(paths: Iterable[str], pause: Callable[[], None]) -> tuple[str, ...
     return tuple(found)
 
 
-def _short_names(paths: Iterable[str]) -> dict[str, str]:
+def _short_names(paths: Iterable[str], pause: Callable[[], None]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
+        pause()
         above, _, name = path.rpartition(SEPARATOR)
         if above and name != ROOT:
             found[name] = name if name in found else path

@@ -64,7 +64,8 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             findings.error(place, message, "name fewer queues, or put them higher up")
             return found
         children = []
-        for name in filter(None, (part.strip() for part in names.text.split(","))):
+        parts = in_turns(names.text.split(","))
+        for name in filter(None, (part.strip() for part in parts)):
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is no name of a queue"
