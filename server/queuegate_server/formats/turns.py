@@ -53,8 +53,12 @@ def give_way() -> None:
         _TURN.began = time.monotonic()
 
 
-def in_turns(parts: Iterable[T]) -> Iterator[T]:
-    """Yield the parts, and give way before each."""
+def in_turns(parts: Iterable[T]) -> Iterable[T]:
+    """Return the parts, so that this thread gives way before each if it takes turns."""
+    return parts if _TURN.began is None else _giving_way(parts)
+
+
+def _giving_way(parts: Iterable[T]) -> Iterator[T]:
     for part in parts:
         give_way()
         yield part

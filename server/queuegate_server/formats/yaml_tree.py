@@ -55,6 +55,7 @@ MAX_NODES: Final = 5_000_000
 
 _MOST_TEXTS: Final = 20_000
 _SCALARS_IN_TURN: Final = 0b111111
+"""A scalar gives way where these bits of the number of nodes are 0."""
 
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
