@@ -31,8 +31,8 @@ _TURN: Final = _Turn()
 
 @contextmanager
 def taking_turns() -> Iterator[None]:
-    """Let whatever this thread parses meanwhile take twice as long, and work half of the time.
-    For threads beside an event loop, not in that of a loop.
+    """Make this thread sleep meanwhile for as long as it works, wherever it gives way. Not for
+    the thread of an event loop, and not one within another.
     """
     _TURN.began = time.monotonic()
     try:
