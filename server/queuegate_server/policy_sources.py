@@ -5,6 +5,7 @@ import gc
 import hashlib
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +14,7 @@ from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.turns import taking_turns
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
 from queuegate_server.identity.threads import DaemonThreads
@@ -105,8 +107,10 @@ class PolicySources:
         """All files."""
         return [file.watched for file in self._files]
 
-    async def read(self) -> ReadPolicies:
-        """Read and parse all files, in threads. Raises UnreadableFile."""
+    async def read(self, *, beside_calls: bool = False) -> ReadPolicies:
+        """Read and parse all files, in threads; in twice the time if that must not get in the
+        way of calls. Raises UnreadableFile.
+        """
         # Each is read, also beside one that cannot be: what is not read seems to be changed.
         results = await asyncio.gather(
             *(_read(file) for file in self._files), return_exceptions=True
@@ -116,11 +120,14 @@ class PolicySources:
             if isinstance(result, BaseException):
                 raise result
             contents[file] = result
-        return await self._parser.run("parse", lambda: self._parse_and_keep(contents))
+        turns = taking_turns() if beside_calls else nullcontext()
+        return await self._parser.run("parse", lambda: self._parse_and_keep(contents, turns))
 
-    def _parse_and_keep(self, contents: Mapping[_File, _Content]) -> ReadPolicies:
+    def _parse_and_keep(
+        self, contents: Mapping[_File, _Content], turns: AbstractContextManager[None]
+    ) -> ReadPolicies:
         """Parse, without the pause that a collection of that many objects would be."""
-        with paused_collector():
+        with turns, paused_collector():
             read = self._parse(contents)
             gc.freeze()
         return read

@@ -115,7 +115,9 @@ class Reloader:
     async def _reload(self) -> tuple[Problem, ...]:
         """Return the findings."""
         try:
-            read = self._with_unused_settings(await self._files.read())
+            read = self._with_unused_settings(
+                await self._files.read(beside_calls=bool(self._revision))
+            )
             problems = read.problems
             if not has_errors(problems):
                 lost = read.empty - self._empty if self._revision else ()

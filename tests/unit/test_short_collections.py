@@ -34,6 +34,29 @@ async def test_much_that_is_old_is_put_aside() -> None:
     assert last() is None
 
 
+async def test_growth_is_put_aside_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes in one interval: as many objects as a busy cache gets in 0.1 s."""
+    things: list[Thing] = []
+    looked_at: list[int] = []
+    collect = gc.collect
+
+    def collected(generation: int = 2) -> int:
+        if generation == 2:
+            looked_at.append(len(gc.get_objects()))
+        found = collect(generation)
+        things.extend(Thing() for _ in range(2_000))
+        return found
+
+    collect()
+    gc.freeze()
+    monkeypatch.setattr(gc, "collect", collected)
+    task = asyncio.create_task(short_collections.short_collections())
+    await until(lambda: len(things) >= 100_000)
+    task.cancel()
+    assert looked_at
+    assert max(looked_at) < 10_000
+
+
 async def test_garbage_is_not_put_aside() -> None:
     things = [Thing() for _ in range(50_000)]
     things[0].__dict__["itself"] = things[0]

@@ -10,6 +10,7 @@ from xml.parsers import expat
 
 from queuegate_server.formats.findings import Findings
 from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.turns import give_way
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
 
 MAX_DEPTH: Final = 200
@@ -94,6 +95,7 @@ class _Builder:
         return At(self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        give_way()
         place = self._place()
         self._count += 1
         if len(self._open) >= MAX_DEPTH:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.formats.findings import Place
+from queuegate_server.formats.turns import in_turns
 
 _SEARCHED_AT_ONCE: Final = 262_144
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -53,10 +54,12 @@ def decode(data: bytes) -> str:
     # In parts: other threads wait while one search runs.
     parts = range(0, len(text), _SEARCHED_AT_ONCE)
     if data.isascii() and not any(
-        data[start : start + _SEARCHED_AT_ONCE].translate(None, _ASCII) for start in parts
+        data[start : start + _SEARCHED_AT_ONCE].translate(None, _ASCII) for start in in_turns(parts)
     ):
         return text
-    searches = (_FORBIDDEN.search(text, start, start + _SEARCHED_AT_ONCE) for start in parts)
+    searches = (
+        _FORBIDDEN.search(text, start, start + _SEARCHED_AT_ONCE) for start in in_turns(parts)
+    )
     forbidden = next(filter(None, searches), None)
     if forbidden:
         message = f"YAML does not allow the character U+{ord(forbidden[0]):04X}"

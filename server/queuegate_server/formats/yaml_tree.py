@@ -17,6 +17,7 @@ from yaml import events
 
 from queuegate_server.formats.findings import Findings, Place, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.turns import give_way
 from queuegate_server.formats.yaml_nodes import (
     Mapping,
     Node,
@@ -53,6 +54,8 @@ MAX_NODES: Final = 5_000_000
 """Keys, values, lists and mappings; what an alias stands for counts each time."""
 
 _MOST_TEXTS: Final = 20_000
+_SCALARS_IN_TURN: Final = 0b111111
+"""A scalar gives way where these bits of the number of nodes are 0."""
 
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -204,6 +207,8 @@ class _Builder:
                 if tag is not None:
                     self._check_tag(tag, node)
                 self._nodes += 1
+                if not self._nodes & _SCALARS_IN_TURN:
+                    give_way()
                 self._characters += len(text)
                 if self._nodes > MAX_NODES or self._characters > MAX_BYTES:
                     self._count(0, 0, node)
@@ -216,6 +221,7 @@ class _Builder:
                 return self._top.items[0] if self._top.items else None
 
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
+        give_way()
         if len(self._texts) > _MOST_TEXTS:
             self._texts.clear()  # other threads would wait while it grows
         node = kind(event.start_mark.line + 1, event.start_mark.column + 1)

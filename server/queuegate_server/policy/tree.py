@@ -1,8 +1,9 @@
 """The queue tree of a partition, and the policy that holds it."""
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -29,7 +30,8 @@ from queuegate_server.policy.queue import (
 from queuegate_server.policy.tables import Tables
 from queuegate_server.policy.yarn_acl import Semantics
 
-_SORTED_AT_ONCE: Final = 10_000
+_SORTED_AT_ONCE: Final = 2_000
+_MERGED_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,18 @@ class Partition:
 
 
 def build_partition(
-    name: str, resolver_type: str, queues: Iterable[QueueAcls], cluster: Cluster | None = None
+    name: str,
+    resolver_type: str,
+    queues: Iterable[QueueAcls],
+    cluster: Cluster | None = None,
+    *,
+    pause: Callable[[], None] = lambda: None,
 ) -> Partition:
     """Build a partition from its queues, each given after its parent.
 
     A root without ACLs is added if the first queue is not the root. A queue
     without ACLs of its own shares what its parent has, so that the size of the
-    result grows with the number of ACLs.
+    result grows with the number of ACLs. `pause` is called again and again on the way.
     """
     built: dict[str, Queue] = {}
     depth = 1
@@ -129,8 +136,8 @@ def build_partition(
         depth = max(depth, path.count(SEPARATOR) + 1)
     if not built:
         built[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), None, top)
-    paths = _in_order(built)
-    short_names = _short_names(paths) if cluster and cluster.has_short_names else {}
+    paths = _in_order(built, pause)
+    short_names = _short_names(paths, pause) if cluster and cluster.has_short_names else {}
     return Partition(
         name,
         resolver_type,
@@ -142,19 +149,25 @@ def build_partition(
     )
 
 
-def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
+def _in_order(paths: Iterable[str], pause: Callable[[], None]) -> tuple[str, ...]:
     """Sort in parts, since other threads wait while one sort runs."""
     rest = list(paths)
-    parts = [
-        sorted(rest[start : start + _SORTED_AT_ONCE])
-        for start in range(0, len(rest), _SORTED_AT_ONCE)
-    ]
-    return tuple(heapq.merge(*parts))
+    parts = []
+    for start in range(0, len(rest), _SORTED_AT_ONCE):
+        parts.append(sorted(rest[start : start + _SORTED_AT_ONCE]))
+        pause()
+    merged = heapq.merge(*parts)
+    found: list[str] = []
+    while part := list(islice(merged, _MERGED_AT_ONCE)):
+        found += part
+        pause()
+    return tuple(found)
 
 
-def _short_names(paths: Iterable[str]) -> dict[str, str]:
+def _short_names(paths: Iterable[str], pause: Callable[[], None]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
+        pause()
         above, _, name = path.rpartition(SEPARATOR)
         if above and name != ROOT:
             found[name] = name if name in found else path

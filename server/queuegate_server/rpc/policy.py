@@ -9,6 +9,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, has_errors
+from queuegate_server.formats.turns import taking_turns
 from queuegate_server.policy.queue import Queue
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.access import is_at_or_below
@@ -126,7 +127,7 @@ class PolicyServicer:
 
 def _validation(format_name: str, content: bytes) -> bytes:
     # What is read is gone before the collector would look at all of it at once.
-    with paused_collector():
+    with taking_turns(), paused_collector():
         problems = check_file(format_name, content, _CONTENT, with_lint=True)
     return policy_pb2.ValidatePolicyResponse(
         valid=not has_errors(problems), diagnostics=convert.diagnostics(problems)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from queuegate_server.formats.yarn.model import At, Stated, StatedQueue, Text
 from queuegate_server.policy.names import ROOT, SEPARATOR
@@ -30,7 +31,7 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
         return None
     stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False, has_short_names=True)
     paths = _paths(properties, findings)
-    for path, place in paths.items():
+    for path, place in in_turns(paths.items()):
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
         stated.queues.append(StatedQueue(path, place, submit, admin))
@@ -53,6 +54,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
     waiting = [ROOT]
     while waiting:
         above = waiting.pop()
+        give_way()
         names = properties.get(f"{PREFIX}{above}.{QUEUES}")
         if names is None:
             continue
@@ -62,7 +64,8 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             findings.error(place, message, "name fewer queues, or put them higher up")
             return found
         children = []
-        for name in filter(None, (part.strip() for part in names.text.split(","))):
+        parts = in_turns(names.text.split(","))
+        for name in filter(None, (part.strip() for part in parts)):
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is no name of a queue"
@@ -78,7 +81,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
 
 
 def _check_keys(properties: dict[str, Text], paths: dict[str, At], findings: Findings) -> None:
-    for key, text in properties.items():
+    for key, text in in_turns(properties.items()):
         path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
         if not key.startswith(PREFIX) or not last.lower().startswith("acl_"):
             continue

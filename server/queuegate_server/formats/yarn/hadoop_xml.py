@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
 from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
@@ -46,7 +47,7 @@ def read_properties(
         findings.error(root, message, "give a configuration file of Hadoop")
         return None
     collected = _Collected(findings)
-    for element in _properties(root, findings):
+    for element in in_turns(_properties(root, findings)):
         stated = _property(element)
         if stated.mixed is not None and is_read(stated.name):
             message = f"the value of {quoted(stated.name)} holds more than a text"
@@ -56,7 +57,7 @@ def read_properties(
     found = collected.found
     written = dict(found)
     room = Room()
-    for name, value in written.items():
+    for name, value in in_turns(written.items()):
         if "${" not in value.text or not is_read(name):
             continue
         try:

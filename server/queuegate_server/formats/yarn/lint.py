@@ -5,6 +5,7 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings
 from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
@@ -37,7 +38,7 @@ def lint_site(options: YarnOptions) -> tuple[Problem, ...]:
 
 
 def _acls(stated: Stated) -> Iterator[tuple[StatedQueue, Text]]:
-    for queue in stated.queues:
+    for queue in in_turns(stated.queues):
         for text in (queue.submit, queue.admin):
             if text is not None:
                 yield queue, text

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors
+from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
@@ -71,9 +72,9 @@ def read(
         QueueAcls(
             queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
         )
-        for queue in stated.queues
+        for queue in in_turns(stated.queues)
     ]
-    partition = build_partition(options.partition, "", queues, cluster)
+    partition = build_partition(options.partition, "", in_turns(queues), cluster, pause=give_way)
     return Read(stated, partition), (*findings.in_order(), *problems)
 
 

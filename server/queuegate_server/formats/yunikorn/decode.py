@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from queuegate_server.formats.findings import Findings
+from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
@@ -69,10 +70,11 @@ def _queues(
     """Decode queues and all below them, each after its parent; without recursion."""
     waiting = [(above, mapping) for mapping in reversed(tops)]
     while waiting:
+        give_way()
         above, mapping = waiting.pop()
         queue, below = _queue(fields, above, mapping)
         found.append(queue)
-        waiting.extend((queue, child) for child in reversed(below))
+        waiting.extend((queue, child) for child in in_turns(reversed(below)))
     return found
 
 

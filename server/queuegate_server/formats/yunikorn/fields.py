@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yunikorn.model import Count
 from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
@@ -68,14 +69,18 @@ class Fields:
     def items(self, key: str, node: Node) -> list[Node] | None:
         """Return the items of a list that are not null; None if it is null or no list."""
         if isinstance(node, Sequence):
-            return [item for item in node.items if not (isinstance(item, Scalar) and item.is_null)]
+            return [
+                item
+                for item in in_turns(node.items)
+                if not (isinstance(item, Scalar) and item.is_null)
+            ]
         self._wrong_type(key, node, "a list")
         return None
 
     def mappings(self, key: str, node: Node) -> list[Mapping]:
         """Return the items of a list of mappings."""
         found = []
-        for item in self.items(key, node) or ():
+        for item in in_turns(self.items(key, node) or ()):
             if isinstance(item, Mapping):
                 found.append(item)
             else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, smaller
@@ -53,7 +54,7 @@ _UNLIMITED: Final = _Limited(None)
 def check_inherited(queues: list[Queue], findings: Findings) -> None:
     """Compare the limits of all queues, each given after its parent, with those above."""
     limited: dict[Queue, _Limited] = {}
-    for queue in queues:
+    for queue in in_turns(queues):
         above = limited.get(queue.above, _UNLIMITED) if queue.above else _UNLIMITED
         own = above
         if queue.limits:

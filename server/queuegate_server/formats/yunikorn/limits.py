@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.inherited_limits import check_inherited
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Queue
@@ -37,7 +38,7 @@ def check_limits(partition: PartitionConfig, findings: Findings) -> None:
         message = "the limits of the partition and those of its root queue differ"
         findings.error(place, message, "give the limits in one of the two places only", root.path)
     limited = False
-    for queue in partition.queues:
+    for queue in in_turns(partition.queues):
         if queue.limits:
             limited = True
             _check_queue(queue, findings)

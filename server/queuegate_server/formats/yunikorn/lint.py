@@ -6,6 +6,7 @@ from typing import Final
 from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Node
 from queuegate_server.formats.yunikorn import lint_acls, lint_blanks, lint_names, lint_queues
 from queuegate_server.formats.yunikorn.acls import AclReader
@@ -42,7 +43,7 @@ def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tup
     except TooManyErrors:
         return ()
     findings = Findings(file)
-    for rule in RULES:
+    for rule in in_turns(RULES):
         rule(subject, findings)
     return findings.in_order()
 
@@ -53,7 +54,7 @@ def _subject(root: Node, lines: list[str], acl_names: Callable[[str], AclNames])
     subject = Subject(lines, decode(root, unwanted))
     for partition in subject.partitions:
         reader = AclReader(acl_names(normal_name(partition.name)), unwanted)
-        for queue in partition.queues:
+        for queue in in_turns(partition.queues):
             for key, scalar in (("submitacl", queue.submit_acl), ("adminacl", queue.admin_acl)):
                 if scalar is not None:
                     acl = reader.read(scalar, queue.path)

@@ -4,6 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 
@@ -45,7 +46,7 @@ class _Gap(NamedTuple):
 
 def swallowed_blank(subject: Subject, findings: Findings) -> None:
     """A list of groups whose leading blank YAML took for indentation."""
-    for listed in subject.acls:
+    for listed in in_turns(subject.acls):
         if has_swallowed_blank(subject, listed):
             text = listed.scalar.text.strip()
             message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"

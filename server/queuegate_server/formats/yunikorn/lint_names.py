@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from queuegate_server.formats.findings import Findings, Place, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.lint_blanks import has_swallowed_blank
 from queuegate_server.formats.yunikorn.lint_subject import Subject
@@ -20,12 +21,12 @@ def group_as_user(subject: Subject, findings: Findings) -> None:
         groups.setdefault(name, place)
     for name, _ in _names_outside_acls(subject, "users"):
         users.add(name)
-    for listed in subject.different_acls():
+    for listed in in_turns(subject.different_acls()):
         if listed.has_groups and ", " not in listed.scalar.text:
             users |= listed.acl.users
             for name in listed.acl.groups:
                 groups.setdefault(name, listed.scalar)
-    for listed in subject.acls:
+    for listed in in_turns(subject.acls):
         if listed.has_groups or not users.isdisjoint(listed.acl.users):
             continue
         found = sorted(listed.acl.users & groups.keys())
@@ -40,11 +41,12 @@ def spelled_in_two_cases(subject: Subject, findings: Findings) -> None:
     """Names that differ in case only, and are different names for it."""
     for kind in ("users", "groups"):
         seen: dict[str, dict[str, Place]] = {}
-        for name, place in (*_names_outside_acls(subject, kind), *_names_in_acls(subject, kind)):
+        found = (*_names_outside_acls(subject, kind), *_names_in_acls(subject, kind))
+        for name, place in in_turns(found):
             spellings = seen.setdefault(name.lower(), {})
             if name not in spellings:
                 spellings[name] = place
-        for spellings in seen.values():
+        for spellings in in_turns(seen.values()):
             if len(spellings) > 1:
                 _report_spellings(kind.removesuffix("s"), spellings, findings)
 
@@ -58,7 +60,7 @@ def _report_spellings(kind: str, spellings: dict[str, Place], findings: Findings
 
 
 def _names_in_acls(subject: Subject, kind: str) -> Iterator[tuple[str, Place]]:
-    for listed in subject.different_acls():
+    for listed in in_turns(subject.different_acls()):
         for name in listed.acl.users if kind == "users" else listed.acl.groups:
             yield name, listed.scalar
 
@@ -79,7 +81,7 @@ def _entries_outside_acls(subject: Subject, kind: str) -> Iterator[Scalar]:
 def _holders(subject: Subject) -> Iterable[Limit | Filter]:
     for partition in subject.partitions:
         yield from partition.limits
-        for queue in partition.queues:
+        for queue in in_turns(partition.queues):
             yield from queue.limits
         for rule in partition.rules:
             for link in rule_chain(rule):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 from queuegate_server.policy.names import RECOVERY_QUEUE
 
@@ -47,7 +48,7 @@ def not_closed(subject: Subject, findings: Findings) -> None:
 def recovery_queue(subject: Subject, findings: Findings) -> None:
     """A queue with the name of YuniKorn's own recovery queue."""
     for partition in subject.partitions:
-        for queue in partition.queues:
+        for queue in in_turns(partition.queues):
             if queue.path == RECOVERY_QUEUE:
                 message = f"{RECOVERY_QUEUE} is YuniKorn's own: nobody can submit to it"
                 findings.warning(queue.name_place, message, "rename the queue", queue.path)
@@ -56,11 +57,11 @@ def recovery_queue(subject: Subject, findings: Findings) -> None:
 def _with_above(subject: Subject) -> Iterator[tuple[ListedAcl, _Above]]:
     """Give each ACL with what the queues above it grant."""
     by_queue: dict[Queue, list[ListedAcl]] = {}
-    for listed in subject.acls:
+    for listed in in_turns(subject.acls):
         by_queue.setdefault(listed.queue, []).append(listed)
     granted: dict[Queue, _Above] = {}
     for partition in subject.partitions:
-        for queue in partition.queues:
+        for queue in in_turns(partition.queues):
             above = granted.get(queue.above, _NONE) if queue.above else _NONE
             own = by_queue.get(queue, [])
             for listed in own:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
 from queuegate_server.policy.acl import Acl, AclNames
@@ -38,7 +39,7 @@ class Subject:
     def different_acls(self) -> list[ListedAcl]:
         """Return the first place of each ACL: aliases may repeat a long one very often."""
         first: dict[int, ListedAcl] = {}
-        for listed in self.acls:
+        for listed in in_turns(self.acls):
             # Equal texts of a partition share one ACL.
             first.setdefault(id(listed.acl), listed)
         return list(first.values())

@@ -7,6 +7,7 @@ from typing import Final
 from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors, in_order
+from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.limits import check_limits
@@ -59,7 +60,8 @@ def load(
             queues = _read_acls(partition, AclReader(acl_names(name), findings))
             if not document.problems and not findings.error_count:
                 resolver = partition.resolver_type
-                built[name] = build_partition(name, resolver.text if resolver else "", queues)
+                kind = resolver.text if resolver else ""
+                built[name] = build_partition(name, kind, in_turns(queues), pause=give_way)
                 if resolver:
                     place = resolver.line, resolver.column
                     built[name] = replace(built[name], resolver_place=place)
@@ -76,6 +78,7 @@ def _let_go(partitions: list[PartitionConfig]) -> None:
     """Free the nodes queue by queue: other threads would wait for all of them at once."""
     for partition in partitions:
         while partition.queues:
+            give_way()
             queue = partition.queues.pop()
             if queue.place is not None:
                 queue.place.entries.clear()
@@ -88,7 +91,7 @@ def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]
             reader.check(queue.submit_acl, queue.path),
             reader.check(queue.admin_acl, queue.path),
         )
-        for queue in partition.queues
+        for queue in in_turns(partition.queues)
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.go_regexp import compiles
 from queuegate_server.formats.yunikorn.model import Filter, PartitionConfig, Queue, Rule
@@ -87,8 +88,8 @@ class _Tree:
 
     def __init__(self, queues: list[Queue]) -> None:
         self._root = queues[0]
-        self._exact = {(queue.above, queue.name): queue for queue in queues}
-        self._folded = {(queue.above, queue.name.lower()) for queue in queues}
+        self._exact = {(queue.above, queue.name): queue for queue in in_turns(queues)}
+        self._folded = {(queue.above, queue.name.lower()) for queue in in_turns(queues)}
 
     def fault(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Say why no application can be placed into a queue, and the remedy.

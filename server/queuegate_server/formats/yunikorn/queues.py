@@ -7,6 +7,7 @@ spelled `ROOT`, which the validator lets pass.
 """
 
 from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
 from queuegate_server.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
 
@@ -42,7 +43,7 @@ def check_queues(partition: PartitionConfig, findings: Findings) -> None:
     root = partition.queues[0]
     _check_root(root, findings)
     first: dict[str, Queue] = {}
-    for queue in partition.queues:
+    for queue in in_turns(partition.queues):
         if queue.above is None:
             continue
         if queue.name_known:
