@@ -118,7 +118,7 @@ class AccessServicer:
         number = 0
         try:
             number, batch = wire.stream_request(data)
-            results = await self._checks.answer_batch(batch, "StreamQueueAccess")
+            results = await self._checks.answer_batch_of_stream(batch)
             return _streamed(number, results)
         except Exception as error:
             return access_pb2.StreamQueueAccessResponse(

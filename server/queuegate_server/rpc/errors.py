@@ -54,6 +54,11 @@ class InvalidRequest(Exception):
 class TooMuchWork(Exception):
     """The request is valid, and more than may be done now; the message says what."""
 
+    def __init__(self, told: str, retry_after: float = 0.0) -> None:
+        """Take the message, and the seconds until it may be less (0: nobody knows)."""
+        super().__init__(told)
+        self.retry_after = retry_after
+
 
 class Draining(Exception):
     """The server ends a stream that the caller has not ended; the message says so."""
@@ -235,7 +240,7 @@ def _retry(seconds: float) -> error_details_pb2.RetryInfo:
 
 def _retry_after(error: Exception) -> float:
     match error:
-        case TooManyCalls():
+        case TooManyCalls() | TooMuchWork():
             return error.retry_after
         case AuditUnavailable():
             return _AUDIT_RETRY_SECONDS

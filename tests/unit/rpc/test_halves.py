@@ -22,6 +22,7 @@ from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.halves import Halves
 from queuegate_server.rpc.memo import DecisionMemo
+from queuegate_server.rpc.turns import Turns
 
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
 GROUPS = st.lists(st.sampled_from(["dev", "ops", "", "g\x00", "y" * 300, "gré"]), max_size=3)
@@ -86,7 +87,9 @@ def test_halves_answer_as_the_whole_does(asked: list[bytes]) -> None:
     async def compare() -> None:
         engine, snapshot = a_snapshot()
         engine.serve(snapshot)
-        checks = Checks(engine, lambda: 0.0, Decisions(wall=lambda: 0.0))
+        checks = Checks(
+            engine, lambda: 0.0, Decisions(wall=lambda: 0.0), Turns(lambda: 0.0, 60, {})
+        )
         for data in [*asked, *asked]:
             # Without the memo, which would answer what was asked before.
             checks._memo = DecisionMemo()

@@ -23,7 +23,7 @@ class Answers:
     def answer_batch_now(self, _batch: bytes) -> bytes | None:
         return b"" if self.let.is_set() else None
 
-    async def answer_batch(self, _batch: bytes, _method: str) -> bytes:
+    async def answer_batch_of_stream(self, _batch: bytes) -> bytes:
         await self.let.wait()
         return b""
 

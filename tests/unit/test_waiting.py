@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from queuegate_server.transports.waiting import Waiting
+from queuegate_server.waiting import Waiting
 
 LATE = 0.02
 SHORT = 0.001

@@ -1,32 +1,23 @@
 """Whether calls wait because of a burst, which passes, or an overload, which does not."""
 
-from collections.abc import MutableMapping
-from typing import Final, NamedTuple
+from typing import Final
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
 """For how long, and how many in a row, calls may wait too long before that is an overload."""
+_SHORTER: Final = 4
 _CALM: Final = 1.0
 """An overload is over when no call has waited too long for so many seconds."""
-
-
-class Refusal(NamedTuple):
-    """How a transport refuses what is too much, by itself."""
-
-    message: str
-    trailing: tuple[tuple[str, str | bytes], ...]
-    """The metadata that ends the call."""
-    counts: MutableMapping[str, int]
-    """Where refused calls are counted, by the bound that was reached."""
 
 
 class Waiting:
     """Decides by how long calls have waited which of them to refuse.
 
     A queue that a burst has filled is worked off: all its calls are answered. One that does
-    not get shorter makes every answer late; then those that have waited too long are refused,
-    and the others are answered as if nothing was. (Controlled delay, as in RFC 8289, with a
-    longer memory: callers who are refused need not come more slowly.)
+    not get shorter makes every answer late; then a quarter of that wait is too long, so that
+    the queue gets short again: those that have waited for longer are refused, and the others
+    are answered as if nothing was. (Controlled delay, as in RFC 8289, with a longer memory:
+    callers who are refused need not come more slowly.)
     """
 
     def __init__(self, most: float) -> None:
@@ -41,7 +32,7 @@ class Waiting:
         """Say whether to refuse a call that has waited for so long. Asked for each call in
         turn, with a monotonic clock.
         """
-        if seconds <= self._most:
+        if seconds <= (self._most / _SHORTER if self._is_overloaded else self._most):
             if not self._is_overloaded or now - self._last_late > _CALM:
                 self._is_overloaded = False
                 self._late = 0
