@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from bench import open_loop, policies, processes
 from bench.command import CannotMeasure, Scale, main
-from bench.open_loop import Heard, Rate
+from bench.open_calls import Heard
+from bench.open_loop import Rate
 from bench.processes import Running
 from bench.questions import Questions, delimited
 from bench.results import Part, Table, Target
