@@ -48,6 +48,10 @@ class GroupsUnavailable(Exception):
         self.retry_after = retry_after
 
 
+class TooManyLookUps(GroupsUnavailable):
+    """It was not even asked, because of how much else it is asked for."""
+
+
 class NotReady(Exception):
     """No policy has been loaded yet."""
 
@@ -338,7 +342,8 @@ class Engine:
             return outcome.groups
         if isinstance(outcome, CouldNotAsk):
             retry_after = max(0.0, entry.live_until - self._clock())
-            raise GroupsUnavailable(served.groups.resolver_name, outcome.detail, retry_after)
+            failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
+            raise failure(served.groups.resolver_name, outcome.detail, retry_after)
         return None
 
 

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
-from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
+from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookUps, UnknownPartition
 from queuegate_server.rpc.call_identity import REQUEST_ID
 
 DOMAIN: Final = "queuegate"
@@ -108,6 +108,7 @@ _REASONS: Final = {
     InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
     UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
     GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+    TooManyLookUps: errors_pb2.ERROR_REASON_OVERLOADED,
     NotReady: errors_pb2.ERROR_REASON_NOT_READY,
     NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
     **{kind: reason for kind, (_, reason) in _WITH_OWN_TEXT.items()},
@@ -139,11 +140,12 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
             )
         case GroupsUnavailable():
+            too_many = isinstance(error, TooManyLookUps)
             return _status(
-                grpc.StatusCode.UNAVAILABLE,
+                grpc.StatusCode.RESOURCE_EXHAUSTED if too_many else grpc.StatusCode.UNAVAILABLE,
                 f"groups are needed and resolver {error.resolver!r} could not be asked:"
                 f" {error.detail}",
-                errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+                _REASONS[type(error)],
                 _retry(error.retry_after),
             )
         case NotReady() | NotConfirmed():
