@@ -83,6 +83,7 @@ def compose(
             decisions,
             settings.limits.stream_batches_in_flight,
             draining,
+            turns=turns,
         )
         for each in (engine, IgnoringGroups(engine, time.monotonic))
     ]

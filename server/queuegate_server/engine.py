@@ -4,11 +4,10 @@ Used from one event loop. A call takes the snapshot once, at its start, so that
 it sees one policy revision however long it takes.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from queuegate_server.formats.problems import Problem
 from queuegate_server.identity.cache import CacheEntry
@@ -149,7 +148,20 @@ class Explained(NamedTuple):
     detail: str
 
 
-_LISTED_AT_ONCE: Final = 500
+_LISTED_AT_ONCE: Final = 100
+
+
+class Turn(Protocol):
+    """When long work is done, which lets other work run."""
+
+    async def pause(self) -> None:
+        """Let other work run between two parts."""
+
+    def end(self) -> None:
+        """Let other work run while this one waits for something else."""
+
+    async def again(self) -> None:
+        """Wait to go on after `end`."""
 
 
 class Engine:
@@ -269,12 +281,11 @@ class Engine:
         return ExplainedApplication(decision, judged, origin, groups or (), resolver, detail)
 
     async def usable_queues(
-        self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int
+        self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int, turn: Turn
     ) -> list[str]:
         """Return the first `limit` of the existing queues that the user may use.
 
-        `question.path` is not looked at. Lets other work run between parts of a
-        long list. Raises what `check` raises.
+        `question.path` is not looked at. Raises what `check` raises.
         """
         served = snapshot.find(question.partition)
         groups: Sequence[str] | None = (
@@ -293,13 +304,15 @@ class Engine:
                 real_user=question.real_user,
             )
             if allowed is None:
+                turn.end()
                 answer = await served.groups.lookup(question.user)
+                await turn.again()
                 # An unknown user has no groups, and keeps what lists her or everybody.
                 groups = self._groups(served, answer.entry) or ()
                 continue
             found += allowed
             start += _LISTED_AT_ONCE
-            await asyncio.sleep(0)
+            await turn.pause()
         return found[:limit]
 
     async def resolve(

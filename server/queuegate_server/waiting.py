@@ -5,7 +5,7 @@ from typing import Final
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
 """For how long, and how many in a row, calls may wait too long before that is an overload."""
-_SHORTER: Final = 4
+_SHORTER: Final = 8
 _CALM: Final = 1.0
 """An overload is over when no call has waited too long for so many seconds."""
 
@@ -14,7 +14,7 @@ class Waiting:
     """Decides by how long calls have waited which of them to refuse.
 
     A queue that a burst has filled is worked off: all its calls are answered. One that does
-    not get shorter makes every answer late; then a quarter of that wait is too long, so that
+    not get shorter makes every answer late; then an eighth of that wait is too long, so that
     the queue gets short again: those that have waited for longer are refused, and the others
     are answered as if nothing was. (Controlled delay, as in RFC 8289, with a longer memory:
     callers who are refused need not come more slowly.)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from queuegate_server.waiting import Waiting
 
 LATE = 0.02
-SHORT = 0.001
+SHORT = 0.0005
 
 
 def refused(waiting: Waiting, calls: Iterable[tuple[float, float]]) -> int:
@@ -33,6 +33,12 @@ def test_an_overload_is_refused_after_a_tenth_of_a_second() -> None:
 def test_those_that_did_not_wait_are_answered_in_an_overload() -> None:
     calls = [(SHORT if number % 2 else LATE, 0.2 + number / 1000) for number in range(100)]
     assert refused(overloaded(), calls) == 50
+
+
+def test_in_an_overload_an_eighth_of_the_wait_is_too_long() -> None:
+    calls = [(seconds, 0.2) for seconds in (0.0006, 0.0007, 0.004)]
+    assert refused(Waiting(0.005), calls) == 0
+    assert refused(overloaded(), calls) == 2
 
 
 def test_a_burst_is_answered() -> None:

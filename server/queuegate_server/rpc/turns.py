@@ -16,6 +16,7 @@ _LONGEST: Final = 0.02
 """Seconds after which a call lets others have their turn."""
 _BEGUN: Final = 4
 """While so many calls wait to go on, no other one begins."""
+_ROUNDS: Final = 4
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -72,6 +73,7 @@ class Turns:
         line.append(_InLine(turn, now))
         try:
             await turn
+            await _breathe()
         except asyncio.CancelledError:
             # A turn that has come already has to be passed on.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
@@ -137,10 +139,23 @@ class Turn:
 
     async def pause(self) -> None:
         """Let single questions be decided; after some time also other calls."""
-        if self._clock() - self._began < _LONGEST or not self._turns.is_waited_for:
+        if not self._turns.is_waited_for:
             await asyncio.sleep(0)
             return
+        if self._clock() - self._began < _LONGEST:
+            await _breathe()
+            return
         self.end()
+        await self.again()
+
+    async def again(self) -> None:
+        """Wait to go on after `end`."""
         await self._turns.go_on()
         self._has_begun = True
         self._began = self._clock()
+
+
+async def _breathe() -> None:
+    """Let what has come be seen: gRPC hands over a call in every other round of the loop."""
+    for _ in range(_ROUNDS):
+        await asyncio.sleep(0)

@@ -45,7 +45,9 @@ class Stream:
     def __init__(self) -> None:
         self.caller, self.checks, self.draining = Caller(), Answers(), asyncio.Event()
         nothing = cast("Any", None)
-        servicer = AccessServicer(nothing, cast("Any", self.checks), nothing, 16, self.draining)
+        servicer = AccessServicer(
+            nothing, cast("Any", self.checks), nothing, 16, self.draining, turns=nothing
+        )
         self._answers = servicer.StreamQueueAccess(self.caller.requests())
 
     async def answered(self) -> int:
