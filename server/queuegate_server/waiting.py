@@ -8,6 +8,11 @@ _BURST_CALLS: Final = 32
 _SHORTER: Final = 8
 _CALM: Final = 1.0
 """An overload is over when no call has waited too long for so many seconds."""
+_TRIED_ANEW: Final = 60.0
+"""After so many seconds it is taken to be over. Callers who ask again at once whatever was
+refused look like an overload, and without refusals there may be none. If there is one, few of
+the answers are late until that is seen: less than one in a hundred.
+"""
 
 
 class Waiting:
@@ -26,12 +31,16 @@ class Waiting:
         self._late = 0
         self._late_since = 0.0
         self._last_late = 0.0
+        self._overloaded_since = 0.0
         self._is_overloaded = False
 
     def is_too_long(self, seconds: float, now: float) -> bool:
         """Say whether to refuse a call that has waited for so long. Asked for each call in
         turn, with a monotonic clock.
         """
+        if self._is_overloaded and now - self._overloaded_since > _TRIED_ANEW:
+            self._is_overloaded = False
+            self._late = 0
         if seconds <= (self._most / _SHORTER if self._is_overloaded else self._most):
             if not self._is_overloaded or now - self._last_late > _CALM:
                 self._is_overloaded = False
@@ -43,6 +52,8 @@ class Waiting:
             self._late_since = now
         self._late += 1
         self._last_late = now
-        if self._late >= _BURST_CALLS and now - self._late_since >= _BURST_SECONDS:
+        is_no_burst = self._late >= _BURST_CALLS and now - self._late_since >= _BURST_SECONDS
+        if is_no_burst and not self._is_overloaded:
             self._is_overloaded = True
+            self._overloaded_since = now
         return self._is_overloaded

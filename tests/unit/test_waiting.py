@@ -54,6 +54,13 @@ def test_few_calls_are_no_overload() -> None:
     assert refused(Waiting(0.005), every(1.1, 1_000, LATE)) == 0
 
 
+def test_after_a_minute_an_overload_is_found_anew() -> None:
+    waiting = overloaded()
+    assert refused(waiting, every(0.5, 120, LATE, begin=0.2)) == 120
+    assert refused(waiting, every(0.01, 31, LATE, begin=60.2)) == 0
+    assert refused(waiting, every(0.01, 10, LATE, begin=60.51)) == 10
+
+
 def test_an_overload_is_over_after_a_second_without_late_calls() -> None:
     waiting = overloaded()
     assert refused(waiting, [(SHORT, 1.1), (LATE, 1.15)]) == 1
