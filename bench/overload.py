@@ -140,10 +140,11 @@ _WHY: Final = (
     "neither is set.\n\n"
     "Over native, 100 known questions are read in half the time that it takes to answer them. "
     "What is late then has waited in the sockets and in the Rust part, up to 1,024 calls of "
-    "each connection, where Python does not see it; some of it the generator could not send, "
-    "and whole connections are ended (`too_many_resets`) when many calls on them are cancelled "
-    "at their deadline. With 128 calls on each connection the wait after sending was about a "
-    "third, and the rest waited at the client instead: no more was answered."
+    "each connection, where Python does not see it, and where their messages take memory; some "
+    "of it the generator could not send, and whole connections are ended (`too_many_resets`) "
+    "when many calls on them are cancelled at their deadline. With 128 calls on each connection "
+    "the wait after sending was about a third, and the rest waited at the client instead: no "
+    "more was answered."
 )
 
 
