@@ -22,6 +22,7 @@ from queuegate_server.questions import Question
 from queuegate_server.reload import Reloader
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.turns import Turns
 from queuegate_server.settings.model import PolicySource, Settings
 
 _BATCH: Final = 1_000
@@ -46,7 +47,11 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         if not state.succeeded:
             raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
         requests = [batch.SerializeToString() for batch in batches(asked, _BATCH)]
-        await _check(Checks(engine, time.monotonic, Decisions(wall=time.time)), requests, asked)
+        await _check(
+            _checks(engine),
+            requests,
+            asked,
+        )
         return Part([await _table(engine, requests, asked, scale)])
     finally:
         await sources.close()
@@ -72,12 +77,12 @@ async def _table(
             engine.check_now(snapshot, question)
         return len(questions)
 
-    warm = Checks(engine, time.monotonic, Decisions(wall=time.time))
+    warm = _checks(engine)
     await _answer(warm, requests)
     works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
         (
             "`answer_batch`, memo cold",
-            lambda: _answer(Checks(engine, time.monotonic, Decisions(wall=time.time)), requests),
+            lambda: _answer(_checks(engine), requests),
         ),
         ("`answer_batch`, memo warm", lambda: _answer(warm, requests)),
     ]
@@ -96,6 +101,12 @@ async def _answer(checks: Checks, requests: Sequence[bytes]) -> int:
     for request in requests:
         await checks.answer_batch(request)
     return len(requests) * _BATCH
+
+
+def _checks(engine: Engine) -> Checks:
+    """Return checks with a memo that knows no question."""
+    turns = Turns(time.monotonic, 60, {})
+    return Checks(engine, time.monotonic, Decisions(wall=time.time), turns)
 
 
 async def _check(checks: Checks, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:

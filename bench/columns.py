@@ -20,6 +20,7 @@ from queuegate_server.reload import Reloader
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.columns import Columns
 from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.turns import Turns
 from queuegate_server.settings.model import PolicySource, Settings
 
 _SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
@@ -81,7 +82,9 @@ async def _measure(scale: Scale, folder: Path) -> Part:
 
 
 def _columns(engine: Engine) -> Columns:
-    return Checks(engine, time.monotonic, Decisions(wall=time.time)).columns
+    return Checks(
+        engine, time.monotonic, Decisions(wall=time.time), Turns(time.monotonic, 60, {})
+    ).columns
 
 
 def _request(count: int, users: int, paths: list[str], *, with_decisions: bool) -> bytes:

@@ -12,7 +12,8 @@ import uvloop
 
 from bench import open_loop, policies, processes
 from bench.command import CannotMeasure, Scale, main
-from bench.open_loop import Heard, Rate
+from bench.open_calls import Heard
+from bench.open_loop import Rate
 from bench.questions import Questions, delimited
 from bench.results import Part, Table, Target, spread
 from queuegate.v1 import access_pb2, access_pb2_grpc

@@ -21,11 +21,12 @@ from queuegate_server.rpc.access import AccessServicer
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.policy import PolicyServicer
 from queuegate_server.rpc.registration import Interceptors, register
+from queuegate_server.rpc.turns import Turns
 from queuegate_server.rpc.user_groups import UserGroupServicer
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.grpc_servers import Server, make_server
-from queuegate_server.transports.waiting import Refusal
+from queuegate_server.transports.refusal import Refusal
 from queuegate_server.workers.everywhere import policy_everywhere, user_groups_everywhere
 from queuegate_server.workers.member import Member
 
@@ -73,14 +74,16 @@ def compose(
     server = make_server(transport, settings.limits, refusal, shares_port=member is not None)
     edge = Edge(holding, time.monotonic, time.time, always=operations.is_auditing)
     decisions = operations.decisions
+    turns = Turns(time.monotonic, settings.limits.max_wait, operations.limit.refused)
     # One for callers whose groups are believed, one for the others.
     access: list[Any] = [
         AccessServicer(
             each,
-            Checks(each, time.monotonic, decisions),
+            Checks(each, time.monotonic, decisions, turns),
             decisions,
             settings.limits.stream_batches_in_flight,
             draining,
+            turns=turns,
         )
         for each in (engine, IgnoringGroups(engine, time.monotonic))
     ]

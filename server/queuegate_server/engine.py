@@ -4,9 +4,8 @@ Used from one event loop. A call takes the snapshot once, at its start, so that
 it sees one policy revision however long it takes.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
@@ -36,11 +35,28 @@ class GroupsUnavailable(Exception):
         self.retry_after = retry_after
 
 
+class TooManyLookUps(GroupsUnavailable):
+    """It was not even asked, because of how much else it is asked for."""
+
+
 class NotReady(Exception):
     """No policy has been loaded yet."""
 
 
-_LISTED_AT_ONCE: Final = 500
+_LISTED_AT_ONCE: Final = 100
+
+
+class Turn(Protocol):
+    """When long work is done, which lets other work run."""
+
+    async def pause(self) -> None:
+        """Let other work run between two parts."""
+
+    def end(self) -> None:
+        """Let other work run while this one waits for something else."""
+
+    async def again(self) -> None:
+        """Wait to go on after `end`."""
 
 
 class Engine:
@@ -160,12 +176,11 @@ class Engine:
         return ExplainedApplication(decision, judged, origin, groups or (), resolver, detail)
 
     async def usable_queues(
-        self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int
+        self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int, turn: Turn
     ) -> list[str]:
         """Return the first `limit` of the existing queues that the user may use.
 
-        `question.path` is not looked at. Lets other work run between parts of a
-        long list. Raises what `check` raises.
+        `question.path` is not looked at. Raises what `check` raises.
         """
         served = snapshot.find(question.partition)
         groups: Sequence[str] | None = (
@@ -184,13 +199,15 @@ class Engine:
                 real_user=question.real_user,
             )
             if allowed is None:
+                turn.end()
                 answer = await served.groups.lookup(question.user)
+                await turn.again()
                 # An unknown user has no groups, and keeps what lists her or everybody.
                 groups = self._groups(served, answer.entry) or ()
                 continue
             found += allowed
             start += _LISTED_AT_ONCE
-            await asyncio.sleep(0)
+            await turn.pause()
         return found[:limit]
 
     async def resolve(
@@ -233,7 +250,8 @@ class Engine:
             return outcome.groups
         if isinstance(outcome, CouldNotAsk):
             retry_after = max(0.0, entry.live_until - self._clock())
-            raise GroupsUnavailable(served.groups.resolver_name, outcome.detail, retry_after)
+            failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
+            raise failure(served.groups.resolver_name, outcome.detail, retry_after)
         return None
 
 

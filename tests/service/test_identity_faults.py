@@ -208,6 +208,12 @@ def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> N
         ]
         assert all("could not be asked" in error for error in errors), errors
         assert sum("too many" in error for error in errors) >= 4
+        # Of the ones that were not tried the server says so, of the others that they failed.
+        for result in results:
+            assert isinstance(result, queuegate.CheckFailure)
+            too_many = "too many" in result.error.message
+            assert isinstance(result.error, queuegate.Overloaded) == too_many
+            assert (result.error.reason == "OVERLOADED") == too_many
         assert time.monotonic() - begin < 20
         assert directory.asked() <= 8
         # Those who need no groups, and those who bring them, are served all the while.

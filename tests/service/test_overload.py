@@ -276,14 +276,15 @@ async def _answered_stream(channel: grpc.aio.Channel) -> Any:
     return stream
 
 
-async def test_an_overload_of_the_native_transport_is_shed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+async def test_an_overload_is_shed(tmp_path: Path, transport: str) -> None:
     """What can be answered in time is answered, the rest is refused; health is asked as ever."""
     queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(2_000))
     path = tmp_path / "queues.yaml"
     path.write_text(
         f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
     )
-    bounds = ("--set", "transport=native", "--set", "limits.max_wait=1ms")
+    bounds = ("--set", f"transport={transport}", "--set", "limits.max_wait=1ms")
     no_retry = queuegate.Retry(attempts=1)
     with running_server("--policy", str(path), *bounds, *LISTEN) as server:
         async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:

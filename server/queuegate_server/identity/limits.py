@@ -2,10 +2,22 @@
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
+from typing import Final
 
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome, Source
 
 _LOG = logging.getLogger("queuegate_server.identity")
+
+
+_BURST: Final = 1 / 8
+"""A line that was not empty for this part of its patience is no burst. Then a wait is too long
+that takes more than this part,"""
+_LOOK_UPS: Final = 3
+"""and more than so many look-ups do."""
+_NEWEST: Final = 1 / 64
+"""The weight of the newest look-up in the time that they take."""
 
 
 class CatchFaults:
@@ -68,15 +80,29 @@ class ConcurrencyLimit:
 
     The line is there so that a burst of new users (a batch after a start) is served and
     not refused; it is bounded so that a slow source makes callers fail fast, not pile up.
+    When it has not been empty for a while, more is asked for than the source can answer: then
+    it is kept short.
     """
 
-    def __init__(self, running: int, waiting: int, patience: float, source: Source) -> None:
+    def __init__(
+        self,
+        running: int,
+        waiting: int,
+        patience: float,
+        source: Source,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._turns = asyncio.Semaphore(running)
         self._limit = waiting
         self._waiting = 0
         self._running = 0
+        self._most = running
         self._patience = patience
         self._source = source
+        self._clock = clock
+        self._stands_since = 0.0
+        self._seconds = 0.0
+        """What a look-up takes, on average."""
 
     @property
     def running(self) -> int:
@@ -91,20 +117,33 @@ class ConcurrencyLimit:
     async def resolve(self, user: str) -> Outcome:
         """Look up one user, or answer CouldNotAsk if there are too many look-ups."""
         if self._turns.locked():
-            if self._waiting >= self._limit:
-                return CouldNotAsk("too many look-ups")
+            if self._waiting >= self._limit or self._is_too_long():
+                return CouldNotAsk("too many look-ups", too_many=True)
             if not await self._turn_comes():
-                return CouldNotAsk(f"too many look-ups: no turn within {self._patience:g} s")
+                told = f"too many look-ups: no turn within {self._patience:g} s"
+                return CouldNotAsk(told, too_many=True)
         else:
             await self._turns.acquire()
         self._running += 1
+        begin = self._clock()
         try:
             return await self._source.resolve(user)
         finally:
             self._running -= 1
+            seconds = self._clock() - begin
+            self._seconds += (seconds - self._seconds) * (_NEWEST if self._seconds else 1)
             self._turns.release()
 
+    def _is_too_long(self) -> bool:
+        """Say whether too many stand in line for another one."""
+        if not self._waiting or self._clock() - self._stands_since < self._patience * _BURST:
+            return False
+        wait = self._waiting / self._most * self._seconds
+        return wait > max(self._patience * _BURST, _LOOK_UPS * self._seconds)
+
     async def _turn_comes(self) -> bool:
+        if not self._waiting:
+            self._stands_since = self._clock()
         self._waiting += 1
         try:
             async with asyncio.timeout(self._patience):

@@ -29,6 +29,8 @@ class CouldNotAsk:
 
     detail: str
     """Why, for people; holds no secret."""
+    too_many: bool = False
+    """Whether it was not even tried, because of the others that are asked for."""
 
 
 Outcome = Found | NoSuchUser | CouldNotAsk

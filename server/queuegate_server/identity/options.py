@@ -58,7 +58,7 @@ class ResolverOptions(BaseModel):
         ge=0,
         le=1_000_000,
         description="How many further look-ups may wait for their turn, for lookup_timeout at "
-        "most; beyond it they fail at once.",
+        "most; beyond it they are refused at once, and sooner if the line does not get shorter.",
     )
     breaker_failures: int = Field(
         5,

@@ -49,6 +49,7 @@ class SharedResolver:
                 self._breaker,
                 TimeLimit(name, options.lookup_timeout, CatchFaults(name, resolver)),
             ),
+            clock,
         )
         self._most_refreshes = max(1, options.max_concurrent // _REFRESHES)
         self._opening = asyncio.Lock()

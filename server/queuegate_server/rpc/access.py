@@ -16,6 +16,7 @@ from queuegate_server.rpc.applications import Applications
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.turns import Turn, Turns
 
 _DRAINING: Final = "the server is draining: ask again, on a new call, what has no answer yet"
 _DEFAULT_PAGE: Final = 1_000
@@ -43,10 +44,13 @@ class AccessServicer:
         decisions: Decisions,
         batches_in_flight: int,
         draining: asyncio.Event,
+        *,
+        turns: Turns,
     ) -> None:
         """Take the engine, the hot path, what counts and records decisions, how many batches
-        of one stream may be in work, and the event that ends streams.
+        of one stream may be in work, the event that ends streams, and when lists are made.
         """
+        self._turns = turns
         self._engine = engine
         self._checks = checks
         self._draining = draining
@@ -119,7 +123,7 @@ class AccessServicer:
         number = 0
         try:
             number, batch = wire.stream_request(data)
-            results = await self._checks.answer_batch(batch, "StreamQueueAccess")
+            results = await self._checks.answer_batch_of_stream(batch)
             return _streamed(number, results)
         except Exception as error:
             return access_pb2.StreamQueueAccessResponse(
@@ -155,6 +159,10 @@ class AccessServicer:
 
     async def ListQueues(self, data: bytes) -> bytes:
         """List the existing queues that the user may use, by pages."""
+        async with self._turns.of_call() as turn:
+            return await self._list(data, turn)
+
+    async def _list(self, data: bytes, turn: Turn) -> bytes:
         request = wire.parse(access_pb2.ListQueuesRequest, data)
         snapshot = self._engine.snapshot
         asked, after = convert.listing_question(request, snapshot)
@@ -162,7 +170,7 @@ class AccessServicer:
         paths = snapshot.find(asked.partition).partition.paths
         start = bisect.bisect_right(paths, after)
         asked_for = [path for path in paths[start:] if is_at_or_below(path, asked.path)]
-        found = await self._engine.usable_queues(snapshot, asked, asked_for, size + 1)
+        found = await self._engine.usable_queues(snapshot, asked, asked_for, size + 1, turn)
         page = found[:size]
         return access_pb2.ListQueuesResponse(
             queues=page,

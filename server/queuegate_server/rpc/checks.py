@@ -20,6 +20,7 @@ from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.halves import Halves
 from queuegate_server.rpc.memo import TIMELESS, DecisionMemo, Kept
+from queuegate_server.rpc.turns import Turn, Turns
 from queuegate_server.snapshot import Snapshot
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
@@ -28,23 +29,28 @@ _KEPT_ANSWERS: Final = 16_384
 """Different answers are few: a queue, and the name that matched."""
 _BATCH_RESULT: Final = 1
 _REASON: Final = 3
-_DECIDED_AT_ONCE: Final = 200
+_DECIDED_AT_ONCE: Final = 100
 _LOOKED_UP_AT_ONCE: Final = 16
 
 
 class Checks:
     """Answers single questions and batches. Used from one event loop."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float], decisions: Decisions) -> None:
-        """Take the engine, a monotonic clock in seconds, and what counts and records."""
+    def __init__(
+        self, engine: Engine, clock: Callable[[], float], decisions: Decisions, turns: Turns
+    ) -> None:
+        """Take the engine, a monotonic clock in seconds, what counts and records, and when
+        batches are decided.
+        """
         self._engine = engine
         self._clock = clock
         self._decisions = decisions
+        self._turns = turns
         self._memo = DecisionMemo()
         self._answers: dict[Decision, Kept] = {}
         self._revision = 0
         self._halves = Halves()
-        self.columns = Columns(engine, clock, self._alone, decisions)
+        self.columns = Columns(engine, clock, self._alone, decisions, turns)
         """For questions given as columns."""
 
     async def answer(self, request: bytes) -> bytes:
@@ -79,19 +85,29 @@ class Checks:
         self._decisions.counts[kept.reason] += 1
         return kept.response
 
-    async def answer_batch(self, request: bytes, method: str = "BatchCheckQueueAccess") -> bytes:
+    async def answer_batch(self, request: bytes) -> bytes:
         """Return the results of a batch, all decided on one snapshot; an item that fails
         fails alone. Lets other work run between parts of a long batch.
 
-        Raises InvalidRequest if the batch as a whole is wrong, NotReady, AuditUnavailable.
+        Raises InvalidRequest if the batch as a whole is wrong, TooMuchWork, NotReady,
+        AuditUnavailable.
         """
-        try:
-            snapshot, results, missing, counts = self._begin(request)
-            if missing:
-                await self._fill(snapshot, results, missing, counts)
-        except Exception as error:
-            await self._decisions.failed(method, b"", error)
-            raise
+        return await self._batch(request, "BatchCheckQueueAccess", self._turns.of_call())
+
+    async def answer_batch_of_stream(self, request: bytes) -> bytes:
+        """Return what `answer_batch` does, however long it takes. Does not raise TooMuchWork."""
+        return await self._batch(request, "StreamQueueAccess", self._turns.of_stream())
+
+    async def _batch(self, request: bytes, method: str, turn: Turn) -> bytes:
+        async with turn:
+            try:
+                snapshot, results, missing, counts = self._begin(request)
+                if missing:
+                    await self._fill(snapshot, results, missing, counts, turn)
+            except Exception as error:
+                turn.end()
+                await self._decisions.failed(method, b"", error)
+                raise
         response = b"".join(results)
         if due := self._decisions.add(counts):
             await self._decisions.record(method, request, response, due)
@@ -101,7 +117,7 @@ class Checks:
         """Return the results of a batch if all of them are kept and none has to be recorded,
         else None.
 
-        Raises what `answer_batch` raises.
+        Raises what `answer_batch` raises. Used for streams, whose callers wait for no turn then.
         """
         _, results, missing, counts = self._begin(request)
         if missing or self._decisions.are_due(counts):
@@ -141,7 +157,12 @@ class Checks:
         return snapshot, results, missing, counts
 
     async def _fill(
-        self, snapshot: Snapshot, results: list[bytes], missing: list[int], counts: list[int]
+        self,
+        snapshot: Snapshot,
+        results: list[bytes],
+        missing: list[int],
+        counts: list[int],
+        turn: Turn,
     ) -> None:
         """Replace the questions at the given places by their results, and count these."""
         waiting: list[tuple[int, Question]] = []
@@ -165,8 +186,9 @@ class Checks:
                 results[place] = kept.batch_result
                 counts[kept.reason] += 1
             if count % _DECIDED_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await turn.pause()
         if waiting:
+            turn.end()
             await self._look_up(snapshot, results, waiting, counts)
 
     async def _look_up(

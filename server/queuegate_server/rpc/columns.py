@@ -25,6 +25,7 @@ from queuegate_server.rpc.grid import (
     outcomes,
 )
 from queuegate_server.rpc.pairs import Failed, Outcomes, Pair, Request, Work
+from queuegate_server.rpc.turns import Turn, Turns
 from queuegate_server.snapshot import Snapshot
 
 MAX_QUESTIONS: Final = 100_000
@@ -48,10 +49,13 @@ class Columns:
         clock: Callable[[], float],
         encoded: Callable[[Decision, int], tuple[bytes, int]],
         decisions: Decisions,
+        turns: Turns,
     ) -> None:
         """Take the engine, a monotonic clock in seconds, what makes bytes of a decision by a
-        policy revision and knows the number of its reason, and what counts and records.
+        policy revision and knows the number of its reason, what counts and records, and
+        when questions are decided.
         """
+        self._turns = turns
         self._engine = engine
         self._clock = clock
         self._encoded = encoded
@@ -62,19 +66,22 @@ class Columns:
         """Return the answers, all decided on one snapshot. Lets other work run between
         parts of a long request.
 
-        Raises InvalidRequest if the request as a whole is wrong, NotReady, AuditUnavailable.
+        Raises InvalidRequest if the request as a whole is wrong, TooMuchWork, NotReady,
+        AuditUnavailable.
         """
-        try:
-            response, told, counts = await self._decide(data)
-        except Exception as error:
-            await self._decisions.failed(COLUMNS, b"", error)
-            raise
+        async with self._turns.of_call() as turn:
+            try:
+                response, told, counts = await self._decide(data, turn)
+            except Exception as error:
+                turn.end()
+                await self._decisions.failed(COLUMNS, b"", error)
+                raise
         if due := self._decisions.add(counts):
             size = due * _RECORD_BYTES
             await self._decisions.record(COLUMNS, data, told, due, size=size)
         return response
 
-    async def _decide(self, data: bytes) -> tuple[bytes, bytes, list[int]]:
+    async def _decide(self, data: bytes, turn: Turn) -> tuple[bytes, bytes, list[int]]:
         """Return the response, the same with decisions if anything is to be recorded, and how
         often there was which reason.
         """
@@ -96,7 +103,7 @@ class Columns:
         if UNKNOWN in known:
             missing = [place for place, number in enumerate(found) if number == UNKNOWN]
             pairs = [(asking[place], asked[place]) for place in missing]
-            decided = await Work(self._engine, snapshot, request).decide(pairs)
+            decided = await Work(self._engine, snapshot, request).decide(pairs, turn)
             if selected is None:
                 grid = Grid()
             else:

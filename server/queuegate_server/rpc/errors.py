@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
-from queuegate_server.engine import GroupsUnavailable, NotReady
+from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookUps
 from queuegate_server.rpc.call_identity import REQUEST_ID
 from queuegate_server.snapshot import UnknownPartition
 
@@ -54,6 +54,11 @@ class InvalidRequest(Exception):
 
 class TooMuchWork(Exception):
     """The request is valid, and more than may be done now; the message says what."""
+
+    def __init__(self, told: str, retry_after: float = 0.0) -> None:
+        """Take the message, and the seconds until it may be less (0: nobody knows)."""
+        super().__init__(told)
+        self.retry_after = retry_after
 
 
 class Draining(Exception):
@@ -104,6 +109,7 @@ _REASONS: Final = {
     InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
     UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
     GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+    TooManyLookUps: errors_pb2.ERROR_REASON_OVERLOADED,
     NotReady: errors_pb2.ERROR_REASON_NOT_READY,
     NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
     **{kind: reason for kind, (_, reason) in _WITH_OWN_TEXT.items()},
@@ -135,11 +141,12 @@ def to_status(error: Exception) -> status_pb2.Status:
                 errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
             )
         case GroupsUnavailable():
+            too_many = isinstance(error, TooManyLookUps)
             return _status(
-                grpc.StatusCode.UNAVAILABLE,
+                grpc.StatusCode.RESOURCE_EXHAUSTED if too_many else grpc.StatusCode.UNAVAILABLE,
                 f"groups are needed and resolver {error.resolver!r} could not be asked:"
                 f" {error.detail}",
-                errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+                _REASONS[type(error)],
                 _retry(error.retry_after),
             )
         case NotReady() | NotConfirmed():
@@ -236,7 +243,7 @@ def _retry(seconds: float) -> error_details_pb2.RetryInfo:
 
 def _retry_after(error: Exception) -> float:
     match error:
-        case TooManyCalls():
+        case TooManyCalls() | TooMuchWork():
             return error.retry_after
         case AuditUnavailable():
             return _AUDIT_RETRY_SECONDS

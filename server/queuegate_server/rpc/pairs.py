@@ -10,9 +10,10 @@ from queuegate_server.policy.tree import Partition
 from queuegate_server.questions import Question, Verdict
 from queuegate_server.rpc import convert
 from queuegate_server.rpc.errors import to_status
+from queuegate_server.rpc.turns import Turn
 from queuegate_server.snapshot import Snapshot, UnknownPartition
 
-_DECIDED_AT_ONCE: Final = 200
+_DECIDED_AT_ONCE: Final = 100
 _LOOKED_UP_AT_ONCE: Final = 16
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
@@ -50,8 +51,8 @@ class Work:
         self._users = [_user(request, place, partition) for place in range(len(request.users))]
         self._paths = [self._path(queue) for queue in request.queues]
 
-    async def decide(self, pairs: Sequence[Pair]) -> Outcomes:
-        """Decide each different pair, looking up groups where need be."""
+    async def decide(self, pairs: Sequence[Pair], turn: Turn) -> Outcomes:
+        """Decide each different pair, looking up groups where need be, which ends the turn."""
         outcomes: dict[Pair, Verdict | Failed] = {}
         waiting = []
         for count, pair in enumerate(dict.fromkeys(pairs), start=1):
@@ -65,8 +66,9 @@ class Work:
                 else:
                     outcomes[pair] = verdict
             if count % _DECIDED_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await turn.pause()
         if waiting:
+            turn.end()
             await self._look_up(iter(waiting), outcomes)
         return outcomes
 

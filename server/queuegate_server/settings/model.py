@@ -187,8 +187,9 @@ class Limits(Section):
     )
     max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.1,
-        description="How long a single call may wait for its turn while the server is overloaded; "
-        "known to transport native only.",
+        description="How long calls may wait for their turn. If longer waits last, that is an "
+        "overload: then those that have waited for an eighth of it are refused; single calls, too, "
+        "with transport native.",
     )
     max_message: Annotated[Size, Field(ge=_KIB, le=1024 * _MIB)] = Field(
         4 * _MIB, description="How large a request may be, in bytes."

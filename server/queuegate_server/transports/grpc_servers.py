@@ -9,7 +9,7 @@ import grpc.aio
 from queuegate_server.settings.model import Limits
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.connections import connection_options
-from queuegate_server.transports.waiting import Refusal
+from queuegate_server.transports.refusal import Refusal
 
 _ACCESS: Final = "/queuegate.v1.AccessService/"
 _AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")

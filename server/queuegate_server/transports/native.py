@@ -24,7 +24,8 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 from queuegate_server.settings.connections import Connections
 from queuegate_server.transports.connections import milliseconds
 from queuegate_server.transports.native_call import Call
-from queuegate_server.transports.waiting import Refusal, Waiting
+from queuegate_server.transports.refusal import Refusal
+from queuegate_server.waiting import Waiting
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2

@@ -7,7 +7,9 @@ import pytest
 
 from queuegate_server.identity.limits import CatchFaults, ConcurrencyLimit, TimeLimit
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from tests.fakes.clock import ManualClock
 from tests.fakes.directory import FakeDirectory
+from tests.fakes.loop import passing
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -102,7 +104,7 @@ async def test_so_many_run_and_so_many_wait() -> None:
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
-    assert await source.resolve("u5") == CouldNotAsk("too many look-ups")
+    assert await source.resolve("u5") == CouldNotAsk("too many look-ups", too_many=True)
     directory.hold.set()
     assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 5
     assert directory.most_running == 3
@@ -117,7 +119,7 @@ async def test_without_a_line_the_bound_fails_at_once() -> None:
     source = ConcurrencyLimit(running=1, waiting=0, patience=60, source=directory)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == CouldNotAsk("too many look-ups")
+    assert await source.resolve("bob") == CouldNotAsk("too many look-ups", too_many=True)
     directory.hold.set()
     assert await first == Found(("g",))
 
@@ -128,11 +130,37 @@ async def test_patience_ends() -> None:
     source = ConcurrencyLimit(running=1, waiting=1, patience=0.01, source=directory)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == CouldNotAsk("too many look-ups: no turn within 0.01 s")
+    assert await source.resolve("bob") == CouldNotAsk(
+        "too many look-ups: no turn within 0.01 s", too_many=True
+    )
     assert directory.asked["bob"] == 0
     directory.hold.set()
     assert await first == Found(("g",))
     assert await source.resolve("bob") == Found(("g",))
+
+
+async def test_a_line_that_never_gets_shorter_is_kept_short(clock: ManualClock) -> None:
+    """A burst is served, however long its line is. What follows before the line was empty is
+    refused as soon as it would wait for longer than three look-ups take.
+    """
+    directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(99)})
+    directory.hold.clear()
+    source = ConcurrencyLimit(2, 99, patience=8, source=directory, clock=clock)
+    tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
+    await passing()
+    assert (source.running, source.waiting) == (2, 12)
+    clock.advance(0.5)  # what a look-up takes
+    directory.hold.set()
+    await passing()
+    assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 14
+    directory.hold.clear()
+    tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
+    await passing()
+    clock.advance(1.1)
+    assert await source.resolve("u50") == CouldNotAsk("too many look-ups", too_many=True)
+    directory.hold.set()
+    await asyncio.gather(*tasks)
+    assert await source.resolve("u50") == Found(("g",))
 
 
 @pytest.mark.parametrize("whom", ["runs", "waits"])

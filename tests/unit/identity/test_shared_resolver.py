@@ -77,7 +77,7 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     await passing()
     assert (shared.running, shared.waiting) == (2, 1)
     refused = await two.lookup("d")
-    assert refused.entry.outcome == CouldNotAsk("too many look-ups")
+    assert refused.entry.outcome == CouldNotAsk("too many look-ups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert directory.most_running == 2

@@ -13,6 +13,7 @@ from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.grid import Grid
+from queuegate_server.rpc.turns import Turns
 from tests.unit.rpc.test_halves import ACCESSES, GROUPS, NAMES, PARTITIONS, QUEUES, a_snapshot
 
 SUBMIT = access_pb2.ACCESS_TYPE_SUBMIT
@@ -55,7 +56,7 @@ def test_columns_answer_as_single_checks_do(asked: list[Request]) -> None:
 async def _compare(asked: list[Request]) -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    checks = Checks(engine, now, Decisions(wall=now))
+    checks = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {}))
     columns = checks.columns
     for request in asked:
         answer = Response.FromString(await columns.answer(request.SerializeToString()))
@@ -125,7 +126,7 @@ def valid(**changes: Any) -> bytes:
 def test_faults_of_the_whole_are_named(changes: dict[str, Any], fault: str) -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now)).columns
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
     with pytest.raises(InvalidRequest) as caught:
         asyncio.run(columns.answer(valid(**changes)))
     assert str(caught.value) == fault
@@ -149,7 +150,7 @@ def test_answers_are_kept_in_rows_at_all() -> None:
     assert grid.select([b"alice"], ["root"], 0.0) is not None
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now)).columns
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
     first = asyncio.run(columns.answer(valid()))
     kept = columns._grids.of(snapshot, "", SUBMIT)
     assert [list(row.numbers) for row in kept._rows.values()] == [[1]]

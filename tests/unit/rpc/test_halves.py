@@ -23,6 +23,7 @@ from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.halves import Halves
 from queuegate_server.rpc.memo import DecisionMemo
+from queuegate_server.rpc.turns import Turns
 from queuegate_server.snapshot import Served, Snapshot, UnknownPartition
 
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
@@ -88,7 +89,9 @@ def test_halves_answer_as_the_whole_does(asked: list[bytes]) -> None:
     async def compare() -> None:
         engine, snapshot = a_snapshot()
         engine.serve(snapshot)
-        checks = Checks(engine, lambda: 0.0, Decisions(wall=lambda: 0.0))
+        checks = Checks(
+            engine, lambda: 0.0, Decisions(wall=lambda: 0.0), Turns(lambda: 0.0, 60, {})
+        )
         for data in [*asked, *asked]:
             # Without the memo, which would answer what was asked before.
             checks._memo = DecisionMemo()

@@ -21,6 +21,7 @@ from queuegate_server.policy.tree import Policy, build_partition
 from queuegate_server.rpc import convert, memo
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.turns import Turns
 from queuegate_server.snapshot import Served, Snapshot
 
 USERS = ("alice", "bob", "carol", "dave")
@@ -88,7 +89,9 @@ class KeptAnswers(RuleBasedStateMachine):
         cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
         self.groups = UserGroups(shared, cache, clock=self.clock)
         self.engine = Engine(self.clock)
-        self.checks = Checks(self.engine, self.clock, Decisions(wall=self.clock))
+        self.checks = Checks(
+            self.engine, self.clock, Decisions(wall=self.clock), Turns(self.clock, 60, {})
+        )
         self.columns = self.checks.columns
         # Generations so small that they change while it asks.
         self.checks._memo = memo.DecisionMemo(GENERATION)

@@ -23,7 +23,7 @@ class Answers:
     def answer_batch_now(self, _batch: bytes) -> bytes | None:
         return b"" if self.let.is_set() else None
 
-    async def answer_batch(self, _batch: bytes, _method: str) -> bytes:
+    async def answer_batch_of_stream(self, _batch: bytes) -> bytes:
         await self.let.wait()
         return b""
 
@@ -45,7 +45,9 @@ class Stream:
     def __init__(self) -> None:
         self.caller, self.checks, self.draining = Caller(), Answers(), asyncio.Event()
         nothing = cast("Any", None)
-        servicer = AccessServicer(nothing, cast("Any", self.checks), nothing, 16, self.draining)
+        servicer = AccessServicer(
+            nothing, cast("Any", self.checks), nothing, 16, self.draining, turns=nothing
+        )
         self._answers = servicer.StreamQueueAccess(self.caller.requests())
 
     async def answered(self) -> int:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from queuegate_server.transports.waiting import Waiting
+from queuegate_server.waiting import Waiting
 
 LATE = 0.02
-SHORT = 0.001
+SHORT = 0.0005
 
 
 def refused(waiting: Waiting, calls: Iterable[tuple[float, float]]) -> int:
@@ -35,6 +35,12 @@ def test_those_that_did_not_wait_are_answered_in_an_overload() -> None:
     assert refused(overloaded(), calls) == 50
 
 
+def test_in_an_overload_an_eighth_of_the_wait_is_too_long() -> None:
+    calls = [(seconds, 0.2) for seconds in (0.0006, 0.0007, 0.004)]
+    assert refused(Waiting(0.005), calls) == 0
+    assert refused(overloaded(), calls) == 2
+
+
 def test_a_burst_is_answered() -> None:
     waiting = Waiting(0.005)
     assert refused(waiting, every(0.00005, 1_900, LATE)) == 0
@@ -46,6 +52,13 @@ def test_few_calls_are_no_overload() -> None:
     """A machine that does not run us for a while makes these late, however often."""
     assert refused(Waiting(0.005), every(0.1, 31, LATE)) == 0
     assert refused(Waiting(0.005), every(1.1, 1_000, LATE)) == 0
+
+
+def test_after_a_minute_an_overload_is_found_anew() -> None:
+    waiting = overloaded()
+    assert refused(waiting, every(0.5, 120, LATE, begin=0.2)) == 120
+    assert refused(waiting, every(0.01, 31, LATE, begin=60.2)) == 0
+    assert refused(waiting, every(0.01, 10, LATE, begin=60.51)) == 10
 
 
 def test_an_overload_is_over_after_a_second_without_late_calls() -> None:

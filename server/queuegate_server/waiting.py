@@ -1,32 +1,28 @@
 """Whether calls wait because of a burst, which passes, or an overload, which does not."""
 
-from collections.abc import MutableMapping
-from typing import Final, NamedTuple
+from typing import Final
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
 """For how long, and how many in a row, calls may wait too long before that is an overload."""
+_SHORTER: Final = 8
 _CALM: Final = 1.0
 """An overload is over when no call has waited too long for so many seconds."""
-
-
-class Refusal(NamedTuple):
-    """How a transport refuses what is too much, by itself."""
-
-    message: str
-    trailing: tuple[tuple[str, str | bytes], ...]
-    """The metadata that ends the call."""
-    counts: MutableMapping[str, int]
-    """Where refused calls are counted, by the bound that was reached."""
+_TRIED_ANEW: Final = 60.0
+"""After so many seconds it is taken to be over. Callers who ask again at once whatever was
+refused look like an overload, and without refusals there may be none. If there is one, few of
+the answers are late until that is seen: less than one in a hundred.
+"""
 
 
 class Waiting:
     """Decides by how long calls have waited which of them to refuse.
 
     A queue that a burst has filled is worked off: all its calls are answered. One that does
-    not get shorter makes every answer late; then those that have waited too long are refused,
-    and the others are answered as if nothing was. (Controlled delay, as in RFC 8289, with a
-    longer memory: callers who are refused need not come more slowly.)
+    not get shorter makes every answer late; then an eighth of that wait is too long, so that
+    the queue gets short again: those that have waited for longer are refused, and the others
+    are answered as if nothing was. (Controlled delay, as in RFC 8289, with a longer memory:
+    callers who are refused need not come more slowly.)
     """
 
     def __init__(self, most: float) -> None:
@@ -35,13 +31,17 @@ class Waiting:
         self._late = 0
         self._late_since = 0.0
         self._last_late = 0.0
+        self._overloaded_since = 0.0
         self._is_overloaded = False
 
     def is_too_long(self, seconds: float, now: float) -> bool:
         """Say whether to refuse a call that has waited for so long. Asked for each call in
         turn, with a monotonic clock.
         """
-        if seconds <= self._most:
+        if self._is_overloaded and now - self._overloaded_since > _TRIED_ANEW:
+            self._is_overloaded = False
+            self._late = 0
+        if seconds <= (self._most / _SHORTER if self._is_overloaded else self._most):
             if not self._is_overloaded or now - self._last_late > _CALM:
                 self._is_overloaded = False
                 self._late = 0
@@ -52,6 +52,8 @@ class Waiting:
             self._late_since = now
         self._late += 1
         self._last_late = now
-        if self._late >= _BURST_CALLS and now - self._late_since >= _BURST_SECONDS:
+        is_no_burst = self._late >= _BURST_CALLS and now - self._late_since >= _BURST_SECONDS
+        if is_no_burst and not self._is_overloaded:
             self._is_overloaded = True
+            self._overloaded_since = now
         return self._is_overloaded

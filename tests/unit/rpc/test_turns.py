@@ -1,0 +1,135 @@
+"""Long calls come one after another; whoever goes away, or is refused, holds up nobody."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from queuegate_server.rpc.errors import TooMuchWork
+from queuegate_server.rpc.turns import Turn, Turns
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Lines:
+    """Calls that stand in line, and in which order they were worked on."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.refused = {"waited": 0}
+        self.turns = Turns(self.clock, 0.1, self.refused)
+        self.order: list[str] = []
+
+    async def work(self, name: str, turn: Turn, parts: Iterable[float]) -> None:
+        async with turn:
+            self.order.append(name)
+            for seconds in parts:
+                self.clock.now += seconds
+                await turn.pause()
+                self.order.append(name)
+
+    def call(self, name: str, parts: Iterable[float] = ()) -> "asyncio.Task[None]":
+        return asyncio.create_task(self.work(name, self.turns.of_call(), parts))
+
+    def batch_of_stream(self, name: str, parts: Iterable[float] = ()) -> "asyncio.Task[None]":
+        return asyncio.create_task(self.work(name, self.turns.of_stream(), parts))
+
+
+async def worked_on(tasks: Iterable["asyncio.Task[None]"], lines: Lines) -> str:
+    """Let them all get in line, and then their turns."""
+    async with asyncio.timeout(20):
+        async with lines.turns.of_call():
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+    return "".join(lines.order)
+
+
+async def test_the_first_come_is_the_first_served() -> None:
+    lines = Lines()
+    calls = [lines.call(name, parts=[0.001] * 3) for name in "abc"]
+    assert await worked_on(calls, lines) == "aaaabbbbcccc"
+
+
+async def test_a_long_call_lets_others_begin() -> None:
+    lines = Lines()
+    calls = [lines.call("a", parts=[0.03] * 3), lines.call("b"), lines.call("c")]
+    assert await worked_on(calls, lines) == "abacaa"
+
+
+async def test_no_other_call_begins_while_many_wait_to_go_on() -> None:
+    lines = Lines()
+    calls = [lines.call(name, parts=[0.03] * 2) for name in "abcdefghijkl"]
+    order = await worked_on(calls, lines)
+    for place in range(len(order)):
+        begun = {name for name in order[:place] if name in order[place:]}
+        assert len(begun) <= 6
+
+
+async def test_streams_and_calls_come_up_alternately() -> None:
+    lines = Lines()
+    tasks = [lines.batch_of_stream(name) for name in "abcd"]
+    tasks += [lines.call(name) for name in "WXYZ"]
+    assert await worked_on(tasks, lines) == "aWbXcYdZ"
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["in line", "its turn has just come"])
+async def test_who_goes_away_holds_up_nobody(*, is_told: bool) -> None:
+    lines = Lines()
+    first = lines.turns.of_call()
+    async with first:
+        gone, last = lines.call("gone"), lines.call("z")
+        await asyncio.sleep(0)
+        if is_told:
+            first.end()
+        gone.cancel()
+    assert await worked_on([last], lines) == "z"
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert await worked_on([lines.call("a")], lines) == "za"
+
+
+async def test_a_call_that_fails_ends_its_turn() -> None:
+    lines = Lines()
+
+    async def fails() -> None:
+        async with lines.turns.of_call():
+            raise ValueError
+
+    failing = asyncio.create_task(fails())
+    assert await worked_on([lines.call("a")], lines) == "a"
+    with pytest.raises(ValueError, match=r"^$"):
+        await failing
+
+
+async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> None:
+    """And batches of streams are not, nor is anybody once the line is short again."""
+    lines = Lines()
+    async with lines.turns.of_call():
+        # All of them wait for too long, but not for long enough to tell it from a burst.
+        burst = [lines.call("b", parts=[0.003]) for _ in range(200)]
+        await asyncio.sleep(0)
+        lines.clock.now += 0.15
+    outcomes = await asyncio.gather(*burst, return_exceptions=True)
+    answered = outcomes.count(None)
+    assert 32 <= answered < 200
+    assert lines.refused["waited"] == 200 - answered
+    failures = [error for error in outcomes if error is not None]
+    assert all(isinstance(error, TooMuchWork) and error.retry_after for error in failures)
+    async with lines.turns.of_call():
+        patient = [lines.batch_of_stream("s") for _ in range(50)]
+        await asyncio.sleep(0)
+        lines.clock.now += 0.15
+    await asyncio.gather(*patient)
+    async with lines.turns.of_call():
+        soon = lines.call("a")
+        await asyncio.sleep(0)
+        lines.clock.now += 0.01
+    await soon
