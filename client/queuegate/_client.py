@@ -244,12 +244,13 @@ class Client:
 
     def invalidate(
         self,
-        users: Iterable[str] = (),
+        users: Iterable[str] | None = None,
         *,
         partition: str = "default",
         timeout: float | None = None,
     ) -> int:
-        """Make the server forget the groups of users, of all users if none are named.
+        """Make the server forget the groups of users; of all users without that argument, and
+        of nobody if it is empty.
 
         Returns how many cached answers were dropped.
         """

@@ -126,15 +126,17 @@ def resolve(
 
 
 def invalidations(
-    users: Iterable[str], partition: str
+    users: Iterable[str] | None, partition: str
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
-    """Return requests to forget the users; one without names, if there are none."""
+    """Return requests to forget the users; None stands for all, and no user for no request."""
     partition = _arguments.text("partition", partition, required=False)
+    if users is None:
+        return [user_groups_pb2.InvalidateUserGroupsRequest(partition=partition)]
     names = _arguments.texts("users", users)
     parts = [names[start : start + MAX_USERS] for start in range(0, len(names), MAX_USERS)]
     return [
         user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=part)
-        for part in parts or [()]
+        for part in parts
     ]
 
 

@@ -209,7 +209,7 @@ class Client:
 
     async def invalidate(
         self,
-        users: Iterable[str] = (),
+        users: Iterable[str] | None = None,
         *,
         partition: str = "default",
         timeout: float | None = None,

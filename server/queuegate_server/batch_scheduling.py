@@ -8,13 +8,16 @@ wait longer, so they belong to that class only while this process has most of a 
 """
 
 import asyncio
+import contextlib
 import gc
+import logging
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+_LOG = logging.getLogger("queuegate_server.batch_scheduling")
 _SECONDS: Final = 0.1
 _BUSY: Final = 0.7
 """From this part of a core on, the process is busy."""
@@ -28,21 +31,25 @@ async def batch_scheduling(spent: Callable[[], float] = time.process_time) -> No
     has `spent`. Does nothing where the system has no such class, or forbids it, or somebody has
     chosen another one for this process.
     """
-    if not hasattr(os, "SCHED_BATCH") or os.sched_getscheduler(0) != os.SCHED_OTHER:
+    if not hasattr(os, "SCHED_BATCH"):
         return
     is_batch = False
     try:
-        while True:
+        while os.sched_getscheduler(0) == (os.SCHED_BATCH if is_batch else os.SCHED_OTHER):
             before, then = spent(), time.monotonic()
             await asyncio.sleep(_SECONDS)
             part = (spent() - before) / (time.monotonic() - then)
             # A thread that loads a policy is busy by itself, and must be interrupted.
             is_to_be = gc.isenabled() and part >= (_CALM if is_batch else _BUSY)
             if is_to_be != is_batch:
-                _use(os.SCHED_BATCH if is_to_be else os.SCHED_OTHER)
                 is_batch = is_to_be
+                _use(os.SCHED_BATCH if is_batch else os.SCHED_OTHER)
     except OSError:
-        return
+        _LOG.debug("the class of threads cannot be changed", exc_info=True)
+    finally:
+        if is_batch and os.sched_getscheduler(0) == os.SCHED_BATCH:
+            with contextlib.suppress(OSError):
+                _use(os.SCHED_OTHER)
 
 
 def _use(policy: int) -> None:

@@ -204,6 +204,7 @@ async def test_invalidate(ask: Ask, script: Script) -> None:
     assert await ask("invalidate") == 1_000
     assert await ask("invalidate", ["a", "b"], partition="gpu") == 2
     assert await ask("invalidate", [f"u{n}" for n in range(20_001)]) == 20_001
+    assert await ask("invalidate", []) == 0
     requests = script.requests("InvalidateUserGroups")
     assert [len(request.users) for request in requests] == [0, 2, 10_000, 10_000, 1]
     assert requests[1].partition == "gpu"

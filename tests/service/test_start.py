@@ -3,6 +3,7 @@
 import os
 import resource
 import shlex
+import signal
 import socket
 import stat
 import subprocess
@@ -306,6 +307,38 @@ def test_mode_of_the_socket(tmp_path: Path) -> None:
     path = tmp_path / "q.sock"
     with running_server("--set", "unix_socket_mode=0600", listen=[f"unix:{path}"]):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_sighup_before_the_start_is_over_does_not_end_the_server(tmp_path: Path) -> None:
+    pipe = tmp_path / "queuegate.yaml"
+    os.mkfifo(pipe)
+    command = [*server_command("serve"), "--config", str(pipe), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            # Open once the server reads its settings, and waits for them.
+            with pipe.open("w") as settings:
+                process.send_signal(signal.SIGHUP)
+                settings.write("reflection: true\n")
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("serving ")
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("command", ["validate", "lint", "convert"])
+def test_a_command_that_cannot_write(command: str, policy: Path) -> None:
+    policy.write_text("partitions: 5")
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            server_command(command, str(policy)),
+            stdout=full,
+            stderr=full,
+            timeout=30,
+            check=False,
+        )
+    assert ended.returncode == 2
 
 
 def test_health_by_service(plain: RunningServer) -> None:

@@ -78,8 +78,26 @@ async def test_a_thread_that_loads_a_policy_can_be_interrupted() -> None:
 
 
 async def test_a_class_that_somebody_has_chosen_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: os.SCHED_RR)
-    await asyncio.wait_for(batch_scheduling.batch_scheduling(Processor().spent), timeout=30)
+    chosen: list[int] = []
+    monkeypatch.setattr(
+        os, "sched_setscheduler", lambda _pid, policy, _param: chosen.append(policy)
+    )
+    # Before the start, and later.
+    for classes in ([os.SCHED_RR], [os.SCHED_OTHER, os.SCHED_OTHER, os.SCHED_RR]):
+        monkeypatch.setattr(os, "sched_getscheduler", lambda _pid, left=classes: left.pop(0))
+        idle = Processor()
+        idle.is_busy = False
+        await asyncio.wait_for(batch_scheduling.batch_scheduling(idle.spent), timeout=30)
+        assert not classes
+    assert not chosen
+
+
+async def test_in_the_end_the_class_is_as_before() -> None:
+    task = asyncio.create_task(batch_scheduling.batch_scheduling(Processor().spent))
+    await until(lambda: os.sched_getscheduler(0) == os.SCHED_BATCH)
+    task.cancel()
+    await until(task.done)
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 async def test_where_it_is_forbidden_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,8 @@ def resolve(client: "Client", options: argparse.Namespace, colours: Colours) -> 
 
 def invalidate(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
     """Make the server forget groups."""
-    dropped = client.invalidate(options.users, partition=options.partition)
+    users = None if options.all else options.users
+    dropped = client.invalidate(users, partition=options.partition)
     return Report({"dropped": dropped}, [f"dropped {dropped} cached answers"], Exit.OK)
 
 

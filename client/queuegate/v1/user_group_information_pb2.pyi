@@ -32,7 +32,9 @@ class UserGroupInformation(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """The user name: 1 to 256 bytes of UTF-8, no control characters, compared
-    with regard to case.
+    with regard to case. If groups are given for a partition of YuniKorn, only
+    names that YuniKorn takes from an annotation: a letter or `_` first, then
+    letters, digits and `:#/_.@-`, and at the end perhaps `$`.
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

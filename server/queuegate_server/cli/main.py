@@ -1,9 +1,11 @@
 """`queuegate-server`: the entry point."""
 
+import contextlib
 import signal
 import sys
 
-_NOT_INSTALLED = 2
+_FAILED = 2
+"""Exit status: wrong usage or configuration, or what could not be read or written."""
 
 
 def main() -> None:
@@ -15,7 +17,13 @@ def main() -> None:
         import click  # noqa: F401, PLC0415 - the plain install is the client
     except ImportError:
         sys.stderr.write("the server is not installed: pip install 'queuegate[server]'\n")
-        raise SystemExit(_NOT_INSTALLED) from None
+        raise SystemExit(_FAILED) from None
     from queuegate_server.cli.group import group  # noqa: PLC0415 - needs click
 
-    group()
+    try:
+        group()
+    except OSError as error:
+        # Nothing but the output of a command is left that can fail so.
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
+        raise SystemExit(_FAILED) from None

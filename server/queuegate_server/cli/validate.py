@@ -1,6 +1,6 @@
 """`queuegate-server validate`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -8,6 +8,9 @@ import click
 from queuegate_server.cli import policy_files
 from queuegate_server.formats.problems import Problem, Severity
 from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import Settings
+from queuegate_server.transports.choose import choose
+from queuegate_server.transports.tcp import CannotListen
 
 
 @click.command()
@@ -65,8 +68,16 @@ def _settings_problems(name: str) -> Iterable[Problem]:
         settings = load_settings(Path(name))
     except SettingsError as error:
         return error.problems
-    if not settings.callers.token_file and not any(each.tls for each in settings.listen):
-        return ()
-    from queuegate_server.edge import unusable_files  # noqa: PLC0415 - slow, and seldom needed
+    return [Problem(name, 0, 0, Severity.ERROR, text) for text in _unusable(settings)]
 
-    return [Problem(name, 0, 0, Severity.ERROR, text) for text in unusable_files(settings)]
+
+def _unusable(settings: Settings) -> Iterator[str]:
+    """Yield why a server with these settings could not listen."""
+    try:
+        choose(settings.transport, settings.listen, settings.limits.connections)
+    except CannotListen as error:
+        yield str(error)
+    if settings.callers.token_file or any(each.tls for each in settings.listen):
+        from queuegate_server.edge import unusable_files  # noqa: PLC0415 - slow, seldom needed
+
+        yield from unusable_files(settings)

@@ -34,6 +34,10 @@ _NOT_A_PATH: Final = (
     " A-Z a-z 0-9 _ : # / @ - joined to `root` by dots"
 )
 _NOT_A_YARN_PATH: Final = "is not a queue path: names without dots joined by dots"
+_NO_YUNIKORN_USER: Final = (
+    "is no name that YuniKorn takes together with groups: a letter or _ first, then letters,"
+    " digits and :#/_.@-, and at the end perhaps $"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ACCESS_TYPES: Final = {
     Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
@@ -183,12 +187,7 @@ def who(
     of_yarn = partition is not None and partition.cluster is not None
     if name and not of_yarn and not is_user_name(name):
         # As YuniKorn's ConvertUGI: a name is checked where its groups are not looked up.
-        faults.append(
-            (
-                "user.user",
-                "has characters that are not allowed in a user name with given groups",
-            )
-        )
+        faults.append(("user.user", _NO_YUNIKORN_USER))
     if len(groups) > MAX_GROUPS:
         faults.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
         return name, groups

@@ -40,7 +40,7 @@ def load_settings(
     document = _read(file) if content is None else read(content, str(file))
     tree_or_text = plain_data(document.root)
     problems = list(document.problems)
-    name = str(file)
+    name = "settings" if file is None else str(file)
     tree: dict[str, Any] = {}
     if isinstance(tree_or_text, dict):
         tree = tree_or_text

@@ -31,6 +31,14 @@ DOUBT = (
 )
 
 
+def test_settings_that_no_transport_can_serve(tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text("transport: native\nlisten: ['unix:/run/q.sock']\n")
+    done = CliRunner().invoke(validate, ["--settings", str(file)])
+    assert done.exit_code == 1
+    assert "transport native has no Unix sockets" in done.stdout
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
