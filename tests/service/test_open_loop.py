@@ -32,7 +32,7 @@ def test_it_tells_answers_from_refusals(transport: str) -> None:
     with running_server(*settings) as server:
         heard = ask(server.address, 30)
         assert (len(heard.latencies), heard.refused) == (3, heard.asked - 3)
-        assert heard.asked >= 40
+        assert heard.refused > 0
         assert heard.unanswered == 0
 
 
