@@ -157,7 +157,12 @@ def test_a_certificate_expires_on_a_connection_too(served: Served, authority: Au
     anew.
     """
     address = served.server.address.split(", ")[0]
-    brief = authority.client("brief", dns("alice.example.org"), seconds=6)
+    brief, longer = (
+        authority.client(name, dns("alice.example.org"), seconds=6) for name in ("brief", "longer")
+    )
+    sessions = ssl_session_cache_lru(1)  # type: ignore[no-untyped-call] # as it comes
+    with closing(resuming_channel(address, longer, sessions)) as first:
+        assert status(first) is grpc.StatusCode.OK
     with closing(channel(address, brief)) as first, closing(Stream(first)) as stream:
         assert stream.ask("secret-group")
         assert status(first) is grpc.StatusCode.OK
@@ -165,10 +170,6 @@ def test_a_certificate_expires_on_a_connection_too(served: Served, authority: Au
         with pytest.raises(grpc.RpcError) as caught:
             stream.ask("secret-group")
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
-    sessions = ssl_session_cache_lru(1)  # type: ignore[no-untyped-call] # as it comes
-    longer = authority.client("longer", dns("alice.example.org"), seconds=6)
-    with closing(resuming_channel(address, longer, sessions)) as first:
-        assert status(first) is grpc.StatusCode.OK
     eventually(lambda: expired(longer), True)
     with closing(resuming_channel(address, longer, sessions)) as second:
         # The second is what a handshake without a session ends with.

@@ -327,12 +327,11 @@ def test_a_sighup_before_the_start_is_over_does_not_end_the_server(tmp_path: Pat
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("command", ["validate", "lint", "convert"])
-def test_a_command_that_cannot_write(command: str, policy: Path) -> None:
+def test_a_command_that_cannot_write(policy: Path) -> None:
     policy.write_text("partitions: 5")
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            server_command(command, str(policy)),
+            server_command("validate", str(policy)),
             stdout=full,
             stderr=full,
             timeout=30,

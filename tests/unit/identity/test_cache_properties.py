@@ -134,4 +134,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = hypothesis.settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestCache.settings = hypothesis.settings(max_examples=100, stateful_step_count=40, deadline=None)

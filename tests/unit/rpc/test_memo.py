@@ -235,7 +235,7 @@ class KeptAnswers(RuleBasedStateMachine):
 
 
 TestKeptAnswers = KeptAnswers.TestCase
-TestKeptAnswers.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestKeptAnswers.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 
 
 @pytest.fixture
