@@ -21,6 +21,9 @@ _LOG = logging.getLogger("queuegate_server.batch_scheduling")
 _SECONDS: Final = 0.1
 _BUSY: Final = 0.7
 """From this part of a core on, the process is busy."""
+_IN_ROW: Final = 3
+"""It has to be so often in a row: what takes a moment only, such as to read a large file, is
+not worth it, and calls must come in between."""
 _CALM: Final = 0.4
 """Below this one it no longer is. The same calls take less than before in the batch class."""
 _THREADS: Final = Path("/proc/self/task")
@@ -34,13 +37,16 @@ async def batch_scheduling(spent: Callable[[], float] = time.process_time) -> No
     if not hasattr(os, "SCHED_BATCH"):
         return
     is_batch = False
+    busy = 0
     try:
         while os.sched_getscheduler(0) == (os.SCHED_BATCH if is_batch else os.SCHED_OTHER):
             before, then = spent(), time.monotonic()
             await asyncio.sleep(_SECONDS)
             part = (spent() - before) / (time.monotonic() - then)
             # A thread that loads a policy is busy by itself, and must be interrupted.
-            is_to_be = gc.isenabled() and part >= (_CALM if is_batch else _BUSY)
+            is_busy = gc.isenabled() and part >= (_CALM if is_batch else _BUSY)
+            busy = busy + 1 if is_busy else 0
+            is_to_be = is_busy and (is_batch or busy >= _IN_ROW)
             if is_to_be != is_batch:
                 is_batch = is_to_be
                 _use(os.SCHED_BATCH if is_batch else os.SCHED_OTHER)
