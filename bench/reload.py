@@ -75,7 +75,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         "`reload.Reloader` in this process, beside a task that sleeps for 1 ms again and again: "
         f"by how much its longest sleep was too long, up to {_AFTERWARDS:.0f} s after the swap. "
         "The first load takes half as long: a policy that is loaded again is parsed in turns of "
-        "2 ms, each followed by as long a sleep (`formats/turns.py`), for the calls below.",
+        "2 ms, each followed by as long a sleep (`giving_way.py`), for the calls below.",
         ("queues", "reload, s", "longest delay, ms"),
     )
     table.add(f"{size:,}", spread(seconds, ".2f"), spread(longest, ".1f"))
@@ -103,9 +103,8 @@ def _under_load(scale: Scale, folder: Path) -> tuple[Table, Target]:
         "at times fewer than 200 a second got in (a bare handler does no better) and all stood "
         "in a line until the parse was over. With an interval of 0.5 ms instead of 5 they did so "
         "at 1,000 calls/s (0.5 s); with turns the longest took 20 ms there, and at 2,000 calls/s, "
-        "for which half of the core is just enough, 0.2 s. What is left comes from collections "
-        "after the swap and from reading and hashing the file; what makes one call take 50 to "
-        "80 ms in some rounds and not in others is not known.",
+        "for which half of the core is just enough, 0.2 s. To read and hash 23 MB in one go, which "
+        "is done twice, held the only core up for 50 to 100 ms; that is done in turns, too.",
         ("queues", "meanwhile", "calls", "p50", "p99", "p99.9", "longest"),
     )
     command = processes.queuegate(policy)

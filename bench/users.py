@@ -70,9 +70,11 @@ async def _measure(count: int, rounds: int) -> Part:
         f"`identity.cache.GroupCache`, {count:,} users of {len(lists):,} different lists of 5 "
         f"groups, {_PER_SECOND:,} stores a second. The longest time of one store, or of one part "
         f"of forgetting all, in processor time; and by how much the event loop was late, the part "
-        f"of the collector included, where each turn does up to {_AT_ONCE} stores. In "
-        f"{rounds} rounds. Old objects are put aside of the collector in thousands (`short_collections.py`): 20,000 at once, "
-        "all over the memory after many entries were replaced, took it 19 ms. "
+        f"of the collector included, where each turn does up to {_AT_ONCE} stores. Old objects "
+        "are put aside of the collector in thousands (`short_collections.py`): 20,000 at once, "
+        "all over the memory after many entries were replaced, took it 19 ms. The longest work "
+        "that is left is a store at which a dictionary of a million entries is made anew "
+        f"(CPython does that in one go): most of it are page faults. {rounds} rounds. "
         f"{each:.0f} bytes of resident memory for a user.",
         ("what", "longest work, ms", "longest turn of the loop, ms"),
     )

@@ -14,8 +14,8 @@ from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
-from queuegate_server.formats.turns import taking_turns
 from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.giving_way import taking_turns
 from queuegate_server.identity.registry import types
 from queuegate_server.identity.threads import DaemonThreads
 from queuegate_server.policy.tree import Partition

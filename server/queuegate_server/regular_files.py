@@ -6,6 +6,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from queuegate_server.giving_way import give_way
+
+_READ_AT_ONCE: Final = 512 * 1024
 _CHECK_PATH: Final = "check the path"
 _CHECK_RIGHTS: Final = "give the user that runs this the right to read it and to enter its folders"
 _REMEDIES: Final = {
@@ -41,7 +44,11 @@ def open_regular(path: Path) -> BinaryIO:
 def read_regular(path: Path) -> bytes:
     """Return what a file holds. Raises OSError, also for what is not a regular file."""
     with open_regular(path) as opened:
-        return opened.read()
+        parts = []
+        while part := opened.read(_READ_AT_ONCE):
+            parts.append(part)
+            give_way()
+    return b"".join(parts)
 
 
 def remedy(error: OSError) -> str:

@@ -8,12 +8,13 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import watchfiles
 
+from queuegate_server.giving_way import give_way, taking_turns
 from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads
 from queuegate_server.policy_files import PolicyFiles
 
@@ -24,6 +25,8 @@ _DEBOUNCE_MILLISECONDS: Final = 300
 _LOOK_MILLISECONDS: Final = 1_000
 READ_SECONDS: Final = 30.0
 """How long a read, or a look, may take before it fails; parsing is not limited."""
+_HASHED_AT_ONCE: Final = 512 * 1024
+"""Bytes, which take about a millisecond."""
 _THREADS: Final = 4
 """How many reads, and how many looks, may hang before no other one is begun."""
 
@@ -116,8 +119,10 @@ class WatchedFile:
     def _read(self) -> tuple[bytes, _Seen]:
         # The status first: one that is too old is looked at once more, that is all.
         status = self._files.status()
-        data = self._files.read()
-        return data, _Seen(status, hashlib.sha256(data).hexdigest().upper())
+        # What is read first, nobody asks about yet.
+        with nullcontext() if self._seen is _UNREADABLE else taking_turns():
+            data = self._files.read()
+            return data, _Seen(status, _checksum(data))
 
     def _may_differ(self) -> bool:
         """Compare the content only if the status of the file has changed."""
@@ -132,7 +137,8 @@ class WatchedFile:
         seen = self._seen
         try:
             status = self._files.status()
-            checksum = hashlib.sha256(self._files.read()).hexdigest().upper()
+            with taking_turns():
+                checksum = _checksum(self._files.read())
         except OSError:
             return seen is not _UNREADABLE
         if checksum != seen.checksum:
@@ -149,3 +155,12 @@ class WatchedFile:
                 status = folder.stat()
                 folders[folder] = status.st_dev, status.st_ino
         return folders
+
+
+def _checksum(data: bytes) -> str:
+    """Hash in parts: where there is one core, calls wait for it meanwhile."""
+    found = hashlib.sha256()
+    for start in range(0, len(data), _HASHED_AT_ONCE):
+        found.update(memoryview(data)[start : start + _HASHED_AT_ONCE])
+        give_way()
+    return found.hexdigest().upper()

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from queuegate_server.engine import Engine
-from queuegate_server.formats import turns
 from queuegate_server.group_sources import GroupSources
 from queuegate_server.reload import Reloader
 from queuegate_server.settings.model import PolicySource, Settings
@@ -20,8 +19,8 @@ async def test_a_policy_that_is_loaded_again_is_parsed_in_turns(
 ) -> None:
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)
-    monkeypatch.setattr(turns, "time", clock)
-    monkeypatch.setattr(turns, "_WORK", 0)
+    monkeypatch.setattr(giving_way, "time", clock)
+    monkeypatch.setattr(giving_way, "_WORK", 0)
     file = tmp_path / "queues.yaml"
     settings = Settings(policy=PolicySource(path=file))
     engine = Engine(time.monotonic)

@@ -17,7 +17,6 @@ from yaml import events
 
 from queuegate_server.formats.findings import Findings, Place, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
-from queuegate_server.formats.turns import give_way
 from queuegate_server.formats.yaml_nodes import (
     Mapping,
     Node,
@@ -33,6 +32,7 @@ from queuegate_server.formats.yaml_text import (
     source_lines,
     split_lines,
 )
+from queuegate_server.giving_way import give_way
 
 __all__ = [
     "MAX_BYTES",

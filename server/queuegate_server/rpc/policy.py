@@ -9,7 +9,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, has_errors
-from queuegate_server.formats.turns import taking_turns
+from queuegate_server.giving_way import taking_turns
 from queuegate_server.policy.queue import Queue
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.access import is_at_or_below

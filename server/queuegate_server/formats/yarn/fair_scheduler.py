@@ -6,9 +6,9 @@ The rules are those of Hadoop's AllocationFileLoaderService and AllocationFileQu
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
-from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
+from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.names import ROOT, SEPARATOR
 
 SUBMIT: Final = "aclSubmitApps"

@@ -5,11 +5,11 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings
 from queuegate_server.formats.problems import Problem
-from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.names import ROOT
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors
-from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate_server.policy.names import ROOT
 from queuegate_server.policy.queue import QueueAcls

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from queuegate_server.formats.findings import Findings
-from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
+from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.names import ROOT, SEPARATOR
 
 _DOCUMENT_KEYS: Final = ("partitions", "checksum")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
-from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, smaller
+from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.acl import WILDCARD
 
 

@@ -6,13 +6,13 @@ from typing import Final
 from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
-from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yaml_nodes import Node
 from queuegate_server.formats.yunikorn import lint_acls, lint_blanks, lint_names, lint_queues
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 from queuegate_server.formats.yunikorn.queues import normal_name
+from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.acl import AclNames
 
 Rule = Callable[[Subject, Findings], None]

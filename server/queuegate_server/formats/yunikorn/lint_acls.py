@@ -4,9 +4,9 @@ import re
 from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
-from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, dropped_entry
 from queuegate_server.formats.yunikorn.lint_subject import Subject
+from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.acl import WILDCARD
 
 _BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")

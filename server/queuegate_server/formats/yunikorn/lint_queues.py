@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate_server.formats.findings import Findings, quoted
-from queuegate_server.formats.turns import in_turns
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
+from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.names import RECOVERY_QUEUE
 
 if TYPE_CHECKING:

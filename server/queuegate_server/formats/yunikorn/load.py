@@ -7,7 +7,6 @@ from typing import Final
 from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem, has_errors, in_order
-from queuegate_server.formats.turns import give_way, in_turns
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.limits import check_limits
@@ -19,6 +18,7 @@ from queuegate_server.formats.yunikorn.queues import (
     normal_name,
 )
 from queuegate_server.formats.yunikorn.resources import check_resources
+from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.queue import QueueAcls
 from queuegate_server.policy.tree import Partition, build_partition
