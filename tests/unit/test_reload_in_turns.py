@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from queuegate_server import giving_way
 from queuegate_server.engine import Engine
 from queuegate_server.group_sources import GroupSources
 from queuegate_server.reload import Reloader
