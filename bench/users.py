@@ -72,9 +72,9 @@ async def _measure(count: int, rounds: int) -> Part:
         f"of forgetting all, in processor time; and by how much the event loop was late, the part "
         f"of the collector included, where each turn does up to {_AT_ONCE} stores. Old objects "
         "are put aside of the collector in thousands (`short_collections.py`): 20,000 at once, "
-        "all over the memory after many entries were replaced, took it 19 ms. The longest work "
-        "that is left is a store at which a dictionary of a million entries is made anew "
-        f"(CPython does that in one go): most of it are page faults. {rounds} rounds. "
+        "all over the memory after many entries were replaced, took it 19 ms. What the "
+        "longest work that is left does is not known: no table is that large (`use_order.py`), "
+        f"and some rounds have 20 to 50 ms once. {rounds} rounds. "
         f"{each:.0f} bytes of resident memory for a user.",
         ("what", "longest work, ms", "longest turn of the loop, ms"),
     )
