@@ -43,7 +43,7 @@ def test_it_sends_messages_that_are_longer_than_a_frame(transport: str) -> None:
     with running_server("--set", f"transport={transport}") as server:
         message = batch.SerializeToString()
         assert len(message) > 65_535
-        rate = Rate(per_second=0, seconds=0.1, at_once=20)
+        rate = Rate(per_second=0, seconds=0.1, at_once=4)
         method = "BatchCheckQueueAccess"
         heard = open_loop.ask(server.address, [message], rate, 30, method)
         assert len(heard.latencies) == heard.asked > 0

@@ -3,7 +3,7 @@
 from typing import Any
 
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuegate_server.formats.lint import lint
@@ -78,6 +78,7 @@ def check(data: bytes) -> None:
     assert not has_errors(lint("yunikorn", data, "f"))
 
 
+@settings(max_examples=60)
 @given(
     st.one_of(TREES, QUEUES.map(lambda queues: {"partitions": [{"queues": queues}]}), PARTITIONS)
 )
@@ -94,6 +95,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(max_examples=60)
 @given(
     st.one_of(st.binary(max_size=80), st.lists(PIECES, max_size=40).map("".join).map(str.encode))
 )
@@ -139,6 +141,7 @@ def is_acl(text: str) -> bool:
     return True
 
 
+@settings(max_examples=60)
 @given(trees(3), ACLS, st.sampled_from([None, False, True]))
 def test_valid_trees_come_back_whole(
     queues: list[dict[str, Any]], acl: str, flow: bool | None
