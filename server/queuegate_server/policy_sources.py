@@ -155,7 +155,7 @@ class PolicySources:
                 if partition in partitions:
                     message = f"the partition {partition!r} is in {came_from[partition]}, too"
                     rename = "give one of them another name"
-                    problems.append(Problem(name, 0, 0, Severity.ERROR, message, rename))
+                    problems.append(Problem(name, 1, 1, Severity.ERROR, message, rename))
                 came_from.setdefault(partition, name)
             partitions = {**loaded.partitions, **partitions}
             if source.spark is not None:
@@ -193,7 +193,7 @@ class PolicySources:
             message = "this is XML, and should be a queues.yaml of YuniKorn, as before or as stated"
             remedy = "put the queues.yaml back, or correct the settings and start again"
         if message:
-            problem = Problem(source.policy.name, 0, 0, Severity.ERROR, message, remedy)
+            problem = Problem(source.policy.name, 1, 1, Severity.ERROR, message, remedy)
             return Loaded({}, (problem,))
         return load_policy(
             format_name,

@@ -211,7 +211,8 @@ def _no_partitions(problems: tuple[Problem, ...], lost: Collection[str]) -> tupl
     message = "the policy has no partitions any more"
     remedy = "add a partition; a file that is still being written is read again"
     others = [one for one in problems if one.file not in lost or one.message != NO_PARTITION]
-    return tuple(in_order([*others, *(_error(file, message, remedy) for file in lost)]))
+    emptied = (Problem(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)
+    return tuple(in_order([*others, *emptied]))
 
 
 def _no_groups(unusable: Unusable, read: ReadPolicies) -> Problem:
