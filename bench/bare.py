@@ -1,11 +1,12 @@
 """The yardstick: a bare `grpc.aio` server whose handlers return constant bytes.
 
 It has the event loop, the options and the raw-bytes codecs of the product's server, and
-does nothing else. gRPC itself is set as it comes; with the product's settings of
-`transports/grpc_environment.py` in its environment, no server on `grpc.aio` can go below.
+does nothing else. gRPC itself is set as it comes; with `--set-as-ours` and the product's
+settings of `transports/grpc_environment.py` in its environment, it takes calls as ours does.
 """
 
 import argparse
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import grpc.aio
 import pygrpc_native.aio
 import uvloop
 
+from queuegate_server.transports.grpcio import GrpcioServer
 from queuegate_server.transports.native import IO_THREADS
 
 UNARY = "unary"
@@ -23,7 +25,7 @@ STREAM = "stream"
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
-async def serve(answers: Path, transport: str) -> None:
+async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
     """Serve the answers of a folder on a free port until the process ends."""
     unary, batch, stream = ((answers / name).read_bytes() for name in (UNARY, BATCH, STREAM))
 
@@ -40,11 +42,13 @@ async def serve(answers: Path, transport: str) -> None:
             yield stream
 
     options = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
-    server: grpc.aio.Server
+    server: grpc.aio.Server | GrpcioServer
     if transport == "native":
         server = pygrpc_native.aio.Server(options=options, io_threads=IO_THREADS)
     else:
         server = grpc.aio.server(maximum_concurrent_rpcs=1000, options=options)
+        if set_as_ours:
+            server = GrpcioServer(server)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "CheckQueueAccess": grpc.unary_unary_rpc_method_handler(check),
         "BatchCheckQueueAccess": grpc.unary_unary_rpc_method_handler(check_batch),
@@ -56,7 +60,7 @@ async def serve(answers: Path, transport: str) -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(f"serving constants on 127.0.0.1:{port}", flush=True)
-    await server.wait_for_termination()
+    await asyncio.get_running_loop().create_future()
 
 
 def main() -> None:
@@ -64,8 +68,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("answers", type=Path, help=f"a folder with {UNARY}, {BATCH} and {STREAM}")
     parser.add_argument("--transport", choices=("grpcio", "native"), default="grpcio")
-    arguments = parser.parse_args()
-    uvloop.run(serve(arguments.answers, arguments.transport))
+    parser.add_argument("--set-as-ours", action="store_true", help="as our server sets grpcio")
+    given = parser.parse_args()
+    uvloop.run(serve(given.answers, given.transport, set_as_ours=given.set_as_ours))
 
 
 if __name__ == "__main__":

@@ -126,17 +126,18 @@ def pair(
         answers = folder / "answers"
         _keep_answers(ours, questions, streamed, answers)
         command = processes.bare(answers, transport)
-        environments: dict[str, Mapping[str, str]] = {BARE: {}}
+        commands: dict[str, tuple[list[str], Mapping[str, str]]] = {BARE: (command, {})}
         if set_as_ours:
-            environments[BARE_SET_AS_OURS] = grpc_environment.DEFAULTS
+            set_so = [*command, "--set-as-ours"]
+            commands[BARE_SET_AS_OURS] = (set_so, grpc_environment.DEFAULTS)
         with ExitStack() as stack:
             bare_handlers = {
                 load: stack.enter_context(
                     processes.running(
-                        command, folder / load, on_own_core=True, extra_environment=environment
+                        started, folder / load, on_own_core=True, extra_environment=environment
                     )
                 )
-                for load, environment in environments.items()
+                for load, (started, environment) in commands.items()
             }
             yield Pair(ours, bare_handlers, questions, folder)
 

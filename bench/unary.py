@@ -36,7 +36,8 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
             settings = " ".join(f"`{key}={value}`" for key, value in _SETTINGS.items())
             table.note += (
                 " The bare handler runs on gRPC as it comes, our server with"
-                f" {settings}, see `transports/grpc_environment.py`; so does the second"
+                f" {settings} (`transports/grpc_environment.py`), and with one line for the calls"
+                " of most methods (`transports/grpcio.py`). So does the second"
                 " bare handler, which shows what is left when that is taken away. What stays"
                 " is that our server is in the kernel's batch class while it is busy, see"
                 " `batch_scheduling.py`: that saves more than its own work takes."

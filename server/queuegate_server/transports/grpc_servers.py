@@ -9,6 +9,7 @@ import grpc.aio
 from queuegate_server.settings.model import Limits
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.connections import connection_options
+from queuegate_server.transports.grpcio import GrpcioServer
 from queuegate_server.transports.refusal import Refusal
 
 _ACCESS: Final = "/queuegate.v1.AccessService/"
@@ -27,7 +28,7 @@ class Server(Protocol):
     def add_registered_method_handlers(
         self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
     ) -> None:
-        """Serve the same again, for transports that look methods up themselves."""
+        """Name the methods among them, for transports that look these up themselves."""
 
     def add_insecure_port(self, address: str, /) -> int:
         """Bind an address and return its port; raise RuntimeError."""
@@ -61,7 +62,7 @@ def make_server(
         ),
     )
     if transport == "grpcio":
-        return server
+        return GrpcioServer(server)
     from queuegate_server.transports.native import NativeServer  # noqa: PLC0415 - an extra
 
     return NativeServer(

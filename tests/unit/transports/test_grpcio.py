@@ -1,0 +1,25 @@
+"""Which methods have a line of their own at `grpc.aio`, and that the others are served."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2_grpc
+
+from queuegate_server.rpc.health import Health
+from queuegate_server.transports.grpcio import GrpcioServer
+
+
+async def test_only_health_checks_have_a_line_of_their_own(monkeypatch: Any) -> None:
+    behind = grpc.aio.server()
+    apart: list[str] = []
+
+    def register(service: str, handlers: Mapping[str, Any]) -> None:
+        apart.extend(f"{service}/{name}" for name in handlers)
+
+    monkeypatch.setattr(behind, "add_registered_method_handlers", register)
+    server = GrpcioServer(behind)
+    health_pb2_grpc.add_HealthServicer_to_server(Health([]), server)
+    server.add_registered_method_handlers("queuegate.v1.AccessService", {"CheckQueueAccess": None})
+    assert apart == ["grpc.health.v1.Health/Check"]
