@@ -134,10 +134,11 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
             callers=known,
         )
         server.wait_for_log("settings are replaced", count=2)
+        event = "settings need a restart to change"
+        server.wait_for_log(event, count=2)
         before = pids(server)[1]
         send(before, signal.SIGKILL)
         wait_for_replacement(server, 1, before)
-        event = "settings need a restart to change"
         told = server.wait_for_log(event, count=3)
         assert told["worker"] == 1
         assert told["keys"] == ["limits.max_message", "workers"]
