@@ -25,7 +25,7 @@ IMAGE  ?= queuegate:0.1.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check audit proto lock bench soak faults bench-peers webhook-certificate kube-tools image clean
+.PHONY: help serve test test-native check audit proto lock bench soak faults bench-peers webhook-certificate kube-tools image clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -35,6 +35,9 @@ serve: $(SERVE) ## serve examples/queues.yaml on loopback
 
 test: check audit ## run linters, type checker, audit and all tests
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-native: $(TEST) ## run all tests over the native transport wherever it serves what they set
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --transport auto $(PYTEST_ARGS)
 
 check: $(TEST) ## run linters and type checker only
 	$(BIN)/ruff check .
