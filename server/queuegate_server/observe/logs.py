@@ -51,6 +51,8 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
+    # No line tells these, and each costs time where much fails.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())

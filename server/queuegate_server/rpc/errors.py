@@ -6,6 +6,8 @@ Each status carries a `google.rpc.ErrorInfo` (domain `queuegate`, reason as in
 
 import logging
 import secrets
+from functools import lru_cache
+from math import ceil
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -29,6 +31,9 @@ _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
 _AUDIT_RETRY_SECONDS: Final = 1.0
+_RETRY_STEP: Final = 1 / 64
+"""Seconds; when to ask again is told no more exactly, so that statuses repeat."""
+_KEPT: Final = 64
 _NAMED_PARTITIONS: Final = 10
 _TOLD_VIOLATIONS: Final = 10
 _LOG = logging.getLogger("queuegate_server.rpc")
@@ -165,8 +170,7 @@ def to_status(error: Exception) -> status_pb2.Status:
             | CallerNotPermitted()
         ):
             code, reason = _WITH_OWN_TEXT[type(error)]
-            seconds = _retry_after(error)
-            return _status(code, str(error), reason, *((_retry(seconds),) if seconds else ()))
+            return _own_text_status(code, reason, str(error), _retry_after(error))
     fault = secrets.token_hex(8)
     _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
     return _status(
@@ -235,6 +239,14 @@ def _status(
     return status
 
 
+@lru_cache(maxsize=_KEPT)
+def _own_text_status(
+    code: grpc.StatusCode, reason: errors_pb2.ErrorReason.ValueType, text: str, seconds: float
+) -> status_pb2.Status:
+    """Return a status that nobody changes. Kept, so that to refuse much costs little."""
+    return _status(code, text, reason, *((_retry(seconds),) if seconds else ()))
+
+
 def _retry(seconds: float) -> error_details_pb2.RetryInfo:
     info = error_details_pb2.RetryInfo()
     info.retry_delay.FromNanoseconds(int(seconds * 1e9))
@@ -244,7 +256,7 @@ def _retry(seconds: float) -> error_details_pb2.RetryInfo:
 def _retry_after(error: Exception) -> float:
     match error:
         case TooManyCalls() | TooMuchWork():
-            return error.retry_after
+            return ceil(error.retry_after / _RETRY_STEP) * _RETRY_STEP
         case AuditUnavailable():
             return _AUDIT_RETRY_SECONDS
     return 0.0
