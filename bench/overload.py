@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, NamedTuple
 
-from bench import open_loop, policies, processes
+from bench import bare, open_loop, policies, processes
 from bench.command import CannotMeasure, Scale, main
 from bench.open_calls import Heard
 from bench.open_loop import Rate
@@ -31,6 +31,7 @@ _OVERLOAD: Final = 3.0
 _GOAL: Final = 5.0
 _MOST_MIB: Final = 64.0
 _FIRST_SECOND: Final = 1.0
+_CONSTANT: Final = access_pb2.CheckQueueAccessResponse(allowed=True).SerializeToString()
 _NOTHING: Final = ("--set", "limits.caller_rate=0.001", "--set", "limits.caller_burst=1")
 
 
@@ -87,6 +88,13 @@ def measure(scale: Scale, folder: Path) -> Part:
     with processes.running(command, folder / "refusing", on_own_core=True) as server:
         refusing = _Load(server, cases[0], table)
         refusing.ask("all refused, over their rate", Rate(0, max(1.0, scale.seconds), _AT_ONCE))
+    answers = folder / "constant"
+    answers.mkdir()
+    for name in (bare.UNARY, bare.BATCH, bare.STREAM):
+        (answers / name).write_bytes(_CONSTANT)
+    with processes.running(processes.bare(answers), folder / "bare", on_own_core=True) as server:
+        constant = cases[0]._replace(name="bare handler (constant answers), grpcio")
+        _Load(server, constant, table).measure(max(1.0, scale.seconds * 2))
     part.remarks.append(_WHY)
     return part
 
@@ -127,7 +135,8 @@ _WHY: Final = (
     "nothing was dropped.\n\n"
     "Where the answer is known the promise cannot be kept on one core: to end a call with a "
     "status costs grpc.aio at least as much as to answer it (*all refused*), so at three times "
-    "the rate it can do neither, and what cannot be taken waits in gRPC's core, which tells "
+    "the rate it can do neither (a *bare handler* that returns a constant cannot, either: no "
+    "work of ours is left to save), and what cannot be taken waits in gRPC's core, which tells "
     "nobody how long. From 1,000 waiting calls on the core drops some, and from 3,000 on all, "
     "as CANCELLED, for about 30 µs each. Tried, with three times the load on 8 connections, and "
     "with 1,000 calls at once on one connection, as from a scheduler that starts: "
