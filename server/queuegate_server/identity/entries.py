@@ -14,9 +14,9 @@ NEVER: Final = float("-inf")
 
 _TOUCH_SECONDS: Final = 1.0
 """How exactly the order of use is kept; noting each use would cost more than the look-up."""
-_DROPPED_AT_ONCE: Final = 4
+_DROPPED_AT_ONCE: Final = 2
 """How many entries of no more use, or beyond the bound, one store drops: more than it adds, few
-enough not to stall."""
+enough not to stall. Each takes a third of the time of a store, as it is cold memory."""
 _MARKED_AT_ONCE: Final = 20
 """How many entries are forgotten in a turn when all are. What is stored together is all over the
 tables, so that nearly all memory becomes free with the last few thousand, in blocks of 1 MiB that
