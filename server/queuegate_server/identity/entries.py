@@ -17,10 +17,10 @@ _TOUCH_SECONDS: Final = 1.0
 _DROPPED_AT_ONCE: Final = 2
 """How many entries of no more use, or beyond the bound, one store drops: more than it adds, few
 enough not to stall. Each takes a third of the time of a store, as it is cold memory."""
-_MARKED_AT_ONCE: Final = 20
+_MARKED_AT_ONCE: Final = 100
 """How many entries are forgotten in a turn when all are. What is stored together is all over the
 tables, so that nearly all memory becomes free with the last few thousand, in blocks of 1 MiB that
-go back to the system: in up to 0.1 ms each, and one for nearly every entry at the very end."""
+go back to the system: in up to 0.1 ms each, and one for every few entries at the very end."""
 _ANSWER_TABLES: Final = 64
 
 
