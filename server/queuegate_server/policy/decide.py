@@ -42,7 +42,8 @@ def decide(
     table = tables.by_path.get(path)
     if table is None:
         chain = partition.nearest(path).chain(access)
-        tables.note(path, chain)
+        table = tables.note(path, chain)
+    if table is None:
         decision = walk(chain, user, groups)
     else:
         users, decision, listed = table

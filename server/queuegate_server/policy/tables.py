@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 _MOST_NAMES: Final = 500_000
 """Names in all tables of one kind of access, which take up to 60 MiB; then all are forgotten."""
 _MOST_PATHS: Final = 16_384
-"""Paths with a table, and chains that were asked for; then, too, all are forgotten."""
+"""Paths with a table, and chains that were asked for once: if there are more, these are forgotten.
+There may be no end of paths below a queue, which must not cost the other queues their tables."""
+_MOST_TABLES: Final = 16_384
+"""When there are more, all are forgotten, too."""
 _LONGEST_PATH: Final = 256
 _MOST_NAMES_OF_ONE: Final = 1_000
 """A table of more names would take longer to make than it will ever save."""
@@ -50,28 +53,32 @@ class Tables:
         self._seen: set[int] = set()
         self._names = 0
 
-    def note(self, path: str, chain: "Chain") -> None:
-        """Note that a path without a table was asked for; the second time its chain gets one.
+    def note(self, path: str, chain: "Chain") -> Table | None:
+        """Note that a path without a table was asked for; return the table that it now has, if
+        its chain was asked for before.
 
         The chain must live as long as this object does.
         """
-        if max(len(self.by_path), len(self._seen)) >= _MOST_PATHS:
-            self._forget()
         number = id(chain)
         table = self._by_chain.get(number)
         if table is None:
             if number not in self._seen:
+                if len(self._seen) >= _MOST_PATHS:
+                    self._seen.clear()
                 self._seen.add(number)
-                return
+                return None
             size = sum(map(len, chain.users)) + sum(map(len, chain.groups))
             if size > _MOST_NAMES_OF_ONE:
-                return
-            if self._names + size > _MOST_NAMES:
+                return None
+            if self._names + size > _MOST_NAMES or len(self._by_chain) >= _MOST_TABLES:
                 self._forget()
             self._names += size
             table = self._by_chain[number] = _table(chain)
         if len(path) <= _LONGEST_PATH:
+            if len(self.by_path) >= _MOST_PATHS:
+                self.by_path.clear()
             self.by_path[path] = table
+        return table
 
     def _forget(self) -> None:
         self.by_path.clear()

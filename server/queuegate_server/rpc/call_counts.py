@@ -47,6 +47,20 @@ def count_calls(calls: MethodCalls, at_once: AtOnce, handler: Unary) -> Unary:
     return counted
 
 
+def count_at_once(calls: MethodCalls, at_once: AtOnce) -> AtOnce:
+    """Count the single calls that are answered at once."""
+
+    def counted(data: bytes) -> bytes | None:
+        start = time.perf_counter()
+        response = at_once(data)
+        if response is not None:
+            calls.start()
+            calls.end("OK", time.perf_counter() - start)
+        return response
+
+    return counted
+
+
 def count_streams(calls: MethodCalls, handler: Stream) -> Stream:
     """Count streams, when they end."""
 

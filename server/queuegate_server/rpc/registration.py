@@ -1,12 +1,17 @@
 """Puts servicers behind their methods, as the contract's descriptors name them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
-from queuegate_server.rpc.call_counts import CallCounts, count_calls, count_streams
+from queuegate_server.rpc.call_counts import (
+    CallCounts,
+    count_at_once,
+    count_calls,
+    count_streams,
+)
 from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.interceptors import (
     AtOnce,
@@ -27,6 +32,13 @@ class _Registers(Protocol):
     def add_registered_method_handlers(
         self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
     ) -> None: ...
+
+
+@runtime_checkable
+class _AnswersAtOnce(Protocol):
+    """A transport that tries, before the handler of a method, what answers without waiting."""
+
+    def answer_at_once(self, method: str, answer: AtOnce, /) -> None: ...
 
 
 class Interceptors(NamedTuple):
@@ -52,7 +64,7 @@ def register(
     method is missing, and KeyError if it has no role.
     """
     handlers = {
-        method.name: _handler(method, servicers, interceptors) for method in service.methods
+        method.name: _handler(server, method, servicers, interceptors) for method in service.methods
     }
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service.full_name, handlers),)
@@ -62,7 +74,10 @@ def register(
 
 
 def _handler(
-    method: MethodDescriptor, servicers: Sequence[object], interceptors: Interceptors
+    server: _Registers,
+    method: MethodDescriptor,
+    servicers: Sequence[object],
+    interceptors: Interceptors,
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     limit, gate, calls, tracer = interceptors
     serve: list[Callable[..., Any]] = [getattr(servicer, method.name) for servicer in servicers]
@@ -80,6 +95,9 @@ def _handler(
     counts = calls.of_method("unary", service, method.name)
     # A span needs the whole of a call.
     at_once = nothing_at_once if tracer else _at_once(gate, method, servicers)
+    if at_once is not nothing_at_once and isinstance(server, _AnswersAtOnce):
+        server.answer_at_once(f"/{service}/{method.name}", count_at_once(counts, at_once))
+        at_once = nothing_at_once
     return grpc.unary_unary_rpc_method_handler(count_calls(counts, at_once, unary))
 
 

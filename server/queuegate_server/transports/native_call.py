@@ -1,9 +1,10 @@
-"""A single call over the native transport: what its handler gets as the context."""
+"""A single call over the native transport: its handler, and what that gets as the context."""
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import coroutine
+from typing import Any, Final, NoReturn
 
 import grpc
 import grpc.aio
@@ -91,3 +92,40 @@ class Call:
         code = self._code or grpc.StatusCode.UNKNOWN
         trailing = [entry for entry in self._trailing or () if entry[0] != _RESERVED]
         front.fail(number, code.value[0], self._message, trailing)
+
+
+Handler = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+
+
+def of_bytes(handler: Any) -> Handler:
+    """Return a handler that takes and returns bytes."""
+    serve: Handler = handler.unary_unary
+    parse, serialize = handler.request_deserializer, handler.response_serializer
+    if parse is None and serialize is None:
+        return serve
+
+    async def converted(data: bytes, call: Call) -> bytes:
+        try:
+            request = parse(data)
+        except Exception:  # whatever the bytes make of the parser
+            await call.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
+        response: bytes = serialize(await serve(request, call))
+        return response
+
+    return converted
+
+
+@coroutine
+def resume(work: Coroutine[Any, Any, None], waited_for: Any) -> Any:
+    """Go on with a coroutine that has begun to wait outside any task."""
+    while True:
+        failure = None
+        sent = None
+        try:
+            sent = yield waited_for
+        except BaseException as error:  # a cancellation is for the one that waits
+            failure = error
+        try:
+            waited_for = work.send(sent) if failure is None else work.throw(failure)
+        except StopIteration:
+            return

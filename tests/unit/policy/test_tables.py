@@ -74,6 +74,17 @@ def test_a_decision_is_made_once() -> None:
     assert third is fourth
 
 
+def test_paths_without_end_below_one_queue_cost_no_other_its_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tables, "_MOST_PATHS", 10)
+    partition = many(2)
+    before = [decide(partition, "root.q1", Access.SUBMIT, "u1", ()) for _ in range(3)][-1]
+    for number in range(50):
+        decide(partition, f"root.q0.n{number}", Access.SUBMIT, "u0", ())
+    assert decide(partition, "root.q1", Access.SUBMIT, "u1", ()) is before
+
+
 def names(partition: Partition) -> int:
     kept = {id(table): table for table in partition.submit_tables.by_path.values()}
     return sum(len(table.users) + len(table.groups) for table in kept.values())
@@ -83,7 +94,13 @@ def paths(partition: Partition) -> int:
     return len(partition.submit_tables.by_path)
 
 
-@pytest.mark.parametrize(("bound", "size"), [("_MOST_PATHS", paths), ("_MOST_NAMES", names)])
+def made(partition: Partition) -> int:
+    return len(partition.submit_tables._by_chain)
+
+
+@pytest.mark.parametrize(
+    ("bound", "size"), [("_MOST_PATHS", paths), ("_MOST_NAMES", names), ("_MOST_TABLES", made)]
+)
 def test_bounds(
     monkeypatch: pytest.MonkeyPatch, bound: str, size: Callable[[Partition], int]
 ) -> None:

@@ -43,9 +43,19 @@ async def abort(_data: bytes, context: Any) -> bytes:
     return b""
 
 
+async def left(_data: bytes, _context: Any) -> bytes:
+    return b"by the handler"
+
+
+def tried_before(data: bytes) -> bytes | None:
+    if data == b"fault":
+        raise ValueError("secret")
+    return b"at once" if data == b"known" else None
+
+
 @pytest.fixture(params=["at once", "as tasks"])
 async def channel(request: pytest.FixtureRequest) -> AsyncIterator[grpc.aio.Channel]:
-    methods = [echo, wait_for_what_is_cancelled, fail, wait_first, abort]
+    methods = [echo, wait_for_what_is_cancelled, fail, wait_first, abort, left]
     names = [f"/{SERVICE}/{method.__name__}" for method in methods]
     server = NativeServer(
         grpc.aio.server(),
@@ -61,6 +71,7 @@ async def channel(request: pytest.FixtureRequest) -> AsyncIterator[grpc.aio.Chan
         SERVICE,
         {method.__name__: grpc.unary_unary_rpc_method_handler(method) for method in methods},
     )
+    server.answer_at_once(f"/{SERVICE}/left", tried_before)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as opened:
@@ -88,4 +99,16 @@ async def test_each_call_ends_as_it_should_whatever_those_beside_it_do(
         "abort": ("NOT_FOUND", "näh"),
     }
     found = await asyncio.gather(*(ended(channel, method, b"odd") for method in [*ends] * 10))
+    assert found == [*ends.values()] * 10
+
+
+async def test_what_is_not_answered_at_once_is_left_to_the_handler(
+    channel: grpc.aio.Channel,
+) -> None:
+    ends = {
+        b"known": b"at once",
+        b"fault": ("INTERNAL", "internal error"),
+        b"unknown": b"by the handler",
+    }
+    found = await asyncio.gather(*(ended(channel, "left", data) for data in [*ends] * 10))
     assert found == [*ends.values()] * 10
