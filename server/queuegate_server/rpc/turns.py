@@ -5,6 +5,7 @@ Single questions do not stand in line: they are decided between two parts of a l
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from typing import Final, NamedTuple, Self
@@ -17,6 +18,7 @@ _LONGEST: Final = 0.02
 _BEGUN: Final = 4
 """While so many calls wait to go on, no other one begins."""
 _ROUNDS: Final = 4
+_MOST_ROUNDS: Final = 64
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -44,6 +46,7 @@ class Turns:
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self._begun = self._lines
         self._next = 0
+        self._seen = 0
 
     def of_call(self) -> "Turn":
         """Return the turn of a call."""
@@ -58,6 +61,21 @@ class Turns:
         """Whether anybody stands in line."""
         return any(self._lines)
 
+    async def breathe(self) -> None:
+        """Let what has come be seen: gRPC hands over a call in every other round of the loop, if
+        its own thread gets the processor, until there are no more.
+
+        What it keeps for itself nobody can refuse.
+        """
+        quiet = 0
+        for _ in range(_MOST_ROUNDS):
+            seen = self._seen
+            os.sched_yield()
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if seen == self._seen else 0
+            if quiet == _ROUNDS:
+                return
+
     async def go_on(self) -> None:
         """Return when it is one's turn again."""
         await self.take(self._begun)
@@ -69,11 +87,12 @@ class Turns:
             self._is_taken = True
             self._waiting.is_too_long(0.0, now)
             return
+        self._seen += 1
         turn = asyncio.get_running_loop().create_future()
         line.append(_InLine(turn, now))
         try:
             await turn
-            await _breathe()
+            await self.breathe()
         except asyncio.CancelledError:
             # A turn that has come already has to be passed on.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
@@ -143,7 +162,7 @@ class Turn:
             await asyncio.sleep(0)
             return
         if self._clock() - self._began < _LONGEST:
-            await _breathe()
+            await self._turns.breathe()
             return
         self.end()
         await self.again()
@@ -153,9 +172,3 @@ class Turn:
         await self._turns.go_on()
         self._has_begun = True
         self._began = self._clock()
-
-
-async def _breathe() -> None:
-    """Let what has come be seen: gRPC hands over a call in every other round of the loop."""
-    for _ in range(_ROUNDS):
-        await asyncio.sleep(0)
