@@ -1,16 +1,23 @@
-"""Checks as columns in this process, from the bytes of a request to those of its answer."""
+"""Checks as columns: in this process, from the bytes of a request to those of its answer, and
+to a running server.
+"""
 
 import random
 import statistics
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+import grpc
 import uvloop
 
-from bench import policies
+from bench import policies, processes
 from bench.command import CannotMeasure, Scale, main
-from bench.results import Part, Table, Target, spread
+from bench.load import Amount
+from bench.processes import Running
+from bench.questions import delimited
+from bench.raw import Raw
+from bench.results import Part, Table, Target, middle, spread
 from bench.timing import microseconds_each_awaited
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -25,18 +32,76 @@ from queuegate_server.settings.model import PolicySource, Settings
 
 _SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
 _GOAL: Final = 5_000_000
+_METHOD: Final = "CheckQueueAccessColumns"
+_AT_ONCE: Final = 4
 _GROUPS: Final = 5
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Serve a policy of middle size in this process and ask it."""
-    return uvloop.run(_measure(scale, folder))
-
-
-async def _measure(scale: Scale, folder: Path) -> Part:
+    """Serve a policy of middle size in this process and ask it, and then by a server."""
     specs = policies.generate(policies.MEDIUM)
     file = folder / "queues.yaml"
     file.write_text(policies.to_yaml(specs))
+    paths = [spec.path for spec in specs]
+    answers: dict[int, bytes] = {}
+    part = uvloop.run(_measure(scale, file, paths, answers))
+    table = Table(
+        "Checks as columns (CheckQueueAccessColumns)",
+        f"The same questions, asked before, over one connection with {_AT_ONCE} calls at once by "
+        "`bench.raw`, which does not look into answers; these are bits. The processor time of "
+        "the server, all threads and the kernel's part included.",
+        ("transport", "questions", "calls/s", "core busy", "CPU µs/call", "checks/s on one core"),
+    )
+    served = []
+    for transport in ("grpcio", "native"):
+        command = processes.queuegate(file, transport)
+        with processes.running(command, folder / transport, on_own_core=True) as server:
+            serving = _Serving(server, folder / f"{transport}-data", transport)
+            served.append(_ask(scale, serving, paths, answers, table))
+    return Part([*part.tables, table], [*part.targets, *served])
+
+
+class _Serving(NamedTuple):
+    """A server, and what it serves over."""
+
+    server: Running
+    folder: Path
+    transport: str
+
+
+def _ask(
+    scale: Scale, serving: _Serving, paths: list[str], answers: dict[int, bytes], table: Table
+) -> Target:
+    """Ask a server, add rows; return what was to be reached with the largest request."""
+    server, folder, transport = serving
+    folder.mkdir()
+    reached = 0.0
+    with grpc.insecure_channel(server.address) as channel:
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            f"/queuegate.v1.AccessService/{_METHOD}"
+        )
+        for count, users, queues in _SHAPES:
+            data = folder / str(count)
+            request = _request(count, users, paths[-queues:], with_decisions=False)
+            data.write_bytes(delimited([request]))
+            if ask(request, timeout=60) != answers[count]:
+                raise CannotMeasure(f"{count} columns have other answers over {transport}")
+            rates, busy, micro = [], [], []
+            for _ in range(scale.rounds):
+                begin = server.cpu_seconds()
+                load = Raw().run(server.address, _METHOD, data, Amount(_AT_ONCE, scale.seconds))
+                spent = server.cpu_seconds() - begin
+                rates.append(load.per_second)
+                busy.append(spent / load.seconds)
+                micro.append(spent / load.calls * 1e6)
+            reached = count * 1e6 / statistics.median(micro)
+            row = (spread(rates), middle(busy, ".0%"), spread(micro), f"{reached:,.0f}")
+            table.add(transport, f"{count:,}", *row)
+    what = f"checks/s on one core as columns of {count:,} over {transport}: asked before"
+    return Target(what, f"≥ {_GOAL:,}", f"{reached:,.0f}", reached >= _GOAL)
+
+
+async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int, bytes]) -> Part:
     settings = Settings(policy=PolicySource(path=file))
     engine = Engine(time.monotonic)
     sources = GroupSources(settings, time.monotonic, time.time)
@@ -52,12 +117,13 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         state = await Reloader(settings, sources, engine, time.time).reload()
         if not state.succeeded:
             raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
-        paths = [spec.path for spec in specs]
         for count, users, queues in _SHAPES:
             for what in ("bits", "decisions", "new"):
                 data = _request(count, users, paths[-queues:], with_decisions=what == "decisions")
                 known = _columns(engine)
-                await known.answer(data)
+                answer = await known.answer(data)
+                if what == "bits":
+                    answers[count] = answer
 
                 async def ask(
                     data: bytes = data, known: Columns = known, what: str = what, count: int = count
