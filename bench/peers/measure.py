@@ -14,6 +14,7 @@ import grpc
 
 from bench.command import CannotMeasure
 from bench.peers.ask import check
+from bench.peers.contract import Queuegate
 from bench.peers.generators import Amount, Loads, Seen
 from bench.peers.peer import Peer, RestWire, Serving
 from bench.peers.peers import PEERS, YARDSTICK
@@ -82,17 +83,22 @@ class _Runner:
 
 
 def measure(scale: Scale, folder: Path, only: Sequence[str]) -> list[Result]:
-    """Measure all servers, or those whose names contain one of some words.
+    """Measure all servers, or our own ones and those whose names contain one of some words.
 
-    Raises CannotMeasure if our own server fails, with whose answers the others are compared.
+    Raises CannotMeasure if no name contains a word, or if our own server fails, with whose
+    answers the others are compared.
     """
+    for word in only:
+        if not any(word in peer.name for peer in PEERS):
+            names = "; ".join(peer.name for peer in PEERS)
+            raise CannotMeasure(f"no server has {word!r} in its name; there are: {names}")
     policy = generate()
     questions = Questions(policy, SEED)
     sample, asked = questions.mixed(scale.sample), questions.mixed(scale.questions)
     wanted = [
         peer
         for peer in PEERS
-        if peer is YARDSTICK or not only or any(word in peer.name for word in only)
+        if isinstance(peer, Queuegate) or not only or any(word in peer.name for word in only)
     ]
     runners = [_Runner(peer, Result(peer.name, peer.how), ExitStack()) for peer in wanted]
     for runner in runners:

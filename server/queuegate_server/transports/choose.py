@@ -1,6 +1,9 @@
 """Which transport serves: grpcio, or that of pygrpc-native where it can do what is set."""
 
 import importlib.util
+import os
+import socket
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
@@ -13,6 +16,10 @@ Transport = Literal["grpcio", "native"]
 _PACKAGE: Final = "pygrpc_native"
 _BOUNDS: Final = frozenset({"max_metadata", "keepalive_interval", "keepalive_timeout"})
 """Those of `limits.connections` that the native transport knows."""
+STREAMS_FOLDER: Final = "queuegate-"
+STREAMS_SOCKET: Final = "streams.sock"
+"""Where it hands streams over: a socket in a folder for temporary files that begins so."""
+_LONGEST_FOLDER: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
 
 
 def choose(
@@ -43,14 +50,40 @@ def _against(listeners: Sequence[Listener], connections: Connections) -> Iterato
         # who is at the other end of a stream.
         if not listener.parsed.is_local:
             yield f"{text!r}: transport native serves this machine only"
+        hosts = _hosts(listener.parsed.host)
+        if len(hosts) > 1:
+            yield f"{text!r}: transport native serves one address only, not {' and '.join(hosts)}"
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves one address only"
-    defaults = dict(Connections())
-    for key, value in connections:
-        if key not in _BOUNDS and value != defaults[key]:
-            yield f"{listeners[0].address!r}: transport native knows no limits.connections.{key}"
+    first = repr(listeners[0].address)
+    # Also those that are set to what they are by default: whoever sets a bound counts on it.
+    for key in sorted(connections.model_fields_set - _BOUNDS):
+        yield f"{first}: transport native knows no limits.connections.{key}"
+    if fault := _folder_fault():
+        yield f"{first}: {fault}"
     if importlib.util.find_spec(_PACKAGE) is None:
-        yield (
-            f"{listeners[0].address!r}: transport native is not installed:"
-            " pip install 'queuegate[server,native]'"
+        yield f"{first}: transport native is not installed: pip install 'queuegate[server,native]'"
+
+
+def _hosts(host: str) -> list[str]:
+    """Return what a name of this machine stands for; nothing if it cannot be told."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
+    except OSError:
+        return []
+    return sorted({str(place[0]) for *_, place in found})
+
+
+def _folder_fault() -> str:
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        return (
+            "transport native puts a socket into a folder, and finds none to write to: set TMPDIR"
         )
+    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+        return (
+            f"transport native puts a socket into TMPDIR, and {folder!r} is too long: at most"
+            f" {_LONGEST_FOLDER} bytes"
+        )
+    return ""

@@ -21,6 +21,7 @@ import grpc.aio
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.settings.connections import Connections
+from queuegate_server.transports.choose import STREAMS_FOLDER, STREAMS_SOCKET
 from queuegate_server.transports.connections import milliseconds
 from queuegate_server.transports.native_call import Call, Handler, of_bytes, resume
 from queuegate_server.transports.refusal import Refusal
@@ -138,8 +139,8 @@ class NativeServer:
     async def start(self) -> None:
         """Start to serve."""
         front = self._bound()
-        self._folder = tempfile.mkdtemp(prefix="queuegate-")
-        path = str(Path(self._folder) / "streams.sock")
+        self._folder = tempfile.mkdtemp(prefix=STREAMS_FOLDER)
+        path = str(Path(self._folder) / STREAMS_SOCKET)
         self._behind.add_insecure_port(f"unix:{path}")
         await self._behind.start()
         front.set_fallback(path)

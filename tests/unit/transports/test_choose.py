@@ -1,6 +1,9 @@
 """Which transport serves what is set, and why not the native one."""
 
 import importlib.util
+import socket
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
     [
         ([HERE], {}, ""),
         ([{"address": "[::1]:0"}], {}, ""),
-        ([{"address": "localhost:1"}], {"max_metadata": "8KiB"}, ""),
+        ([HERE], {"max_metadata": "8KiB"}, ""),
         ([HERE], {"keepalive_interval": "5s", "keepalive_timeout": "1s"}, ""),
         ([{"address": "unix:/x"}], {}, "'unix:/x': transport native has no Unix sockets"),
         ([{**HERE, "tls": TLS}], {}, "'127.0.0.1:1': transport native has no TLS"),
@@ -31,7 +34,7 @@ ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
             ([HERE], {key: value}, f"transport native knows no limits.connections.{key}")
             for key, value in {
                 "most": 5,
-                "handshake_timeout": "1s",
+                "handshake_timeout": Connections().handshake_timeout,
                 "max_age": "1h",
                 "max_age_grace": "1s",
                 "min_ping_interval": "1s",
@@ -69,6 +72,42 @@ def test_every_reason_is_told() -> None:
         "'unix:/x': transport native knows no limits.connections.max_age",
         "use transport: grpcio",
     ]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "against"),
+    [
+        (["127.0.0.1"], ""),
+        (
+            ["::1", "127.0.0.1"],
+            "'localhost:1': transport native serves one address only, not 127.0.0.1 and ::1",
+        ),
+    ],
+)
+def test_a_name_with_several_addresses(
+    hosts: list[str], against: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(name: str, _port: None, **_: object) -> list[tuple[object, ...]]:
+        assert name == "localhost"
+        return [(0, 0, 0, "", (host, 0)) for host in hosts]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    named = [Listener.model_validate({"address": "localhost:1"})]
+    assert choose("auto", named, Connections()) == ("grpcio" if against else "native", against)
+
+
+def test_a_folder_for_the_socket_of_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = [Listener.model_validate(HERE)], Connections()
+    for length, serves in ((75, "native"), (76, "grpcio")):
+        monkeypatch.setattr(tempfile, "tempdir", "/".ljust(length, "a"))
+        assert choose("auto", *here)[0] == serves
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "absent")])
+    found, why = choose("auto", *here)
+    assert found == "grpcio"
+    assert why.endswith("finds none to write to: set TMPDIR")
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
