@@ -1,4 +1,4 @@
-"""Which methods have a line of their own at `grpc.aio`, and that the others are served."""
+"""Which methods have a line of their own at `grpc.aio`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from queuegate_server.rpc.health import Health
 from queuegate_server.transports.grpcio import GrpcioServer
 
 
-async def test_only_health_checks_have_a_line_of_their_own(monkeypatch: Any) -> None:
+async def test_few_methods_have_a_line_of_their_own(monkeypatch: Any) -> None:
     behind = grpc.aio.server()
     apart: list[str] = []
 
@@ -21,5 +21,7 @@ async def test_only_health_checks_have_a_line_of_their_own(monkeypatch: Any) -> 
     monkeypatch.setattr(behind, "add_registered_method_handlers", register)
     server = GrpcioServer(behind)
     health_pb2_grpc.add_HealthServicer_to_server(Health([]), server)
-    server.add_registered_method_handlers("queuegate.v1.AccessService", {"CheckQueueAccess": None})
-    assert apart == ["grpc.health.v1.Health/Check"]
+    service = "queuegate.v1.AccessService"
+    handlers = {"CheckQueueAccess": None, "BatchCheckQueueAccess": None}
+    server.add_registered_method_handlers(service, handlers)
+    assert apart == ["grpc.health.v1.Health/Check", f"{service}/CheckQueueAccess"]
