@@ -22,6 +22,16 @@ async def test_few_methods_have_a_line_of_their_own(monkeypatch: Any) -> None:
     server = GrpcioServer(behind)
     health_pb2_grpc.add_HealthServicer_to_server(Health([]), server)
     service = "queuegate.v1.AccessService"
-    handlers = {"CheckQueueAccess": None, "BatchCheckQueueAccess": None}
+    single: Any = grpc.unary_unary_rpc_method_handler(Health.Check)
+    handlers: dict[str, Any] = {
+        "CheckQueueAccess": single,
+        "BatchCheckQueueAccess": single,
+        "StreamQueueAccess": grpc.stream_stream_rpc_method_handler(Health.Watch),
+    }
     server.add_registered_method_handlers(service, handlers)
-    assert apart == ["grpc.health.v1.Health/Check", f"{service}/CheckQueueAccess"]
+    assert apart == [
+        "grpc.health.v1.Health/Check",
+        "grpc.health.v1.Health/Watch",
+        f"{service}/CheckQueueAccess",
+        f"{service}/StreamQueueAccess",
+    ]
