@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from queuegate import _errors, _responses
@@ -45,7 +45,7 @@ def requests(
 
 
 def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRequest | None:
-    users: dict[tuple[str, object], int] = {}
+    users: dict[tuple[str, Iterable[str]], int] = {}
     queues: dict[str, int] = {}
     asking = [users.setdefault((one.user, one.groups), len(users)) for one in questions]
     asked = [queues.setdefault(one.queue, len(queues)) for one in questions]
@@ -54,26 +54,13 @@ def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRe
     request = access_pb2.CheckQueueAccessColumnsRequest(
         partition=questions[0].partition,
         access=ACCESS_TYPES[questions[0].access],
-        users=[_user(questions[place]) for place in _first(asking, len(users))],
+        users=[UserGroupInformation(user=user, groups=groups) for user, groups in users],
         queues=queues,
         user_indexes=asking,
         queue_indexes=asked,
         with_decisions=True,
     )
     return request if request.ByteSize() <= MAX_REQUEST_BYTES else None
-
-
-def _user(question: Check) -> UserGroupInformation:
-    return UserGroupInformation(user=question.user, groups=question.groups)
-
-
-def _first(indexes: Sequence[int], count: int) -> list[int]:
-    """Return where each index is found first; they were given in that order."""
-    places = dict.fromkeys(range(count), -1)
-    for place, index in enumerate(indexes):
-        if places[index] < 0:
-            places[index] = place
-    return list(places.values())
 
 
 def results(
