@@ -109,11 +109,11 @@ class Client:
         """Ask many questions at once; the results are in the order of the questions.
 
         A question that could not be answered has a CheckFailure in its place, which is
-        false in a condition; the others have their answers. More than one request can
-        carry (10 000 questions, 4 MiB) is sent in several, each answered by one revision
-        of the policy; if one of these requests fails, its error is raised and there are no
-        results. A server with a smaller limits.max_message than 4 MiB may refuse one with
-        MessageTooLarge.
+        false in a condition; the others have their answers. A request carries up to 4 MiB:
+        10 000 questions, or 20 000 of one partition and access that repeat users and queues.
+        If it takes several, each is answered by one revision of the policy; if one of them
+        fails, its error is raised and there are no results. A server with a smaller
+        limits.max_message than 4 MiB may refuse one with MessageTooLarge.
 
         Wrong arguments are a fault of the program and never a CheckFailure: a Check with,
         for example, an empty user name raises ValueError when it is made, before anything
@@ -121,33 +121,29 @@ class Client:
         """
         questions = _requests.questions(checks)
         deadline = self._calls.deadline(timeout)
-        if (found := self._check_columns(questions, deadline)) is not None:
-            return found
-        results: list[Decision | CheckFailure] = []
-        for batch in _requests.batches(questions):
-            response = self._calls.ask(self._calls.access.BatchCheckQueueAccess, batch, deadline)
-            results += _responses.results(batch, response)
-        return results
+        found = self._check_columns(questions, deadline)
+        method = self._calls.access.BatchCheckQueueAccess
+        for places, batch in _requests.batches(questions, found):
+            response = self._calls.ask(method, batch, deadline)
+            found.update(zip(places, _responses.results(batch, response), strict=True))
+        return [found[place] for place in range(len(questions))]
 
     def _check_columns(
         self, questions: list[Check], deadline: Deadline
-    ) -> list[Decision | CheckFailure] | None:
-        """Ask by columns; None if that does not pay, or an older server does not serve it."""
-        requests = _columns.requests(questions) if self._has_columns else None
-        if requests is None:
-            return None
+    ) -> dict[int, Decision | CheckFailure]:
+        """Return results by place, where columns pay; none if an older server has no columns."""
         method = self._calls.access.CheckQueueAccessColumns
-        results: list[Decision | CheckFailure] = []
+        found: dict[int, Decision | CheckFailure] = {}
         try:
-            for request in requests:
+            for places, request in _columns.requests(questions) if self._has_columns else ():
                 response = self._calls.ask(method, request, deadline)
-                results += _columns.results(request, response)
+                found.update(zip(places, _columns.results(request, response), strict=True))
         except QueuegateError as error:
             if error.code != "UNIMPLEMENTED":
                 raise
             self._has_columns = False
-            return None
-        return results
+            return {}
+        return found
 
     def explain(
         self,

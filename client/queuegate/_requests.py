@@ -1,6 +1,6 @@
 """Questions -> protobuf requests, cut to what one request may carry."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from queuegate import _arguments
@@ -70,26 +70,34 @@ def questions(checks: Iterable[Check]) -> list[Check]:
     return listed
 
 
-def batches(checks: Iterable[Check]) -> Iterator[access_pb2.BatchCheckQueueAccessRequest]:
-    """Return requests with the questions in order, as few as the limits allow.
+def batches(
+    checks: Iterable[Check], answered: Container[int] = ()
+) -> Iterator[tuple[list[int], access_pb2.BatchCheckQueueAccessRequest]]:
+    """Return requests with the questions in order, as few as the limits allow, each with the
+    places of its questions. Those in the places `answered` are left out.
 
     Raises ValueError for a question that is too large for any request.
     """
     batch = access_pb2.BatchCheckQueueAccessRequest()
+    places: list[int] = []
     size = 0
     for index, question in enumerate(checks):
+        if index in answered:
+            continue
         item_size = _filled(batch.checks.add(), question).ByteSize() + _ITEM_OVERHEAD
         if item_size > MAX_REQUEST_BYTES:
             raise ValueError(f"checks[{index}] is larger than a request may be (4 MiB)")
         if len(batch.checks) > MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
             batch.checks.pop()
-            yield batch
+            yield places, batch
             batch = access_pb2.BatchCheckQueueAccessRequest()
             _filled(batch.checks.add(), question)
+            places = []
             size = 0
+        places.append(index)
         size += item_size
-    if batch.checks:
-        yield batch
+    if places:
+        yield places, batch
 
 
 def listing(

@@ -90,33 +90,29 @@ class Client:
         """Ask many questions at once, see `queuegate.Client.check_many`."""
         questions = _requests.questions(checks)
         deadline = self._calls.deadline(timeout)
-        if (found := await self._check_columns(questions, deadline)) is not None:
-            return found
+        found = await self._check_columns(questions, deadline)
         method = self._calls.access.BatchCheckQueueAccess
-        results: list[Decision | CheckFailure] = []
-        for batch in _requests.batches(questions):
-            results += _responses.results(batch, await self._calls.ask(method, batch, deadline))
-        return results
+        for places, batch in _requests.batches(questions, found):
+            response = await self._calls.ask(method, batch, deadline)
+            found.update(zip(places, _responses.results(batch, response), strict=True))
+        return [found[place] for place in range(len(questions))]
 
     async def _check_columns(
         self, questions: list[Check], deadline: Deadline
-    ) -> list[Decision | CheckFailure] | None:
-        """Ask by columns; None if that does not pay, or an older server does not serve it."""
-        requests = _columns.requests(questions) if self._has_columns else None
-        if requests is None:
-            return None
+    ) -> dict[int, Decision | CheckFailure]:
+        """Return results by place, where columns pay; none if an older server has no columns."""
         method = self._calls.access.CheckQueueAccessColumns
-        results: list[Decision | CheckFailure] = []
+        found: dict[int, Decision | CheckFailure] = {}
         try:
-            for request in requests:
+            for places, request in _columns.requests(questions) if self._has_columns else ():
                 response = await self._calls.ask(method, request, deadline)
-                results += _columns.results(request, response)
+                found.update(zip(places, _columns.results(request, response), strict=True))
         except QueuegateError as error:
             if error.code != "UNIMPLEMENTED":
                 raise
             self._has_columns = False
-            return None
-        return results
+            return {}
+        return found
 
     async def explain(
         self,

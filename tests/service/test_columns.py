@@ -1,14 +1,19 @@
 """`check_many` with columns: the same results as one by one, and as with an older server."""
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterator
 
+import grpc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import queuegate
-from queuegate import Check
+from queuegate import Check, _columns
+from queuegate.v1 import access_pb2
 from tests.client_calls import Ask
-from tests.fakes.scripted_server import ScriptedServer
+from tests.fakes.scripted_server import Fault, ScriptedServer
 from tests.running import RunningServer, running_server
 
 POLICY = """
@@ -20,7 +25,28 @@ partitions:
         queues:
           - {name: a, submitacl: "testuser1 group1001"}
           - {name: open, submitacl: "*"}
+  - name: gpu
+    usergroupresolver: {type: test}
+    queues:
+      - name: root
+        queues:
+          - {name: a, adminacl: "testuser2"}
 """
+USERS = ["testuser1", "testuser2", "testuser3", "testuser5", "nobody", "x" * 300]
+GROUPS = [(), ("group1001",), ("other",)]
+QUEUES = ["root.a", "ROOT.A.new", "root.open", "not a path", "root.@recovery@"]
+ONES = st.builds(
+    Check,
+    st.sampled_from(USERS),
+    st.sampled_from(QUEUES),
+    st.sampled_from(["default", "gpu", "absent"]),
+    st.sampled_from(["submit", "admin"]),
+    st.sampled_from(GROUPS),
+    st.sampled_from(["", "", "hive"]),
+)
+MIXED = st.lists(ONES, min_size=1, max_size=8).flatmap(
+    lambda few: st.lists(st.sampled_from(few), min_size=20, max_size=60)
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +59,14 @@ def server(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 def many() -> list[Check]:
     rng = random.Random(7)
-    users = ["testuser1", "testuser2", "testuser3", "testuser5", "nobody", "x" * 300]
-    groups = [(), ("group1001",), ("other",)]
-    queues = ["root.a", "ROOT.A.new", "root.open", "not a path", "root.@recovery@"]
     return [
-        Check(rng.choice(users), rng.choice(queues), groups=rng.choice(groups)) for _ in range(500)
+        Check(rng.choice(USERS), rng.choice(QUEUES), groups=rng.choice(GROUPS)) for _ in range(500)
     ]
 
 
 def alone(client: queuegate.Client, check: Check) -> object:
     try:
-        return client.check(check.user, check.queue, groups=check.groups)
+        return client.check(**dataclasses.asdict(check))
     except queuegate.QueuegateError as error:
         return type(error), error.code
 
@@ -72,26 +95,52 @@ async def test_columns_for_asyncio(server: RunningServer) -> None:
         assert [told(result) for result in await client.check_many(checks)] == expected
 
 
-def test_questions_of_two_kinds_go_as_batches(server: RunningServer) -> None:
-    checks = [Check("testuser1", "root.a", access=access) for access in ("submit", "admin") * 50]
-    with queuegate.Client(server.address, timeout=20) as client:
-        results = client.check_many(checks)
-    assert [bool(result) for result in results] == [True, False] * 50
+@settings(max_examples=30, deadline=None)
+@given(checks=MIXED)
+def test_mixed_questions_are_as_single_checks(server: RunningServer, checks: list[Check]) -> None:
+    with pytest.MonkeyPatch.context() as patch, queuegate.Client(server.address, timeout=20) as one:
+        patch.setattr(_columns, "_FEWEST", 2)
+        patch.setattr(_columns, "_FEWEST_OF_MIXED", 4)
+        results = [told(result) for result in one.check_many(checks)]
+        expected = {check: alone(one, check) for check in dict.fromkeys(checks)}
+        assert results == [expected[check] for check in checks]
+        assert one._has_columns
 
 
-def test_questions_for_a_proxy_user_go_as_batches() -> None:
-    checks = [Check("alice", "root.a")] * 99 + [Check("alice", "root.a", real_user="hive")]
-    with ScriptedServer() as server, queuegate.Client(server.address, timeout=20) as client:
-        client.check_many(checks)
-        [batch] = server.script.requests("BatchCheckQueueAccess")
-    assert [check.real_user for check in batch.checks] == [check.real_user for check in checks]
+async def test_columns_and_batches_share_the_questions(
+    connect: Callable[..., Ask], server: RunningServer
+) -> None:
+    few = [Check("testuser2", "root.a", "gpu", access) for access in ("submit", "admin")]
+    proxy = Check("testuser1", "root.a", real_user="hive")
+    checks = [*[Check("testuser1", "root.a"), Check("nobody", "root.a", "gpu")] * 512, *few, proxy]
+    ask = connect(server.address, timeout=20)
+    results = await ask("check_many", checks)
+    assert [bool(result) for result in results] == [*[True, False] * 512, True, True, True]
 
 
 async def test_an_older_server_is_asked_by_batches(connect: Callable[..., Ask]) -> None:
-    checks = [Check("alice", "root.a")] * 100
+    checks = [Check("alice", "root.a"), Check("denied", "root.a", "gpu")] * 600
     with ScriptedServer() as older:
         ask = connect(older.address, timeout=20)
-        assert all(await ask("check_many", checks))
-        assert all(await ask("check_many", checks))
+        for _ in range(2):
+            results = await ask("check_many", checks)
+            assert [bool(result) for result in results] == [True, False] * 600
         assert len(older.script.requests("CheckQueueAccessColumns")) == 1
         assert len(older.script.requests("BatchCheckQueueAccess")) == 2
+
+
+async def test_a_batch_that_fails_ends_all(connect: Callable[..., Ask]) -> None:
+    checks = [*[Check("alice", "root.a")] * 512, Check("alice", "root.a", "gpu")]
+    with ScriptedServer() as server:
+        ask = connect(server.address, timeout=20)
+        server.script.answers["CheckQueueAccessColumns"] = (
+            access_pb2.CheckQueueAccessColumnsResponse(
+                decisions=[access_pb2.CheckQueueAccessResponse(allowed=True)],
+                decision_indexes=[1] * 512,
+            )
+        )
+        server.script.fail("BatchCheckQueueAccess", Fault(grpc.StatusCode.INTERNAL))
+        with pytest.raises(queuegate.ServerError):
+            await ask("check_many", checks)
+        methods = [call.method for call in server.script.calls]
+    assert methods == ["CheckQueueAccessColumns", "BatchCheckQueueAccess"]

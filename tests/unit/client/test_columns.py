@@ -8,37 +8,28 @@ from google.rpc import status_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queuegate import Check, CheckFailure, Decision, _columns
+from queuegate import Check, CheckFailure, Decision, _columns, _requests
 from queuegate.exceptions import InvalidArgument, ServerError
 from queuegate.v1 import access_pb2
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse
 
-USERS = st.sampled_from(["alice", "bob", "wrong"])
-GROUPS = st.sampled_from([(), ("dev",), ("dev", "ops")])
-QUEUES = st.sampled_from(["root", "root.a", "ROOT.a"])
+ONES = st.builds(
+    Check,
+    st.sampled_from(["alice", "bob", "wrong"]),
+    st.sampled_from(["root", "root.a", "ROOT.a"]),
+    st.sampled_from(["default", "other"]),
+    st.sampled_from(["submit", "submit", "admin"]),
+    st.sampled_from([(), ("dev",), ("dev", "ops")]),
+    st.sampled_from(["", "", "hive"]),
+)
+CHECKS = st.lists(ONES, min_size=1, max_size=8).flatmap(
+    lambda few: st.lists(st.sampled_from(few), min_size=20, max_size=60)
+)
 INVALID = 3
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> list[Check]:
-    """Make questions of one kind, now and then one of another."""
-    access = draw(st.sampled_from(["submit", "admin"]))
-    odd = {"partition": ["other"], "access": ["submit", "admin"], "real_user": ["hive"]}
-    checks = draw(
-        st.lists(
-            st.builds(Check, USERS, QUEUES, access=st.just(access), groups=GROUPS),
-            min_size=_columns._FEWEST,
-            max_size=_columns._FEWEST + 20,
-        )
-    )
-    if draw(st.integers(0, 3)) == 0:
-        name = draw(st.sampled_from(sorted(odd)))
-        change: dict[str, Any] = {"access": access, name: draw(st.sampled_from(odd[name]))}
-        place = draw(st.integers(0, len(checks)))
-        checks.insert(place, Check("alice", "root", **change))
-    return checks
+FEWEST = _columns._FEWEST
+MIXED = _columns._FEWEST_OF_MIXED
 
 
 def answer(request: Request) -> Response:
@@ -61,56 +52,92 @@ def answer(request: Request) -> Response:
     return Response.FromString(response.SerializeToString())
 
 
-@settings(max_examples=30)
-@given(checks=questions())
-def test_each_question_gets_its_own_answer(checks: list[Check]) -> None:
-    requests = _columns.requests(checks)
-    first = checks[0]
-    alike = all((one.partition, one.access) == (first.partition, first.access) for one in checks)
-    if not alike or any(one.real_user for one in checks):
-        assert requests is None
-        return
-    assert requests is not None
-    found = [
-        result
-        for request in requests
-        for result in _columns.results(
-            request, answer(Request.FromString(request.SerializeToString()))
-        )
-    ]
-    kinds = {"submit": access_pb2.ACCESS_TYPE_SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
-    for check, result in zip(checks, found, strict=True):
+def columns(checks: list[Check]) -> list[tuple[list[int], Request]]:
+    return list(_columns.requests(checks))
+
+
+@settings(max_examples=50)
+@given(checks=CHECKS)
+def test_each_question_is_asked_once_and_gets_its_own_answer(checks: list[Check]) -> None:
+    found: dict[int, Decision | CheckFailure] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_columns, "_FEWEST", 3)
+        patch.setattr(_columns, "_FEWEST_OF_MIXED", 5)
+        patch.setattr(_columns, "_MOST", 20)
+        for places, request in _columns.requests(checks):
+            response = answer(Request.FromString(request.SerializeToString()))
+            assert found.keys().isdisjoint(places)
+            found.update(zip(places, _columns.results(request, response), strict=True))
+    for place, result in found.items():
+        check = checks[place]
+        assert not check.real_user
         if check.user == "wrong":
             assert isinstance(result, CheckFailure)
             assert isinstance(result.error, InvalidArgument)
         else:
-            asked = (check.user, check.groups, check.queue, check.partition, kinds[check.access])
+            kind = _requests.ACCESS_TYPES[check.access]
+            asked = (check.user, check.groups, check.queue, check.partition, kind)
             assert isinstance(result, Decision)
             assert result.matched_subject == repr(asked)
+    others = [
+        (place, question)
+        for places, batch in _requests.batches(checks, found)
+        for place, question in zip(places, batch.checks, strict=True)
+    ]
+    assert others == [
+        (place, _requests.check(check)) for place, check in enumerate(checks) if place not in found
+    ]
 
 
-def test_columns_are_for_many_questions_with_fewer_names() -> None:
-    fewest = _columns._FEWEST
-    assert _columns.requests([]) is None
-    assert _columns.requests([Check("alice", "root")] * (fewest - 1)) is None
-    assert _columns.requests([Check("alice", "root")] * fewest) is not None
-    different = [Check(f"user{number}", "root") for number in range(fewest)]
-    assert _columns.requests(different) is None
-    assert _columns.requests([*different, different[0]]) is not None
+ONE = Check("alice", "root")
+OTHER = Check("alice", "root", partition="other")
+ADMIN = Check("alice", "root", access="admin")
+PROXY = Check("alice", "root", real_user="hive")
+DIFFERENT = [Check(f"user{number}", "root") for number in range(MIXED)]
+
+
+@pytest.mark.parametrize(
+    ("checks", "sizes"),
+    [
+        ([], []),
+        ([ONE] * (FEWEST - 1), []),
+        ([ONE] * FEWEST, [FEWEST]),
+        ([ADMIN] * FEWEST, [FEWEST]),
+        ([PROXY] * MIXED, []),
+        ([*[ONE] * (MIXED - 1), OTHER], []),
+        ([*[ONE] * MIXED, OTHER], [MIXED]),
+        ([ADMIN, *[ONE] * MIXED], [MIXED]),
+        ([PROXY, *[ONE] * MIXED], [MIXED]),
+        ([ONE, OTHER, ADMIN, PROXY] * MIXED, [MIXED] * 3),
+        ([ONE, OTHER] * (MIXED - 1), []),
+        (DIFFERENT, []),
+        ([*DIFFERENT, DIFFERENT[0]], [MIXED + 1]),
+        ([*DIFFERENT, *[OTHER] * MIXED], [MIXED]),
+    ],
+)
+def test_columns_are_for_many_questions_alike_with_fewer_names(
+    checks: list[Check], sizes: list[int]
+) -> None:
+    requests = columns(checks)
+    assert [len(request.user_indexes) for _, request in requests] == sizes
+    for places, request in requests:
+        [kind] = {(checks[place].partition, checks[place].access) for place in places}
+        assert kind == (request.partition, ["", "submit", "admin"][request.access])
+        assert places == sorted(places)
+        assert len(places) == len(request.user_indexes)
 
 
 def test_more_than_one_request_takes_is_cut_into_equal_parts() -> None:
     checks = [Check(f"user{number % 7}", "root") for number in range(_columns._MOST)]
-    requests = _columns.requests([*checks, Check("last", "root")])
-    assert requests is not None
-    assert [len(request.user_indexes) for request in requests] == [10_001, 10_000]
-    assert [len(request.users) for request in requests] == [7, 8]
+    requests = columns([*checks, OTHER, Check("last", "root")])
+    assert [len(places) for places, _ in requests] == [10_001, 10_000]
+    assert [len(request.users) for _, request in requests] == [7, 8]
 
 
 def test_questions_too_large_for_one_request_go_otherwise() -> None:
     groups = ["g" * 1_000_000]
     checks = [Check(f"user{number % 5}", "root", groups=groups) for number in range(100)]
-    assert _columns.requests(checks) is None
+    assert columns(checks) == []
 
 
 def too_few(response: Response) -> None:
@@ -127,7 +154,7 @@ def beyond_the_questions(response: Response) -> None:
 
 @pytest.mark.parametrize("spoil", [too_few, beyond_the_decisions, beyond_the_questions])
 def test_an_answer_that_does_not_fit_is_refused(spoil: Callable[[Response], Any]) -> None:
-    [request] = _columns.requests([Check("alice", "root")] * _columns._FEWEST) or []
+    [(_, request)] = columns([ONE] * FEWEST)
     response = answer(request)
     spoil(response)
     with pytest.raises(ServerError):
@@ -135,7 +162,7 @@ def test_an_answer_that_does_not_fit_is_refused(spoil: Callable[[Response], Any]
 
 
 def test_what_is_left_out_or_an_error_as_well_grants_nothing() -> None:
-    [request] = _columns.requests([Check("alice", "root")] * _columns._FEWEST) or []
+    [(_, request)] = columns([ONE] * FEWEST)
     response = answer(request)
     response.decision_indexes[0] = 0
     response.errors.add(error=status_pb2.Status(code=INVALID), questions=[1])

@@ -87,7 +87,7 @@ def test_batches_hold_all_questions_in_order_within_the_limits(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_requests, "MAX_BATCH", most)
         patch.setattr(_requests, "MAX_REQUEST_BYTES", size)
-        batches = list(_requests.batches(checks))
+        batches = [batch for _, batch in _requests.batches(checks)]
     assert [item for batch in batches for item in batch.checks] == [
         _requests.check(check) for check in checks
     ]
@@ -104,7 +104,7 @@ def test_a_question_that_no_request_can_carry() -> None:
     fits = Check("alice", "root")
     too_large = Check("alice", "root", groups=["g" * 1_000_000] * 5)
     with pytest.raises(ValueError, match=r"checks\[1\] is larger than a request may be"):
-        list(_requests.batches([fits, too_large]))
+        list(_requests.batches([fits, too_large], {0}))
 
 
 @given(st.sampled_from(list(range(5))), st.text(max_size=20).filter(lambda text: text.isascii()))
