@@ -112,7 +112,7 @@ def _under_load(scale: Scale, folder: Path) -> tuple[Table, Target]:
     )
     command = processes.queuegate(policy)
     with processes.running(command, folder / "server", on_own_core=True) as server:
-        seconds = max(_SHORTEST, scale.seconds * 7)
+        seconds = max(_SHORTEST, scale.seconds * 12)
         rate = Rate(_CALLS_PER_SECOND, seconds)
         open_loop.run(server.address, data, rate, _DEADLINE)  # nothing is asked first below
         alone = open_loop.run(server.address, data, rate, _DEADLINE)
