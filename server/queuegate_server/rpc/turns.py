@@ -62,10 +62,10 @@ class Turns:
         return any(self._lines)
 
     async def breathe(self) -> None:
-        """Let what has come be seen: gRPC hands over a call in every other round of the loop, if
-        its own thread gets the processor, until there are no more.
+        """Let all that has come be seen: what gRPC still keeps for itself nobody can refuse.
 
-        What it keeps for itself nobody can refuse.
+        It hands over a call in every other round of the loop, if its own thread gets the
+        processor.
         """
         quiet = 0
         for _ in range(_MOST_ROUNDS):

@@ -50,8 +50,7 @@ def _against(listeners: Sequence[Listener], connections: Connections) -> Iterato
         # who is at the other end of a stream.
         if not listener.parsed.is_local:
             yield f"{text!r}: transport native serves this machine only"
-        hosts = _hosts(listener.parsed.host)
-        if len(hosts) > 1:
+        elif len(hosts := _hosts(listener.parsed.host)) > 1:
             yield f"{text!r}: transport native serves one address only, not {' and '.join(hosts)}"
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves one address only"
@@ -66,7 +65,9 @@ def _against(listeners: Sequence[Listener], connections: Connections) -> Iterato
 
 
 def _hosts(host: str) -> list[str]:
-    """Return what a name of this machine stands for; nothing if it cannot be told."""
+    """Return what a name of this machine stands for; nothing if it cannot be told. Names of
+    others are not asked for: no name server is waited for.
+    """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:
