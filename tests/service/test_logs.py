@@ -11,7 +11,7 @@ import pytest
 
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.observe.repeated_lines import MOST
+from queuegate_server.repeated_lines import MOST
 from tests.running import RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
 from tests.waiting import eventually

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import structlog
 
-from queuegate_server.observe.repeated_lines import LimitRepeatedLines
 from queuegate_server.printable import printable
+from queuegate_server.repeated_lines import LIMIT
 
 _SHARED: Final[list[Any]] = [
     structlog.stdlib.add_log_level,
@@ -44,7 +44,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
     if worker is not None:
         rendering.insert(0, _adds_worker(worker))
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(LimitRepeatedLines())
+    handler.addFilter(LIMIT)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,

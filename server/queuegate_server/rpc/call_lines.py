@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 import grpc
 import grpc.aio
 
+from queuegate_server.repeated_lines import LIMIT
 from queuegate_server.rpc.call_identity import CallIdentity, call_identity, new_request_id
 from queuegate_server.rpc.current_caller import CALLER
 from queuegate_server.rpc.errors import Draining, abort, code_of, reason_of, to_status
@@ -26,6 +27,8 @@ _FAILURES: Final = frozenset(
 """How calls end that somebody should look at. What is wrong with a request is for the
 caller to see; the log has it at level debug."""
 _LONGEST_MESSAGE: Final = 500
+_FAILED: Final = "call failed"
+_ENDED: Final = "call"
 
 
 class CallLine:
@@ -47,7 +50,8 @@ class CallLine:
     def write(self, code: str) -> None:
         """Tell the end of a call that did not fail."""
         if _LOG.isEnabledFor(logging.DEBUG):
-            _LOG.debug("call", extra=self._fields(code, self._identity()))
+            about = {"method": self._method, "code": code}
+            _LOG.debug(_ENDED, extra=about | self._fields(self._identity()))
 
     def tell(self, event: str) -> None:
         """Tell at level info that a call is made."""
@@ -64,19 +68,20 @@ class CallLine:
             identity = identity._replace(request_id=new_request_id())
         failed = code in _FAILURES and not isinstance(error, Draining)
         level = logging.WARNING if failed else logging.DEBUG
+        event = _FAILED if failed else _ENDED
         if _LOG.isEnabledFor(level):
-            fields = self._fields(code.name, identity)
-            fields["reason"] = reason_of(status)
-            fields["message_to_caller"] = status.message[:_LONGEST_MESSAGE]
-            _LOG.log(level, "call failed" if failed else "call", extra=fields)
+            about = {"method": self._method, "code": code.name, "reason": reason_of(status)}
+            if not LIMIT.suppresses(_LOG.name, level, event, about):
+                fields = about | self._fields(identity)
+                fields["message_to_caller"] = status.message[:_LONGEST_MESSAGE]
+                _LOG.log(level, event, extra=fields)
         await abort(self._context, error, status, identity.request_id)
 
     def _identity(self) -> CallIdentity:
         return call_identity(self._context.invocation_metadata())
 
-    def _fields(self, code: str, identity: CallIdentity) -> dict[str, Any]:
-        fields: dict[str, Any] = {"method": self._method, "code": code, **identity.fields()}
-        fields |= _caller()
+    def _fields(self, identity: CallIdentity) -> dict[str, Any]:
+        fields: dict[str, Any] = identity.fields() | _caller()
         if self._start is not None:
             fields["seconds"] = round(time.perf_counter() - self._start, 6)
         fields["peer"] = self._context.peer()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.observe import repeated_lines
-from queuegate_server.observe.repeated_lines import MOST, LimitRepeatedLines
+from queuegate_server import repeated_lines
+from queuegate_server.repeated_lines import MOST, LimitRepeatedLines
 from tests.fakes.clock import ManualClock
 
 
@@ -106,3 +106,24 @@ async def test_the_count_is_told_when_no_other_line_comes(
     assert (told.__dict__["method"], told.__dict__["code"]) == ("Check", "UNAVAILABLE")
     tell(key)
     assert lines.records[-1] is told
+
+
+def test_a_line_need_not_be_made_to_be_counted(lines: _Lines, clock: ManualClock) -> None:
+    limit = lines.filters[0]
+    assert isinstance(limit, LimitRepeatedLines)
+    about = {"method": "Check", "code": "UNAVAILABLE"}
+
+    def suppresses(level: int = logging.WARNING, **fields: str) -> bool:
+        name = "queuegate_server.rpc"
+        return limit.suppresses(name, level, "call failed", {**about, **fields})
+
+    assert not suppresses()
+    warn(MOST, **about)
+    assert not suppresses(code="INTERNAL")
+    assert not suppresses(level=logging.ERROR)
+    assert suppresses(request_id="any")
+    assert suppresses()
+    clock.advance(1)
+    assert not suppresses()
+    warn(1, **about)
+    assert suppressed(lines.records[-1]) == 2

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 MOST: Final = 5
@@ -59,26 +59,48 @@ class LimitRepeatedLines(logging.Filter):
         """Say whether the line is to be written, and put the count of others into it."""
         if record.levelno < logging.WARNING or not _is_limited(record.name):
             return True
-        key = _key(record)
+        key = _key(record.name, record.levelno, str(record.msg), record.__dict__)
         with self._lock:
             window = self._window(key, record)
             if window.logged < MOST:
                 window.logged += 1
                 return True
-            window.suppressed += 1
-            first = window.suppressed == 1
+            first = self._suppress(window)
         if first:
             self._tell_later(key)
         return False
 
+    def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
+        """Say whether a line would not be written now, and count it then: to make a line, which
+        is the cost of most refusals, is only for one that is written.
+
+        Takes what tells lines apart: name of the logger, message, and these fields.
+        """
+        key = _key(name, level, message, fields)
+        with self._lock:
+            window = self._windows.get(key)
+            if window is None or window.logged < MOST or self._is_over(window):
+                return False
+            first = self._suppress(window)
+        if first:
+            self._tell_later(key)
+        return True
+
+    def _suppress(self, window: _Window) -> bool:
+        """Count a line that is not written, and say whether it is the first one."""
+        window.suppressed += 1
+        return window.suppressed == 1
+
+    def _is_over(self, window: _Window) -> bool:
+        return self._clock() - window.started >= SECONDS
+
     def _window(self, key: _Key, record: logging.LogRecord) -> _Window:
-        now = self._clock()
         window = self._windows.get(key)
-        if window is None or now - window.started >= SECONDS:
+        if window is None or self._is_over(window):
             if window is not None and window.suppressed:
                 record.__dict__["suppressed"] = window.suppressed
             self._windows.pop(key, None)
-            window = self._windows[key] = _Window(now, record)
+            window = self._windows[key] = _Window(self._clock(), record)
             if len(self._windows) > _KEPT:
                 del self._windows[next(iter(self._windows))]
         return window
@@ -94,7 +116,7 @@ class LimitRepeatedLines(logging.Filter):
     def _tell(self, key: _Key) -> None:
         with self._lock:
             window = self._windows.get(key)
-            if window is None or not window.suppressed or self._clock() - window.started < SECONDS:
+            if window is None or not window.suppressed or not self._is_over(window):
                 return
             count, like = window.suppressed, window.last
             del self._windows[key]
@@ -109,6 +131,9 @@ def _is_limited(name: str) -> bool:
     return name.startswith(_LIMITED)
 
 
-def _key(record: logging.LogRecord) -> _Key:
-    fields = (record.__dict__.get(name) for name in _TELLS_APART)
-    return (record.name, record.levelno, str(record.msg), *fields)
+def _key(name: str, level: int, message: str, fields: Mapping[str, object]) -> _Key:
+    return (name, level, message, *map(fields.get, _TELLS_APART))
+
+
+LIMIT: Final = LimitRepeatedLines()
+"""The one of this process, as its logs are."""
