@@ -7,10 +7,16 @@ from typing import Any, Final, NoReturn
 import grpc
 import grpc.aio
 
+from queuegate_server.engine import GroupsUnavailable
 from queuegate_server.repeated_lines import LIMIT
-from queuegate_server.rpc.call_identity import CallIdentity, call_identity, new_request_id
+from queuegate_server.rpc.call_identity import (
+    REQUEST_ID,
+    CallIdentity,
+    call_identity,
+    new_request_id,
+)
 from queuegate_server.rpc.current_caller import CALLER
-from queuegate_server.rpc.errors import Draining, abort, code_of, reason_of, to_status
+from queuegate_server.rpc.errors import DETAILS_TRAILER, Draining, told
 
 _LOG = logging.getLogger("queuegate_server.rpc")
 _FAILURES: Final = frozenset(
@@ -29,6 +35,7 @@ caller to see; the log has it at level debug."""
 _LONGEST_MESSAGE: Final = 500
 _FAILED: Final = "call failed"
 _ENDED: Final = "call"
+_PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
 
 
 class CallLine:
@@ -61,21 +68,26 @@ class CallLine:
 
     async def fail(self, error: Exception) -> NoReturn:
         """End the call with the status of an error, and tell it."""
-        status = to_status(error)
-        code = code_of(status)
+        ended = told(error)
         identity = self._identity()
         if not identity.request_id:
             identity = identity._replace(request_id=new_request_id())
-        failed = code in _FAILURES and not isinstance(error, Draining)
-        level = logging.WARNING if failed else logging.DEBUG
-        event = _FAILED if failed else _ENDED
+        failed = ended.code in _FAILURES and not isinstance(error, Draining)
+        level, event = (logging.WARNING, _FAILED) if failed else (logging.DEBUG, _ENDED)
         if _LOG.isEnabledFor(level):
-            about = {"method": self._method, "code": code.name, "reason": reason_of(status)}
+            about = {"method": self._method, "code": ended.code.name, "reason": ended.reason}
             if not LIMIT.suppresses(_LOG.name, level, event, about):
                 fields = about | self._fields(identity)
-                fields["message_to_caller"] = status.message[:_LONGEST_MESSAGE]
+                fields["message_to_caller"] = ended.status.message[:_LONGEST_MESSAGE]
                 _LOG.log(level, event, extra=fields)
-        await abort(self._context, error, status, identity.request_id)
+        trailers: tuple[tuple[str, str | bytes], ...] = (
+            (DETAILS_TRAILER, ended.details),
+            (REQUEST_ID, identity.request_id),
+        )
+        if isinstance(error, GroupsUnavailable):
+            # The failure is remembered for longer than a client retries by itself.
+            trailers += ((_PUSHBACK_TRAILER, "-1"),)
+        await self._context.abort(ended.code, ended.status.message, trailing_metadata=trailers)
 
     def _identity(self) -> CallIdentity:
         return call_identity(self._context.invocation_metadata())

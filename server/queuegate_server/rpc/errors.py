@@ -8,26 +8,22 @@ import logging
 import secrets
 from functools import lru_cache
 from math import ceil
-from typing import Any, Final, NoReturn
+from typing import Final, NamedTuple
 
 import grpc
-import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.v1 import errors_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookUps
-from queuegate_server.rpc.call_identity import REQUEST_ID
 from queuegate_server.snapshot import UnknownPartition
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
 """The field that is named where no field can be."""
 DETAILS_TRAILER: Final = "grpc-status-details-bin"
-_PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
 
-_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
 _AUDIT_RETRY_SECONDS: Final = 1.0
@@ -121,69 +117,78 @@ _REASONS: Final = {
 }
 
 
-def to_status(error: Exception) -> status_pb2.Status:
-    """Return the status of an error. An unknown one is logged and becomes INTERNAL
+class Told(NamedTuple):
+    """How a call ends that fails, and what its caller is told."""
+
+    code: grpc.StatusCode
+    reason: str
+    """As the ErrorInfo gives it."""
+    status: status_pb2.Status
+    details: bytes
+    """The status as a trailer."""
+
+
+def told(error: Exception) -> Told:
+    """Return what is told of an error. An unknown one is logged and becomes INTERNAL
     with an id that the log has too, and nothing else of it.
     """
+    own_text = _WITH_OWN_TEXT.get(type(error))
+    if own_text is not None:
+        return _own_text(*own_text, str(error), _retry_after(error))
     match error:
         case InvalidRequest():
             violations = [
                 error_details_pb2.BadRequest.FieldViolation(field=field, description=text)
                 for field, text in error.violations
             ]
-            return _status(
+            return _told(
                 grpc.StatusCode.INVALID_ARGUMENT,
-                str(error),
                 errors_pb2.ERROR_REASON_INVALID_FIELD,
+                str(error),
                 error_details_pb2.BadRequest(field_violations=violations),
             )
         case UnknownPartition():
             named = ", ".join(error.known[:_NAMED_PARTITIONS]) or "none"
             more = ", ..." if len(error.known) > _NAMED_PARTITIONS else ""
-            return _status(
+            return _told(
                 grpc.StatusCode.NOT_FOUND,
-                f"partition {error.name!r} does not exist; partitions are: {named}{more}",
                 errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
+                f"partition {error.name!r} does not exist; partitions are: {named}{more}",
             )
         case GroupsUnavailable():
             too_many = isinstance(error, TooManyLookUps)
-            return _status(
+            return _told(
                 grpc.StatusCode.RESOURCE_EXHAUSTED if too_many else grpc.StatusCode.UNAVAILABLE,
+                _REASONS[type(error)],
                 f"groups are needed and resolver {error.resolver!r} could not be asked:"
                 f" {error.detail}",
-                _REASONS[type(error)],
                 _retry(error.retry_after),
             )
         case NotReady() | NotConfirmed():
-            return _status(
+            return _told(
                 grpc.StatusCode.UNAVAILABLE,
-                str(error) or "no policy has been loaded yet",
                 errors_pb2.ERROR_REASON_NOT_READY,
+                str(error) or "no policy has been loaded yet",
                 _retry(_NOT_READY_RETRY_SECONDS),
             )
-        case (
-            TooMuchWork()
-            | TooManyCalls()
-            | Draining()
-            | AuditUnavailable()
-            | CallerUnknown()
-            | CallerNotPermitted()
-        ):
-            code, reason = _WITH_OWN_TEXT[type(error)]
-            return _own_text_status(code, reason, str(error), _retry_after(error))
     fault = secrets.token_hex(8)
     _LOG.error("unexpected error", exc_info=error, extra={"fault": fault})
-    return _status(
+    return _told(
         grpc.StatusCode.INTERNAL,
-        f"internal error {fault}; the server's log has the cause",
         errors_pb2.ERROR_REASON_INTERNAL,
+        f"internal error {fault}; the server's log has the cause",
     )
+
+
+def to_status(error: Exception) -> status_pb2.Status:
+    """Return the status of an error, which may be that of others: nobody changes it."""
+    return told(error).status
 
 
 def as_too_much() -> tuple[str, tuple[tuple[str, str | bytes], ...]]:
     """Return message and trailing metadata of what a transport refuses before it is a call."""
-    status = to_status(TooMuchWork("the server has more calls than it can answer in time"))
-    return status.message, ((DETAILS_TRAILER, status.SerializeToString()),)
+    refusal = told(TooMuchWork("the server has more calls than it can answer in time"))
+    return refusal.status.message, ((DETAILS_TRAILER, refusal.details),)
 
 
 def reason_name(error: Exception) -> str:
@@ -192,43 +197,12 @@ def reason_name(error: Exception) -> str:
     return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
 
-async def abort(
-    context: "grpc.aio.ServicerContext[Any, Any]",
-    error: Exception,
-    status: status_pb2.Status,
-    request_id: str,
-) -> NoReturn:
-    """End the call with the status of the error, and tell the caller its request id."""
-    trailers: tuple[tuple[str, str | bytes], ...] = (
-        (DETAILS_TRAILER, status.SerializeToString()),
-        (REQUEST_ID, request_id),
-    )
-    if isinstance(error, GroupsUnavailable):
-        # The failure is remembered for longer than a client retries by itself.
-        trailers += ((_PUSHBACK_TRAILER, "-1"),)
-    await context.abort(code_of(status), status.message, trailing_metadata=trailers)
-
-
-def code_of(status: status_pb2.Status) -> grpc.StatusCode:
-    """Return the code of a status."""
-    return _CODES[status.code]
-
-
-def reason_of(status: status_pb2.Status) -> str:
-    """Return the reason that the status gives in its ErrorInfo."""
-    info = error_details_pb2.ErrorInfo()
-    for detail in status.details:
-        if detail.Unpack(info):
-            return str(info.reason)
-    return ""
-
-
-def _status(
+def _told(
     code: grpc.StatusCode,
-    message: str,
     reason: errors_pb2.ErrorReason.ValueType,
+    message: str,
     *details: Message,
-) -> status_pb2.Status:
+) -> Told:
     name = errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX)
     info = error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN)
     status = status_pb2.Status(code=code.value[0], message=message)
@@ -236,15 +210,15 @@ def _status(
         packed = AnyMessage()
         packed.Pack(detail)
         status.details.append(packed)
-    return status
+    return Told(code, name, status, status.SerializeToString())
 
 
 @lru_cache(maxsize=_KEPT)
-def _own_text_status(
+def _own_text(
     code: grpc.StatusCode, reason: errors_pb2.ErrorReason.ValueType, text: str, seconds: float
-) -> status_pb2.Status:
-    """Return a status that nobody changes. Kept, so that to refuse much costs little."""
-    return _status(code, text, reason, *((_retry(seconds),) if seconds else ()))
+) -> Told:
+    """Kept, so that to refuse much costs little."""
+    return _told(code, reason, text, *((_retry(seconds),) if seconds else ()))
 
 
 def _retry(seconds: float) -> error_details_pb2.RetryInfo:
