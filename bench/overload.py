@@ -32,7 +32,12 @@ _GOAL: Final = 5.0
 _MOST_MIB: Final = 64.0
 _FIRST_SECOND: Final = 1.0
 _CONSTANT: Final = access_pb2.CheckQueueAccessResponse(allowed=True).SerializeToString()
-_NOTHING: Final = ("--set", "limits.caller_rate=0.001", "--set", "limits.caller_burst=1")
+_SET: Final = 1 / 8
+"""What a caller may ask, as a part of what the server answers: three times that is read and
+refused in much less than its time."""
+_BURST_SECONDS: Final = 0.01
+
+_NOTHING: Final = 0.001
 
 
 class _Case(NamedTuple):
@@ -80,11 +85,21 @@ def measure(scale: Scale, folder: Path) -> Part:
         ),
     )
     part = Part([table])
+    seconds = max(1.0, scale.seconds * 2)
+    most = []
     for number, case in enumerate(cases):
         command = processes.queuegate(policy, case.transport)
         with processes.running(command, folder / str(number), on_own_core=True) as server:
-            part.targets += _Load(server, case, table).measure(max(1.0, scale.seconds * 2))
-    command = [*processes.queuegate(policy), *_NOTHING]
+            load = _Load(server, case, table)
+            most.append(load.sustainable(seconds))
+            part.targets += load.measure(seconds, most[-1])
+    rate = most[0] * _SET
+    for transport in ("grpcio", "native"):
+        command = [*processes.queuegate(policy, transport), *_at_most(rate)]
+        with processes.running(command, folder / f"set-{transport}", on_own_core=True) as server:
+            case = cases[0]._replace(name=f"single, {transport}, limits.caller_rate {rate:,.0f}")
+            part.targets += _Load(server, case, table).measure(seconds, rate)
+    command = [*processes.queuegate(policy), *_at_most(_NOTHING)]
     with processes.running(command, folder / "refusing", on_own_core=True) as server:
         refusing = _Load(server, cases[0], table)
         refusing.ask("all refused, over their rate", Rate(0, max(1.0, scale.seconds), _AT_ONCE))
@@ -94,7 +109,8 @@ def measure(scale: Scale, folder: Path) -> Part:
         (answers / name).write_bytes(_CONSTANT)
     with processes.running(processes.bare(answers), folder / "bare", on_own_core=True) as server:
         constant = cases[0]._replace(name="bare handler (constant answers), grpcio")
-        _Load(server, constant, table).measure(max(1.0, scale.seconds * 2))
+        load = _Load(server, constant, table)
+        load.measure(seconds, load.sustainable(seconds))
     part.remarks.append(_WHY)
     return part
 
@@ -166,11 +182,14 @@ class _Load:
         self._case = case
         self._table = table
 
-    def measure(self, seconds: float) -> list[Target]:
-        """Ask at all rates; return what was to be reached."""
-        at_once = self._case.at_once
-        self._run(Rate(0, seconds, at_once))
-        most = self.ask("sustainable", Rate(0, seconds, at_once))[0].answered_per_second
+    def sustainable(self, seconds: float) -> float:
+        """Return how much a second the server answers."""
+        at_once = Rate(0, seconds, self._case.at_once)
+        self._run(at_once)
+        return self.ask("sustainable", at_once)[0].answered_per_second
+
+    def measure(self, seconds: float, most: float) -> list[Target]:
+        """Ask at a part and at a multiple of that; return what was to be reached."""
         rate = most * _UNLOADED
         _, unloaded = self.ask("a fifth", Rate(rate, max(seconds, _CALLS / rate)))
         memory = self._server.resident_mib()
@@ -229,6 +248,13 @@ class _Load:
     def _run(self, rate: Rate) -> Heard:
         case = self._case
         return open_loop.run(self._server.address, case.data, rate, _DEADLINE, case.method)
+
+
+def _at_most(per_second: float) -> tuple[str, ...]:
+    """Return arguments that bound what a caller may ask."""
+    burst = max(1, round(per_second * _BURST_SECONDS))
+    settings = (f"limits.caller_rate={per_second:g}", f"limits.caller_burst={burst}")
+    return tuple(word for setting in settings for word in ("--set", setting))
 
 
 def _pieces(
