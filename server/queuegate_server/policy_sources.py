@@ -174,9 +174,7 @@ class PolicySources:
         known = source.stated.format or self._formats.get(source.policy.name)
         return known or detect_format(data)
 
-    def _load(
-        self, source: _Source, format_name: str, contents: Mapping[_File, Content]
-    ) -> Loaded:
+    def _load(self, source: _Source, format_name: str, contents: Mapping[_File, Content]) -> Loaded:
         site = source.site
         data = contents[source.policy].data
         message = remedy = ""
