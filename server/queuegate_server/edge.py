@@ -93,7 +93,6 @@ class Edge:
                 " certificates and no tokens",
                 extra={"addresses": reached},
             )
-
         asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
         if callers.certificates and not asked:
             _LOG.warning("callers names certificates, and no listener has a client_ca_file")
