@@ -116,7 +116,7 @@ class Edge:
             yield self._settings.callers.token_file, stat.S_IWOTH
 
     async def use(self, callers: Callers) -> None:
-        """Have these callers from now on, and the certificates and tokens that there are now."""
+        """Accept these callers from now on, and read certificates and tokens again."""
         self._known.use(callers)
         self.gate.callers_changed()
         async with asyncio.TaskGroup() as group:

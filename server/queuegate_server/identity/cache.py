@@ -93,7 +93,7 @@ class GroupCache:
         self._outdated = 0
 
     def use(self, options: CacheOptions) -> None:
-        """Have other options from now on; entries keep the lifetimes they were given."""
+        """Use other options from now on; entries keep the lifetimes they were given."""
         self.options = options
         self._entries.use(options.max_entries, options.max_stale)
 

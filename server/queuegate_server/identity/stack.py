@@ -153,7 +153,7 @@ class UserGroups:
         return await asyncio.shield(task)
 
     def use(self, options: CacheOptions) -> None:
-        """Have other options of the cache from now on."""
+        """Use other options of the cache from now on."""
         self._cache.use(options)
 
     def statistics(self) -> CacheStatistics:

@@ -48,7 +48,7 @@ class AccessServicer:
         turns: Turns,
     ) -> None:
         """Take the engine, the hot path, what counts and records decisions, how many batches
-        of one stream may be in work, the event that ends streams, and when lists are made.
+        of one stream may be in progress, the event that ends streams, and when lists are made.
         """
         self._turns = turns
         self._engine = engine
@@ -75,7 +75,7 @@ class AccessServicer:
     async def StreamQueueAccess(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Decide batches as they arrive and answer them as they are ready.
 
-        Reads no further while as many batches as allowed are in work, so that a
+        Reads no further while as many batches as allowed are in progress, so that a
         caller who does not read the answers is not read from either. Ends when the
         caller has sent all, or the server drains: what was read is answered first. Raises
         Draining then, because more may have been sent than was read.
