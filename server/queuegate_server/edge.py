@@ -89,8 +89,8 @@ class Edge:
         callers = self._settings.callers
         if reached and not callers.certificates and not callers.tokens:
             _LOG.warning(
-                "nobody beyond this machine may call anything but the health: callers names no"
-                " certificates and no tokens",
+                "nobody beyond this machine may call anything but the health service: callers"
+                " names no certificates and no tokens",
                 extra={"addresses": reached},
             )
         asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
