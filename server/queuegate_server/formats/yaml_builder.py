@@ -68,7 +68,6 @@ class Builder:
         """Return the root of the document that the parser's events begin with; None if it is
         empty. Raises Unreadable and TooManyErrors.
         """
-        # Scalars are most of a document: what is usual about them takes no call.
         # Not an attribute: in a cycle, the nodes would stay until the collector stops
         # every thread to find them.
         handlers: dict[type, Callable[[Any], None]] = {
@@ -83,6 +82,7 @@ class Builder:
             event = get_event()
             kind = event.__class__
             if kind is scalar_event:
+                # Most of a document is scalars: what is usual about them takes no call.
                 value, tag, mark = event.value, event.tag, event.start_mark
                 text = texts.setdefault(value, value)
                 plain = tag is None and not event.style
