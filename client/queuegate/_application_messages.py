@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from queuegate import _errors, _responses
+from queuegate import _responses
 from queuegate._applications import (
     Action,
     ApplicationCheck,
@@ -13,8 +13,6 @@ from queuegate._applications import (
     SparkApplication,
 )
 from queuegate._requests import MAX_BATCH, MAX_REQUEST_BYTES
-from queuegate._types import CheckFailure, Decision
-from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
@@ -87,42 +85,10 @@ def batches(
         yield batch
 
 
-def decision(response: access_pb2.CheckApplicationAccessResponse) -> Decision:
-    """Return the answer to a question."""
-    return Decision(
-        response.allowed,
-        _responses.reason(response.reason),
-        response.matched_queue,
-        response.matched_subject,
-        response.policy_revision,
-    )
-
-
-def results(
-    request: access_pb2.BatchCheckApplicationAccessRequest,
-    response: access_pb2.BatchCheckApplicationAccessResponse,
-) -> list[Decision | CheckFailure]:
-    """Return the results of a batch, one for each question; raise ServerError if there
-    are more or fewer.
-    """
-    if len(request.checks) != len(response.results):
-        raise ServerError("the server answered another number of questions", code="INTERNAL")
-    return [_result(result) for result in response.results]
-
-
-def _result(result: access_pb2.ApplicationCheckResult) -> Decision | CheckFailure:
-    match result.WhichOneof("outcome"):
-        case "decision":
-            return decision(result.decision)
-        case "error":
-            return CheckFailure(_errors.from_item(result.error))
-    return CheckFailure(ServerError("the server left out a result", code="INTERNAL"))
-
-
 def explanation(response: access_pb2.ExplainApplicationAccessResponse) -> ApplicationExplanation:
     """Return an explained decision."""
     return ApplicationExplanation(
-        decision(response.decision),
+        _responses.decision(response.decision),
         tuple(
             ApplicationStep(
                 _LISTS.get(step.list, ApplicationList.UNSPECIFIED), step.queue, step.acl_text

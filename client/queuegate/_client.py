@@ -1,7 +1,6 @@
 """The blocking client."""
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Final, Self
 
 from queuegate import _application_messages, _channel, _columns, _health, _requests, _responses
@@ -66,12 +65,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -98,9 +92,8 @@ class Client:
         user, if one does: YARN's ACLs may let in whoever it acts for.
         """
         request = _requests.check(Check(user, queue, partition, access, groups, real_user))
-        response = self._calls.ask(
-            self._calls.access.CheckQueueAccess, request, self._calls.deadline(timeout)
-        )
+        deadline = self._calls.deadline(timeout)
+        response = self._calls.ask(self._calls.access.CheckQueueAccess, request, deadline)
         return _responses.decision(response)
 
     def check_many(
@@ -156,13 +149,10 @@ class Client:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Ask as `check` does, and for each ACL that was evaluated and where the groups
-        came from.
-        """
+        """Ask as `check` does, and for each evaluated ACL and the origin of the groups."""
         request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
-        response = self._calls.ask(
-            self._calls.access.ExplainQueueAccess, request, self._calls.deadline(timeout)
-        )
+        deadline = self._calls.deadline(timeout)
+        response = self._calls.ask(self._calls.access.ExplainQueueAccess, request, deadline)
         return _responses.explanation(response)
 
     def check_application(
@@ -172,7 +162,7 @@ class Client:
         request = _application_messages.check(question)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.CheckApplicationAccess, request, deadline)
-        return _application_messages.decision(response)
+        return _responses.decision(response)
 
     def check_applications(
         self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
@@ -184,7 +174,7 @@ class Client:
         results: list[Decision | CheckFailure] = []
         for batch in _application_messages.batches(questions):
             response = self._calls.ask(method, batch, deadline)
-            results += _application_messages.results(batch, response)
+            results += _responses.results(batch, response)
         return results
 
     def explain_application(
@@ -262,9 +252,8 @@ class Client:
         those below it.
         """
         request = _requests.policy(partition, prefix)
-        response = self._calls.ask(
-            self._calls.policy.GetPolicy, request, self._calls.deadline(timeout)
-        )
+        deadline = self._calls.deadline(timeout)
+        response = self._calls.ask(self._calls.policy.GetPolicy, request, deadline)
         return _responses.policy(response)
 
     def reload(self, *, timeout: float = 30.0) -> ReloadResult:
@@ -273,9 +262,8 @@ class Client:
         A large configuration takes seconds, hence the longer time limit.
         """
         request = _requests.reload()
-        response = self._calls.ask(
-            self._calls.policy.ReloadPolicy, request, self._calls.deadline(timeout)
-        )
+        deadline = self._calls.deadline(timeout)
+        response = self._calls.ask(self._calls.policy.ReloadPolicy, request, deadline)
         return _responses.reload_result(response)
 
     def validate(
@@ -291,9 +279,8 @@ class Client:
         given, the server takes what the text looks like.
         """
         request = _requests.validation(content, format)
-        response = self._calls.ask(
-            self._calls.policy.ValidatePolicy, request, self._calls.deadline(timeout)
-        )
+        deadline = self._calls.deadline(timeout)
+        response = self._calls.ask(self._calls.policy.ValidatePolicy, request, deadline)
         return _responses.validation(response)
 
     def health(self, service: str = "", *, timeout: float | None = None) -> HealthStatus:
@@ -301,8 +288,9 @@ class Client:
         Not tried again: a probe tells what is so now.
         """
         request = _health.request(service)
+        deadline = self._calls.deadline(timeout)
         try:
-            response = self._calls.ask(self._calls.health, request, self._calls.deadline(timeout))
+            response = self._calls.ask(self._calls.health, request, deadline)
         except QueuegateError as error:
             if error.code == _health.SERVICE_UNKNOWN_CODE:
                 return HealthStatus.SERVICE_UNKNOWN

@@ -39,11 +39,6 @@ _ACCESSES: Final[Mapping[int, _types.Access]] = {
 }
 
 
-def reason(number: int) -> _types.Reason:
-    """Return a reason."""
-    return _REASONS.get(number, _types.Reason.UNSPECIFIED)
-
-
 def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
     """Return how the groups of an explained decision were obtained."""
     return _types.ExplainedGroups(
@@ -54,11 +49,13 @@ def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
     )
 
 
-def decision(response: access_pb2.CheckQueueAccessResponse) -> Decision:
+def decision(
+    response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
+) -> Decision:
     """Return the answer to a question."""
     return Decision(
         response.allowed,
-        reason(response.reason),
+        _REASONS.get(response.reason, _types.Reason.UNSPECIFIED),
         response.matched_queue,
         response.matched_subject,
         response.policy_revision,
@@ -66,8 +63,10 @@ def decision(response: access_pb2.CheckQueueAccessResponse) -> Decision:
 
 
 def results(
-    request: access_pb2.BatchCheckQueueAccessRequest,
-    response: access_pb2.BatchCheckQueueAccessResponse,
+    request: access_pb2.BatchCheckQueueAccessRequest
+    | access_pb2.BatchCheckApplicationAccessRequest,
+    response: access_pb2.BatchCheckQueueAccessResponse
+    | access_pb2.BatchCheckApplicationAccessResponse,
 ) -> list[Decision | CheckFailure]:
     """Return the results of a batch, one for each question.
 
@@ -81,7 +80,9 @@ def results(
     return [_result(result) for result in response.results]
 
 
-def _result(result: access_pb2.CheckResult) -> Decision | CheckFailure:
+def _result(
+    result: access_pb2.CheckResult | access_pb2.ApplicationCheckResult,
+) -> Decision | CheckFailure:
     match result.WhichOneof("outcome"):
         case "decision":
             return decision(result.decision)

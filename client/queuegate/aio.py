@@ -4,7 +4,6 @@
 # ruff: noqa: ASYNC109
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Final, Self
 
 from queuegate import _application_messages, _channel, _columns, _health, _requests, _responses
@@ -55,12 +54,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -140,7 +134,7 @@ class Client:
         response = await self._calls.ask(
             self._calls.access.CheckApplicationAccess, request, deadline
         )
-        return _application_messages.decision(response)
+        return _responses.decision(response)
 
     async def check_applications(
         self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
@@ -152,7 +146,7 @@ class Client:
         results: list[Decision | CheckFailure] = []
         for batch in _application_messages.batches(questions):
             response = await self._calls.ask(method, batch, deadline)
-            results += _application_messages.results(batch, response)
+            results += _responses.results(batch, response)
         return results
 
     async def explain_application(

@@ -89,11 +89,10 @@ class Edge:
         callers = self._settings.callers
         if reached and not callers.certificates and not callers.tokens:
             _LOG.warning(
-                "nobody beyond this machine may call anything but the health: callers names no"
-                " certificates and no tokens",
+                "nobody beyond this machine may call anything but the health service: callers"
+                " names no certificates and no tokens",
                 extra={"addresses": reached},
             )
-
         asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
         if callers.certificates and not asked:
             _LOG.warning("callers names certificates, and no listener has a client_ca_file")
@@ -117,7 +116,7 @@ class Edge:
             yield self._settings.callers.token_file, stat.S_IWOTH
 
     async def use(self, callers: Callers) -> None:
-        """Have these callers from now on, and the certificates and tokens that there are now."""
+        """Accept these callers from now on, and read certificates and tokens again."""
         self._known.use(callers)
         self.gate.callers_changed()
         async with asyncio.TaskGroup() as group:

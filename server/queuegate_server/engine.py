@@ -10,13 +10,14 @@ from typing import Final, Protocol
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
 from queuegate_server.identity.stack import Answer
+from queuegate_server.policy.applications import Judged
 from queuegate_server.policy.decide import decide, usable
 from queuegate_server.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate_server.policy.explain import Explanation, explain
 from queuegate_server.questions import (
     AppQuestion,
+    E,
     Explained,
-    ExplainedApplication,
     GroupsOrigin,
     Question,
     Verdict,
@@ -110,7 +111,7 @@ class Engine:
         Raises UnknownPartition, and GroupsUnavailable if a cached failure says so.
         """
         served = snapshot.find(question.partition)
-        given = question.groups if served.trust_provided_groups and question.groups else None
+        given = _given(served, question)
         decision = _decide(served, question, given)
         if decision is not None:
             return Verdict(decision, None)
@@ -131,49 +132,24 @@ class Engine:
         answer = await served.groups.lookup(question.user)
         return self._verdict(served, question, answer.entry)
 
-    async def explain(self, snapshot: Snapshot, question: Question) -> Explained:
+    async def explain(self, snapshot: Snapshot, question: Question) -> Explained[Explanation]:
         """Decide as `check` does, and tell how. Raises what `check` raises."""
         served = snapshot.find(question.partition)
-        given = question.groups if served.trust_provided_groups and question.groups else None
-        resolver = served.groups.resolver_name
-        explanation = _explain(served, question, given)
-        if explanation.decision is not None:
-            origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
-            return Explained(explanation.decision, explanation, origin, given or (), resolver, "")
-        answer = await served.groups.lookup(question.user)
-        groups = self._groups(served, answer.entry)
-        explanation = _explain(served, question, groups or ())
-        outcome = answer.entry.outcome
-        detail = outcome.detail if isinstance(outcome, NoSuchUser) else ""
-        decision = UNKNOWN_USER if groups is None else explanation.decision
-        if decision is None:
-            raise AssertionError("a decision with known groups is final")
-        return Explained(decision, explanation, _origin(answer), groups or (), resolver, detail)
+        return await self._explained(
+            served, question, lambda groups: _explain(served, question, groups)
+        )
 
     async def check_application(
         self, snapshot: Snapshot, question: AppQuestion
-    ) -> ExplainedApplication:
+    ) -> Explained[Judged]:
         """Decide about an application, looking the groups up only if they matter.
 
         Raises UnknownPartition, GroupsUnavailable and NoApplications.
         """
         served = snapshot.find(question.partition)
-        given = question.groups if served.trust_provided_groups and question.groups else None
-        resolver = served.groups.resolver_name
-        judged = question.judge(served.partition, given)
-        if judged.decision is not None:
-            origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
-            return ExplainedApplication(judged.decision, judged, origin, given or (), resolver, "")
-        answer = await served.groups.lookup(question.user)
-        groups = self._groups(served, answer.entry)
-        judged = question.judge(served.partition, groups or ())
-        outcome = answer.entry.outcome
-        detail = outcome.detail if isinstance(outcome, NoSuchUser) else ""
-        decision = UNKNOWN_USER if groups is None else judged.decision
-        if decision is None:
-            raise AssertionError("a decision with known groups is final")
-        origin = _origin(answer)
-        return ExplainedApplication(decision, judged, origin, groups or (), resolver, detail)
+        return await self._explained(
+            served, question, lambda groups: question.judge(served.partition, groups)
+        )
 
     async def usable_queues(
         self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int, turn: Turn
@@ -183,9 +159,7 @@ class Engine:
         `question.path` is not looked at. Raises what `check` raises.
         """
         served = snapshot.find(question.partition)
-        groups: Sequence[str] | None = (
-            question.groups if served.trust_provided_groups and question.groups else None
-        )
+        groups = _given(served, question)
         found: list[str] = []
         start = 0
         while start < len(paths) and len(found) < limit:
@@ -234,6 +208,31 @@ class Engine:
         """
         return await snapshot.find(partition).groups.invalidate_all()
 
+    async def _explained(
+        self,
+        served: Served,
+        question: Question | AppQuestion,
+        evaluate: Callable[[Sequence[str] | None], E],
+    ) -> Explained[E]:
+        """Evaluate with the groups of the request, and again with those of the resolver if
+        the decision depends on them.
+        """
+        given = _given(served, question)
+        resolver = served.groups.resolver_name
+        evaluation = evaluate(given)
+        if evaluation.decision is not None:
+            origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
+            return Explained(evaluation.decision, evaluation, origin, given or (), resolver, "")
+        answer = await served.groups.lookup(question.user)
+        groups = self._groups(served, answer.entry)
+        evaluation = evaluate(groups or ())
+        outcome = answer.entry.outcome
+        detail = outcome.detail if isinstance(outcome, NoSuchUser) else ""
+        decision = UNKNOWN_USER if groups is None else evaluation.decision
+        if decision is None:
+            raise AssertionError("a decision with known groups is final")
+        return Explained(decision, evaluation, _origin(answer), groups or (), resolver, detail)
+
     def _verdict(self, served: Served, question: Question, entry: CacheEntry) -> Verdict:
         groups = self._groups(served, entry)
         if groups is None:
@@ -253,6 +252,11 @@ class Engine:
             failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, outcome.detail, retry_after)
         return None
+
+
+def _given(served: Served, question: Question | AppQuestion) -> Sequence[str] | None:
+    """Return the groups of the request if they count."""
+    return question.groups if served.trust_provided_groups and question.groups else None
 
 
 def _decide(served: Served, question: Question, groups: Sequence[str] | None) -> Decision | None:

@@ -99,7 +99,7 @@ class GroupSources:
         return self._settings.partitions.get(name, _DEFAULTS)
 
     def use(self, settings: Settings) -> None:
-        """Have other settings from now on, of which only the caches differ."""
+        """Use other settings from now on, of which only the caches differ."""
         self._settings = settings
         for (partition, _), groups in self._groups.items():
             groups.use(self.of_partition(partition).cache)

@@ -80,7 +80,7 @@ class Operations:
             engine=engine,
             reloads=reloader,
             calls=self.calls,
-            in_work=self.limit,
+            in_progress=self.limit,
             decided=self.decisions,
             lookups=self.lookups,
             resolvers=sources,

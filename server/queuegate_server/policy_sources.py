@@ -23,7 +23,7 @@ from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.policy_files import OneFile, PolicyFiles, policy_files
 from queuegate_server.regular_files import remedy
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
-from queuegate_server.watched_file import WatchedFile
+from queuegate_server.watched_file import Content, WatchedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,6 @@ class _Source(NamedTuple):
         return [file for file in (self.policy, self.site, self.spark) if file is not None]
 
 
-class _Content(NamedTuple):
-    data: bytes
-    checksum: str
-
-
 class PolicySources:
     """Reads and parses all sources. Used from one event loop."""
 
@@ -97,8 +92,8 @@ class PolicySources:
         self._files = [file for source in self._sources for file in source.files]
         self._parser = DaemonThreads(1, "policy-parse")
         self._formats: Mapping[str, str] = {}
-        # By the name of the policy: what it was found to be. A file that becomes another one
-        # while we serve is a mistake, and could open what was closed.
+        """By the name of the policy: what it was found to be. A file that becomes another one
+        while we serve is a mistake, and could open what was closed."""
         self.name: Final = ", ".join(source.policy.name for source in self._sources)
         """The names of the policies, for people."""
 
@@ -115,7 +110,7 @@ class PolicySources:
         results = await asyncio.gather(
             *(_read(file) for file in self._files), return_exceptions=True
         )
-        contents: dict[_File, _Content] = {}
+        contents: dict[_File, Content] = {}
         for file, result in zip(self._files, results, strict=True):
             if isinstance(result, BaseException):
                 raise result
@@ -124,7 +119,7 @@ class PolicySources:
         return await self._parser.run("parse", lambda: self._parse_and_keep(contents, turns))
 
     def _parse_and_keep(
-        self, contents: Mapping[_File, _Content], turns: AbstractContextManager[None]
+        self, contents: Mapping[_File, Content], turns: AbstractContextManager[None]
     ) -> ReadPolicies:
         """Parse, without the pause that a collection of that many objects would be."""
         with turns, paused_collector():
@@ -132,7 +127,7 @@ class PolicySources:
             gc.freeze()
         return read
 
-    def _parse(self, contents: Mapping[_File, _Content]) -> ReadPolicies:
+    def _parse(self, contents: Mapping[_File, Content]) -> ReadPolicies:
         """Parse. Runs in a thread."""
         partitions: dict[str, Partition] = {}
         came_from: dict[str, str] = {}
@@ -179,9 +174,7 @@ class PolicySources:
         known = source.stated.format or self._formats.get(source.policy.name)
         return known or detect_format(data)
 
-    def _load(
-        self, source: _Source, format_name: str, contents: Mapping[_File, _Content]
-    ) -> Loaded:
+    def _load(self, source: _Source, format_name: str, contents: Mapping[_File, Content]) -> Loaded:
         site = source.site
         data = contents[source.policy].data
         message = remedy = ""
@@ -227,8 +220,8 @@ def _beside(path: Path | None) -> _File | None:
     return _file(OneFile(path)) if path else None
 
 
-async def _read(file: _File) -> _Content:
+async def _read(file: _File) -> Content:
     try:
-        return await file.watched.read(_Content)
+        return await file.watched.read()
     except OSError as error:
         raise UnreadableFile(file.name, error) from error

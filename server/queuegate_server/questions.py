@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.policy.applications import Judged
 from queuegate_server.policy.decision import Access, Decision
 from queuegate_server.policy.explain import Explanation
 from queuegate_server.policy.tree import Partition
+
+E = TypeVar("E", Explanation, Judged)
 
 
 class Question(NamedTuple):
@@ -40,17 +42,6 @@ class AppQuestion(NamedTuple):
     """Decides in a partition, given the groups or None."""
 
 
-class ExplainedApplication(NamedTuple):
-    """A decision about an application, and the lists that were looked at."""
-
-    decision: Decision
-    judged: Judged
-    origin: "GroupsOrigin"
-    groups: Sequence[str]
-    resolver: str
-    detail: str
-
-
 class GroupsOrigin(StrEnum):
     """Where the groups of an explained decision came from."""
 
@@ -61,12 +52,13 @@ class GroupsOrigin(StrEnum):
     STALE_CACHE = "stale cache"
 
 
-class Explained(NamedTuple):
-    """An explained decision."""
+class Explained(NamedTuple, Generic[E]):
+    """A decision, what led to it, and the groups that it used."""
 
     decision: Decision
-    explanation: Explanation
+    evaluation: E
     origin: GroupsOrigin
     groups: Sequence[str]
     resolver: str
     detail: str
+    """For people: why the user is unknown."""

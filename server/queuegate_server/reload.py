@@ -56,7 +56,6 @@ class Reloader:
         where others must agree on it.
         """
         self._number = number
-        self._settings = settings
         self._sources = sources
         self._engine = engine
         self._wall = wall

@@ -22,6 +22,7 @@ _MOST_TIMES: Final = 10_000
 """Objects may be put aside so often before all are looked at: after an hour or two of nothing
 but new questions."""
 _OLDEST: Final = 2
+"""The generation of the collector that is looked at least often."""
 
 
 async def short_collections() -> None:

@@ -35,8 +35,8 @@ class Waiting:
         self._is_overloaded = False
 
     def is_too_long(self, seconds: float, now: float) -> bool:
-        """Say whether to refuse a call that has waited for so long. Asked for each call in
-        turn, with a monotonic clock.
+        """Note how long a call has waited, and say whether to refuse it. Called for each call
+        in turn, with the time of a monotonic clock.
         """
         if self._is_overloaded and now - self._overloaded_since > _TRIED_ANEW:
             self._is_overloaded = False

@@ -24,11 +24,19 @@ _LOG = logging.getLogger("queuegate_server.reload")
 _DEBOUNCE_MILLISECONDS: Final = 300
 _LOOK_MILLISECONDS: Final = 1_000
 READ_SECONDS: Final = 30.0
-"""How long a read, or a look, may take before it fails; parsing is not limited."""
+"""How long a read, or a look, may take before it fails."""
 _HASHED_AT_ONCE: Final = 512 * 1024
 """Bytes, which take about a millisecond."""
 _THREADS: Final = 4
 """How many reads, and how many looks, may hang before no other one is begun."""
+
+
+class Content(NamedTuple):
+    """What a file held when it was read."""
+
+    data: bytes
+    checksum: str
+    """SHA-256 in upper-case hexadecimal."""
 
 
 class _Seen(NamedTuple):
@@ -53,13 +61,9 @@ class WatchedFile:
         self._count = 0
         self._readers = DaemonThreads(_THREADS, "policy-read")
         self._lookers = DaemonThreads(_THREADS, "policy-look")
-        self._parser = DaemonThreads(1, "policy-parse")
 
-    async def read(self, parse: Callable[[bytes, str], T]) -> T:
-        """Read the file and return what `parse` makes of its bytes and their SHA-256 (upper-case
-        hexadecimal), each in a thread. Raises OSError, also if reading takes too long, and
-        what `parse` raises.
-        """
+    async def read(self) -> Content:
+        """Read the file, in a thread. Raises OSError, also if reading takes too long."""
         try:
             data, seen = await self._in_time(self._readers, self._read)
         except OSError:
@@ -67,7 +71,7 @@ class WatchedFile:
             raise
         # Not in the thread: one that was given up must not say what was seen last.
         self._seen = seen
-        return await self._parser.run("parse", lambda: parse(data, seen.checksum))
+        return Content(data, seen.checksum)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the file is not what was last read, until closed.

@@ -3,6 +3,7 @@
 import socket
 from typing import Final
 
+from bench.open_calls import fields
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
@@ -23,21 +24,7 @@ def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> b
 
 def headers(method: str, stream: int = 1) -> bytes:
     """Return the frame that begins a call, without any compression."""
-    fields = {
-        ":method": "POST",
-        ":scheme": "http",
-        ":path": f"/queuegate.v1.AccessService/{method}",
-        ":authority": "localhost",
-        "content-type": "application/grpc",
-        "te": "trailers",
-    }
-    block = b"".join(b"\x00" + _text(name) + _text(value) for name, value in fields.items())
-    return frame(HEADERS, END_HEADERS, stream, block)
-
-
-def _text(value: str) -> bytes:
-    assert len(value) < 127
-    return bytes([len(value)]) + value.encode()
+    return frame(HEADERS, END_HEADERS, stream, fields(method))
 
 
 def question(stream: int = 1) -> bytes:

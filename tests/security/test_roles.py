@@ -121,7 +121,7 @@ def test_without_settings_local_callers_check_and_read(tmp_path: Path, place: st
     info = error_details_pb2.ErrorInfo()
     status_pb2.Status.FromString(details).details[0].Unpack(info)
     assert info.reason == "CALLER_NOT_PERMITTED"
-    assert f"which {place} has not" in error.details()
+    assert f"which {place} does not have" in error.details()
 
 
 def test_places_can_have_different_roles(tmp_path: Path) -> None:

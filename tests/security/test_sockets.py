@@ -120,7 +120,7 @@ def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
         Edge(load_settings(None, {}, nobody_is_asked), lambda: 0.0, lambda: 0.0).warn()
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "listening in plaintext beyond this machine",
-        "nobody beyond this machine may call anything but the health",
+        "nobody beyond this machine may call anything but the health service",
         "callers names certificates, and no listener has a client_ca_file",
     ]
 

@@ -172,7 +172,7 @@ def test_the_command_makes_a_token_that_works(
     eventually(lambda: main([*options, "check", "alice", "root.open"]), 0)
     capsys.readouterr()
     assert main([*options, "policy"]) == 2
-    assert "the role read, which token:ci has not" in capsys.readouterr().err
+    assert "the role read, which token:ci does not have" in capsys.readouterr().err
 
 
 def test_every_token_is_another() -> None:

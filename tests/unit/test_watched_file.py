@@ -34,16 +34,12 @@ def hanging(tmp_path: Path) -> Iterator[Hanging]:
     file.answers.set()
 
 
-def text(data: bytes, _checksum: str) -> str:
-    return data.decode()
-
-
 async def test_a_read_that_hangs_fails_in_time_and_stops_no_later_one(hanging: Hanging) -> None:
     file = WatchedFile(hanging, seconds=0.05)
     with pytest.raises(OSError, match=r"reading took longer than 0\.05 s"):
-        await file.read(text)
+        await file.read()
     hanging.hangs = False
-    assert await file.read(text) == "new"
+    assert (await file.read()).data == b"new"
 
 
 async def test_threads_that_hang_are_bounded(hanging: Hanging) -> None:
@@ -51,17 +47,9 @@ async def test_threads_that_hang_are_bounded(hanging: Hanging) -> None:
     messages = []
     for _ in range(6):
         with pytest.raises(OSError, match=r"reading|earlier") as caught:
-            await file.read(text)
+            await file.read()
         messages.append(caught.value.strerror)
     assert (
         messages
         == ["reading took longer than 0.01 s"] * 4 + ["earlier attempts to read it still hang"] * 2
     )
-
-
-async def test_parsing_is_not_limited(hanging: Hanging) -> None:
-    hanging.hangs = False
-    file = WatchedFile(hanging, seconds=0.5)
-    waited = threading.Event()
-    threading.Timer(0.6, waited.set).start()
-    assert await file.read(lambda data, _: (waited.wait(), data)[1]) == b"new"

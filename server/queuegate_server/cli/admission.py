@@ -1,12 +1,11 @@
 """`queuegate-server admission`."""
 
-import asyncio
 import os
-from collections.abc import Coroutine
 from pathlib import Path
 
 import click
 
+from queuegate_server.cli.event_loop import run_in_loop
 from queuegate_server.observe import logs
 
 _HIGHEST_PORT = 65535
@@ -170,20 +169,11 @@ def admission(
         drain_seconds=drain_seconds,
     )
     try:
-        _run(run.serve_admission(options, os.environ, _announce))
+        run_in_loop(run.serve_admission(options, os.environ, _announce))
     except SettingsError as error:
         raise _Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
     except (BadCertificate, run.CannotServe) as error:
         raise _Failure(str(error)) from None
-
-
-def _run(main: Coroutine[object, object, None]) -> None:
-    try:
-        import uvloop  # noqa: PLC0415 - not on every platform
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
 
 
 def _announce(address: str, ops_address: str) -> None:

@@ -5,13 +5,14 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import click
 
 from queuegate_server import descriptors
+from queuegate_server.cli.event_loop import run_in_loop
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
@@ -132,7 +133,7 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
         await server.serve(settings, started, holding=holding, reread=read, member=member)
 
     try:
-        _run(main())
+        run_in_loop(main())
     except UnusableFile as error:
         raise _Failure(str(error)) from None
     except CannotListen as error:
@@ -179,15 +180,6 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 def _print(lines: Sequence[str]) -> None:
     for line in lines:
         click.echo(line)
-
-
-def _run(main: Coroutine[object, object, None]) -> None:
-    try:
-        import uvloop  # noqa: PLC0415 - not on every platform
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
 
 
 def _announcement(addresses: list[str], policy: Policy) -> list[str]:

@@ -8,15 +8,15 @@ enter: one caller's claim must not change another's answer.
 
 import random
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.entries import NEVER, CacheEntry, Entries, SharedAnswers
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.statistics import CacheStatistics
 from queuegate_server.identity.use_order import TABLES
 
-__all__ = ["CacheEntry", "CacheStatistics", "GroupCache", "Ticket"]
+__all__ = ["CacheEntry", "GroupCache", "Ticket"]
 
 _JITTER: Final = 0.1
 """Lifetimes are shortened by up to this part: what came together need not expire together."""
@@ -24,33 +24,6 @@ _REFRESH_AFTER: Final = 0.8
 """The part of the lifetime of groups after which a use starts a refresh, at the latest."""
 _REFRESH_SPREAD: Final = 0.3
 """Up to which part of the lifetime earlier: users who came together are asked for apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheStatistics:
-    """What a cache has done since it was built. All but `entries` only grow."""
-
-    hits: int
-    """Groups were there."""
-    negative_hits: int
-    """It was known that there is no such user."""
-    failure_hits: int
-    """It was known that the resolver could not be asked a moment ago."""
-    stale_hits: int
-    """Expired groups were used because the resolver could not be asked."""
-    misses: int
-    """The resolver had to be waited for."""
-    refreshes: int
-    """Look-ups of users whose groups were known: ahead of their expiry, or after it."""
-    evictions: int
-    """Entries that made room for others."""
-    invalidated: int
-    """Entries dropped on request."""
-    outdated: int
-    """Answers that were not stored because what they were about was invalidated, or asked
-    again, after the question."""
-    entries: int
-    """Users remembered now, some of whom may have expired."""
 
 
 class Ticket:
@@ -93,7 +66,7 @@ class GroupCache:
         self._outdated = 0
 
     def use(self, options: CacheOptions) -> None:
-        """Have other options from now on; entries keep the lifetimes they were given."""
+        """Use other options from now on; entries keep the lifetimes they were given."""
         self.options = options
         self._entries.use(options.max_entries, options.max_stale)
 

@@ -106,7 +106,7 @@ class Entries:
         self._others: UseOrder[CacheEntry] = UseOrder()
 
     def use(self, max_entries: int, max_stale: float) -> None:
-        """Have other bounds from now on; what is too much goes when something is stored."""
+        """Use other bounds from now on; what exceeds them goes when something is stored."""
         self._max_entries = max_entries
         self._max_stale = max_stale
 

@@ -10,12 +10,10 @@ from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Out
 
 _LOG = logging.getLogger("queuegate_server.identity")
 
-
 _BURST: Final = 1 / 8
-"""A line that was not empty for this part of its patience is no burst. Then a wait is too long
-that takes more than this part,"""
+"""A line that has not been empty for this part of the patience is no burst. From then on, a
+look-up is refused if it would wait for longer than this part, and than `_LOOK_UPS` take."""
 _LOOK_UPS: Final = 3
-"""and more than so many look-ups do."""
 _NEWEST: Final = 1 / 64
 """The weight of the newest look-up in the time that they take."""
 

@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol
 from queuegate_server.identity.pace import Pace
 
 _TICK: Final = 0.005
+"""Seconds between two looks at the line."""
 _AT_ONCE: Final = 100
+"""The most look-ups that begin at one of them."""
 _LONGEST: Final = 100_000
 """Who does not fit in the line gets there when asked for again."""
 

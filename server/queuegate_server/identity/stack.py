@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from queuegate_server.identity.cache import CacheEntry, CacheStatistics, GroupCache
+from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.lookup import CouldNotAsk
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refreshes import Refreshes
 from queuegate_server.identity.shared_resolver import SharedResolver
 from queuegate_server.identity.single_flight import FlightCancelled, SingleFlight
+from queuegate_server.identity.statistics import CacheStatistics
 
 _GIVEN_UP: Final = CouldNotAsk(
     "the look-up was given up: the server ends, or the partition has got another resolver"
@@ -153,7 +154,7 @@ class UserGroups:
         return await asyncio.shield(task)
 
     def use(self, options: CacheOptions) -> None:
-        """Have other options of the cache from now on."""
+        """Use other options of the cache from now on."""
         self._cache.use(options)
 
     def statistics(self) -> CacheStatistics:

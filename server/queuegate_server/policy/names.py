@@ -62,6 +62,11 @@ def parent_path(path: str) -> str:
     return path.rpartition(SEPARATOR)[0]
 
 
+def is_at_or_below(path: str, prefix: str) -> bool:
+    """Say whether a queue is the one of a prefix path or below it; no prefix takes all."""
+    return not prefix or path == prefix or path.startswith(prefix + SEPARATOR)
+
+
 def is_recovery_path(path: str) -> bool:
     """Say whether a lower-case path is the recovery queue or below it."""
     return path.startswith(RECOVERY_QUEUE) and (

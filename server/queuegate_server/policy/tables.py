@@ -46,7 +46,7 @@ class Tables:
     __slots__ = ("_by_chain", "_names", "_seen", "by_path")
 
     def __init__(self) -> None:
-        """Have none."""
+        """Start empty."""
         self.by_path: dict[str, Table] = {}
         """By the path asked for, of which there need not be a queue."""
         self._by_chain: dict[int, Table] = {}

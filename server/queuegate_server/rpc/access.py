@@ -8,8 +8,8 @@ from typing import Any, Final
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.policy.acl import Acl
-from queuegate_server.policy.explain import Step, StepOutcome
-from queuegate_server.policy.names import SEPARATOR
+from queuegate_server.policy.explain import Explanation, Step, StepOutcome
+from queuegate_server.policy.names import is_at_or_below
 from queuegate_server.questions import Explained
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.applications import Applications
@@ -48,7 +48,7 @@ class AccessServicer:
         turns: Turns,
     ) -> None:
         """Take the engine, the hot path, what counts and records decisions, how many batches
-        of one stream may be in work, the event that ends streams, and when lists are made.
+        of one stream may be in progress, the event that ends streams, and when lists are made.
         """
         self._turns = turns
         self._engine = engine
@@ -75,7 +75,7 @@ class AccessServicer:
     async def StreamQueueAccess(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Decide batches as they arrive and answer them as they are ready.
 
-        Reads no further while as many batches as allowed are in work, so that a
+        Reads no further while as many batches as allowed are in progress, so that a
         caller who does not read the answers is not read from either. Ends when the
         caller has sent all, or the server drains: what was read is answered first. Raises
         Draining then, because more may have been sent than was read.
@@ -179,11 +179,6 @@ class AccessServicer:
         ).SerializeToString()
 
 
-def is_at_or_below(path: str, prefix: str) -> bool:
-    """Say whether a queue is the one of a prefix path or below it; no prefix takes all."""
-    return not prefix or path == prefix or path.startswith(prefix + SEPARATOR)
-
-
 def _streamed(number: int, results: bytes) -> bytes:
     head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
     return head + wire.embedded(_STREAMED_BATCH, results)
@@ -198,17 +193,14 @@ async def _next(requests: AsyncIterator[bytes]) -> bytes | None:
     return await anext(requests, None)
 
 
-def _explained(explained: Explained, revision: int) -> access_pb2.ExplainQueueAccessResponse:
+def _explained(
+    explained: Explained[Explanation], revision: int
+) -> access_pb2.ExplainQueueAccessResponse:
     return access_pb2.ExplainQueueAccessResponse(
         decision=convert.decision_message(explained.decision, revision),
-        steps=[_step(step) for step in explained.explanation.steps],
-        groups=access_pb2.ExplainGroups(
-            origin=convert.ORIGINS[explained.origin],
-            groups=explained.groups,
-            resolver=explained.resolver,
-            detail=explained.detail,
-        ),
-        evaluated_queue=explained.explanation.evaluated_queue,
+        steps=[_step(step) for step in explained.evaluation.steps],
+        groups=convert.explain_groups(explained),
+        evaluated_queue=explained.evaluation.evaluated_queue,
     )
 
 

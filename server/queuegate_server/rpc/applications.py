@@ -9,13 +9,14 @@ from queuegate_server.engine import Engine
 from queuegate_server.policy.applications import (
     Action,
     Application,
+    Judged,
     Listed,
     ListKind,
     NoApplications,
     decide_application,
 )
 from queuegate_server.policy.spark import SparkError, spark_acls
-from queuegate_server.questions import AppQuestion, ExplainedApplication
+from queuegate_server.questions import AppQuestion, Explained
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.decisions import ERROR, Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
@@ -123,13 +124,8 @@ class Applications:
             raise
         message = access_pb2.ExplainApplicationAccessResponse(
             decision=_decision(explained, snapshot),
-            steps=[_step(listed) for listed in explained.judged.lists],
-            groups=access_pb2.ExplainGroups(
-                origin=convert.ORIGINS[explained.origin],
-                groups=explained.groups,
-                resolver=explained.resolver,
-                detail=explained.detail,
-            ),
+            steps=[_step(listed) for listed in explained.evaluation.lists],
+            groups=convert.explain_groups(explained),
         )
         response = message.SerializeToString()
         reason = message.decision.reason
@@ -138,7 +134,7 @@ class Applications:
 
     async def _decide(
         self, request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot
-    ) -> ExplainedApplication:
+    ) -> Explained[Judged]:
         try:
             return await self._engine.check_application(snapshot, _question(request, snapshot))
         except NoApplications:
@@ -226,7 +222,7 @@ def _spark_question(
 
 
 def _decision(
-    explained: ExplainedApplication, snapshot: Snapshot
+    explained: Explained[Judged], snapshot: Snapshot
 ) -> access_pb2.CheckApplicationAccessResponse:
     decision = explained.decision
     return access_pb2.CheckApplicationAccessResponse(

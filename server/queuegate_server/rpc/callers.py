@@ -34,9 +34,9 @@ class Caller:
     rights: Rights
 
     def require(self, role: Role) -> None:
-        """Raise CallerNotPermitted if the caller has not this role."""
+        """Raise CallerNotPermitted if the caller does not have this role."""
         if role not in self.rights.roles:
-            raise CallerNotPermitted(f"this needs the role {role}, which {self.name} has not")
+            raise CallerNotPermitted(f"this needs the role {role}, which {self.name} does not have")
 
 
 class KnownCallers:

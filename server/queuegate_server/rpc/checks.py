@@ -29,6 +29,7 @@ _KEPT_ANSWERS: Final = 16_384
 """Different answers are few: a queue, and the name that matched."""
 _BATCH_RESULT: Final = 1
 _REASON: Final = 3
+"""Positions in `Kept`: quicker than by name."""
 _DECIDED_AT_ONCE: Final = 100
 _LOOKED_UP_AT_ONCE: Final = 16
 

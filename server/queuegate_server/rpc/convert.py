@@ -14,7 +14,7 @@ from queuegate_server.formats.problems import Problem, Severity
 from queuegate_server.policy.decision import Access, Decision, Reason
 from queuegate_server.policy.names import is_user_name, queue_path
 from queuegate_server.policy.tree import Partition
-from queuegate_server.questions import GroupsOrigin, Question
+from queuegate_server.questions import E, Explained, GroupsOrigin, Question
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.snapshot import Snapshot
 
@@ -55,7 +55,7 @@ REASONS: Final = {
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
     Reason.OWNER: access_pb2.REASON_OWNER,
 }
-ORIGINS: Final = {
+_ORIGINS: Final = {
     GroupsOrigin.NOT_NEEDED: access_pb2.GROUPS_ORIGIN_NOT_NEEDED,
     GroupsOrigin.REQUEST: access_pb2.GROUPS_ORIGIN_REQUEST,
     GroupsOrigin.RESOLVER: access_pb2.GROUPS_ORIGIN_RESOLVER,
@@ -246,6 +246,16 @@ def decision_message(decision: Decision, revision: int) -> access_pb2.CheckQueue
         matched_queue=decision.matched_queue,
         matched_subject=decision.matched_subject,
         policy_revision=revision,
+    )
+
+
+def explain_groups(explained: Explained[E]) -> access_pb2.ExplainGroups:
+    """Return the groups that a decision used, and where they came from."""
+    return access_pb2.ExplainGroups(
+        origin=_ORIGINS[explained.origin],
+        groups=explained.groups,
+        resolver=explained.resolver,
+        detail=explained.detail,
     )
 
 

@@ -86,7 +86,7 @@ def end_stream_with_status(method: str, handler: Stream) -> Stream:
 
 
 class CallLimit:
-    """Bounds how many calls are in work at once; refuses more at once.
+    """Bounds how many calls are in progress at once; refuses more at once.
 
     Streams, which stay open for as long as their callers like, may be half of them, so that
     single calls always find a place. The bound of gRPC itself would refuse health checks as
@@ -113,7 +113,7 @@ class CallLimit:
 
     @property
     def running(self) -> int:
-        """How many calls are in work."""
+        """How many calls are in progress."""
         return self._running
 
     @property
@@ -122,7 +122,7 @@ class CallLimit:
         return self._streams
 
     def use(self, most: int) -> None:
-        """Have another bound from now on; calls in work stay."""
+        """Use another bound from now on; calls in progress go on."""
         self._most = most
 
     def unary(self, _method: str, handler: Unary) -> Unary:
@@ -160,7 +160,7 @@ class CallLimit:
     def _enter(self) -> None:
         if self._running >= self._most:
             self.refused["calls"] += 1
-            raise TooMuchWork(f"{self._most} calls are in work, which is the most at once")
+            raise TooMuchWork(f"{self._most} calls are in progress, which is the most at once")
         self._running += 1
 
 

@@ -18,8 +18,11 @@ _LONGEST: Final = 0.02
 _BEGUN: Final = 4
 """While so many calls wait to go on, no other one begins."""
 _ROUNDS: Final = 4
+"""After so many rounds of the loop without a new call, all that had arrived have been seen."""
 _MOST_ROUNDS: Final = 64
+"""The most rounds that are waited for that."""
 _RETRY_SECONDS: Final = 1.0
+"""For how long refused callers are told to wait."""
 
 
 class _InLine(NamedTuple):

@@ -89,7 +89,7 @@ def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
 
 
 class Callers(Section):
-    """Who may call what. Whoever is not listed may ask for the health and nothing else."""
+    """Who may call what. Who is not listed may call the health service only."""
 
     loopback: LocalRights = Field(
         LocalRights(), description="Callers over TCP from this machine, without a credential."

@@ -69,7 +69,7 @@ class NativeServer:
         refusal: Refusal,
     ) -> None:
         """Take the server that streams go to, the most bytes of a request, the most single
-        calls in work, bounds on connections, of which those on metadata and keep-alive
+        calls in progress, bounds on connections, of which those on metadata and keep-alive
         hold, how many seconds a call may wait for its turn under overload, and how what is
         too much is refused.
 
@@ -133,7 +133,7 @@ class NativeServer:
         return self._front.bound_port
 
     def add_secure_port(self, address: str, _credentials: grpc.ServerCredentials) -> int:
-        """Refuse TLS, which this transport has not: raises RuntimeError."""
+        """Refuse TLS, which this transport lacks: raises RuntimeError."""
         raise RuntimeError(f"{address}: no TLS")
 
     async def start(self) -> None:

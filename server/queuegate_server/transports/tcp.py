@@ -18,7 +18,7 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
     Raises CannotListen.
     """
-    text = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    text = _text(host, port)
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -40,4 +40,8 @@ def open_tcp(host: str, port: int) -> socket.socket:
 def address_of(opened: socket.socket) -> str:
     """Return the address of a socket as text, with the port in use."""
     host, port = opened.getsockname()[:2]
+    return _text(host, port)
+
+
+def _text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

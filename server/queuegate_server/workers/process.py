@@ -17,7 +17,8 @@ _LOG = logging.getLogger("queuegate_server.workers")
 OPTION: Final = "--worker"
 _START_SECONDS: Final = 60.0
 """How long a worker that does not serve yet may be silent, if not longer."""
-_ASKED_TWICE: Final = 2
+_MISSES: Final = 2
+"""So many questions in a row must go unanswered; they share the time."""
 
 
 class WorkerProcess:
@@ -76,18 +77,18 @@ class WorkerProcess:
         """
         loop = asyncio.get_running_loop()
         missed = 0
-        while missed < _ASKED_TWICE:
+        while missed < _MISSES:
             limit = seconds if self.ready.is_set() else max(seconds, _START_SECONDS)
             begin = loop.time()
             try:
-                await self.ask("alive", seconds=limit / _ASKED_TWICE)
+                await self.ask("alive", seconds=limit / _MISSES)
             except ChannelError:
                 missed += 1
                 # One that is closed says so at once.
-                await asyncio.sleep(begin + limit / _ASKED_TWICE - loop.time())
+                await asyncio.sleep(begin + limit / _MISSES - loop.time())
             else:
                 missed = 0
-                await asyncio.sleep(seconds / _ASKED_TWICE)
+                await asyncio.sleep(seconds / _MISSES)
         self.was_silent = True
         self.failure = f"it did not answer for {limit:g} s"
         fields = {"index": self.index, "pid": self.pid, "seconds": limit}

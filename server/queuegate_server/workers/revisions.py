@@ -4,6 +4,7 @@ from collections import OrderedDict
 from typing import Final
 
 _KEPT: Final = 64
+"""Policies whose numbers are remembered."""
 
 
 class Revisions:

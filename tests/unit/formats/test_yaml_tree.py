@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.formats import yaml_text, yaml_tree
+from queuegate_server.formats import yaml_builder, yaml_text, yaml_tree
 from queuegate_server.formats.yaml_tree import Mapping, Scalar, Sequence, plain_data, read
 
 PARSERS = {"libyaml": yaml.CBaseLoader, "pure Python": yaml.BaseLoader}
@@ -165,7 +165,7 @@ def test_repeated_keys_are_all_reported_and_the_first_ones_count() -> None:
 @pytest.mark.usefixtures("_parser")
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", "")])
 def test_depth_is_bounded(opening: str, closing: str) -> None:
-    deep = yaml_tree.MAX_DEPTH
+    deep = yaml_builder.MAX_DEPTH
     assert data(opening * deep + "x" + closing * deep)
     too_deep = opening * (deep + 1) + "x" + closing * (deep + 1)
     assert f"nested more than {deep} levels deep" in fault(too_deep)
@@ -180,14 +180,14 @@ def test_an_alias_flood_is_refused_before_it_is_spelled_out() -> None:
 
 
 def test_a_merge_flood_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_tree, "MAX_NODES", 10_000)
+    monkeypatch.setattr(yaml_builder, "MAX_NODES", 10_000)
     rows = ["- &a0 {k: v}"]
     rows += [f"- &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: v}}" for i in range(1, 40)]
     assert "more than 10000 keys and values" in fault("\n".join(rows))
 
 
 def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_tree, "MAX_BYTES", 1000)
+    monkeypatch.setattr(yaml_builder, "MAX_BYTES", 1000)
     text = "- &a " + "x" * 100 + "\n- &b [*a, *a]\n" + "- *b\n" * 3
     assert data(text)
     assert fault(text + "- *a\n- *a\n") == (
@@ -196,7 +196,7 @@ def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_number_of_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_tree, "MAX_NODES", 100)
+    monkeypatch.setattr(yaml_builder, "MAX_NODES", 100)
     assert data("[" + "x," * 99 + "]") == ["x"] * 99
     assert "1:200: error: the document has more than 100 keys and values" in fault(
         "[" + "x," * 100 + " x]"

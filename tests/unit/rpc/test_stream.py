@@ -84,7 +84,7 @@ async def test_what_was_read_while_an_answer_was_sent_is_answered() -> None:
         await stream.rest()
 
 
-async def test_batches_in_work_are_answered_before_the_end() -> None:
+async def test_batches_in_progress_are_answered_before_the_end() -> None:
     stream = Stream()
     for number in (1, 2, 3):
         stream.caller.sends.put_nowait(number)

@@ -16,6 +16,7 @@ from queuegate_server.formats.yarn.model import Text
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MOST: Final = 20
+"""Hadoop's own bound, `MAX_SUBST` of its `Configuration`."""
 _LONGEST: Final = 1_048_576
 _OF_THE_PROCESS: Final = (
     "env.",

@@ -58,7 +58,6 @@ def _partition_queues(fields: Fields, partition: PartitionConfig, node: Node) ->
     if isinstance(name, Scalar) and name.text.lower() == ROOT:
         partition.queues = _queues(fields, [], None, tops)
     else:
-        partition.root_was_added = True
         root = Queue(ROOT, None, None, name=ROOT, is_parent=True)
         partition.queues = _queues(fields, [root], root, tops)
     fields.queue = ""

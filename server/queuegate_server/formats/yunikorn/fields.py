@@ -16,6 +16,7 @@ from queuegate_server.giving_way import in_turns
 
 _LONGEST_KEY: Final = 64
 _ALIKE: Final = 0.75
+"""How similar, by difflib, a key must be to a known one to be taken for a misspelling."""
 _REMEDIES: Final = {
     "a mapping": "write keys with values below it",
     "a list": "write items with a dash below it",

@@ -112,7 +112,6 @@ class PartitionConfig:
     queues: list[Queue] = field(default_factory=list)
     """All queues, each after its parent and beginning with the root; empty if the
     document has none or they are not a list."""
-    root_was_added: bool = False
     rules: list[Rule] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None

@@ -16,8 +16,8 @@ from queuegate_server.observe.calls import Calls
 _CALL = ("grpc_type", "grpc_service", "grpc_method")
 
 
-class InWork(Protocol):
-    """The calls in work and their bounds."""
+class InProgress(Protocol):
+    """The calls in progress and their bounds."""
 
     @property
     def refused(self) -> Mapping[str, int]:
@@ -50,10 +50,10 @@ class Decided(Protocol):
 class CallMetrics(Collector):
     """What was called, how it ended, what was decided."""
 
-    def __init__(self, calls: Calls, in_work: InWork, decided: Decided) -> None:
+    def __init__(self, calls: Calls, in_progress: InProgress, decided: Decided) -> None:
         """Take where it is counted."""
         self._calls = calls
-        self._in_work = in_work
+        self._in_progress = in_progress
         self._decided = decided
 
     def collect(self) -> Iterator[Metric]:
@@ -73,21 +73,23 @@ class CallMetrics(Collector):
             seconds.add_metric(labels, method.timings.buckets(), method.timings.seconds)
         yield from (started, handled, seconds)
         yield GaugeMetricFamily(
-            "queuegate_calls_in_progress", "Calls in work.", self._in_work.running
+            "queuegate_calls_in_progress", "Calls in progress.", self._in_progress.running
         )
         yield GaugeMetricFamily(
-            "queuegate_calls_limit", "How many calls may be in work.", self._in_work.most
+            "queuegate_calls_limit", "How many calls may be in progress.", self._in_progress.most
         )
         yield GaugeMetricFamily(
-            "queuegate_streams_in_progress", "Streams among them.", self._in_work.streams
+            "queuegate_streams_in_progress", "Streams among them.", self._in_progress.streams
         )
         yield GaugeMetricFamily(
-            "queuegate_streams_limit", "How many streams may be open.", self._in_work.most_streams
+            "queuegate_streams_limit",
+            "How many streams may be open.",
+            self._in_progress.most_streams,
         )
         refused = CounterMetricFamily(
             "queuegate_calls_refused", "Calls beyond a bound.", labels=("reason",)
         )
-        for reason, count in self._in_work.refused.items():
+        for reason, count in self._in_progress.refused.items():
             refused.add_metric((reason,), count)
         yield refused
         decisions = CounterMetricFamily(

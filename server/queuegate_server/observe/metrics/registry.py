@@ -15,7 +15,7 @@ from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.calls import Calls
 from queuegate_server.observe.lookups import Lookups
 from queuegate_server.observe.metrics.audit import AuditMetrics
-from queuegate_server.observe.metrics.calls import CallMetrics, Decided, InWork
+from queuegate_server.observe.metrics.calls import CallMetrics, Decided, InProgress
 from queuegate_server.observe.metrics.certificates import Certificate, CertificateMetrics
 from queuegate_server.observe.metrics.groups import (
     CacheMetrics,
@@ -33,7 +33,7 @@ class Sources:
     engine: Engine
     reloads: Reloads
     calls: Calls
-    in_work: InWork
+    in_progress: InProgress
     decided: Decided
     lookups: Lookups
     resolvers: Resolvers
@@ -49,7 +49,7 @@ def metrics(sources: Sources) -> Callable[[], bytes]:
     """
     registry = CollectorRegistry()
     for collector in (
-        CallMetrics(sources.calls, sources.in_work, sources.decided),
+        CallMetrics(sources.calls, sources.in_progress, sources.decided),
         CacheMetrics(sources.engine),
         ResolverMetrics(sources.lookups, sources.resolvers),
         LdapMetrics(sources.resolvers),

@@ -3,10 +3,8 @@
 import re
 from typing import Final, NamedTuple
 
-PLACEHOLDERS: Final = ("{user}", "%s")
-"""Ours and YuniKorn's; they mean the same."""
-
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
+"""Ours and YuniKorn's; they mean the same."""
 _DEEPEST: Final = 32
 _LONGEST: Final = 8192
 _ATTRIBUTE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)(?:;[A-Za-z0-9-]+)*"

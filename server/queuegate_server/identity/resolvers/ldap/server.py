@@ -1,4 +1,4 @@
-"""One server: its connection is made, tried out, replaced and mourned in the background."""
+"""One server, whose connection is made, tried out and replaced in the background."""
 
 import asyncio
 import contextlib

@@ -22,7 +22,8 @@ from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
 from queuegate_server.identity.threads import DaemonThreads
 
 _BUFFER: Final = 1 << 20
-_PATIENCE_OF_TCP: Final = 10
+_UNCONFIRMED_SECONDS: Final = 10
+"""How long what was sent may go without TCP's acknowledgement."""
 
 
 class Transport:
@@ -132,7 +133,9 @@ def _tune(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PATIENCE_OF_TCP * 1000)
+        connection.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNCONFIRMED_SECONDS * 1000
+        )
 
 
 async def _ask_for_tls(side: Side) -> None:
