@@ -16,10 +16,10 @@ from bench.results import Part, Table, spread
 from bench.timing import microseconds_each, microseconds_each_awaited
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.group_sources import GroupSources
+from queuegate_server.loading.group_sources import GroupSources
+from queuegate_server.loading.reload import Reloader
 from queuegate_server.policy.decision import Access
 from queuegate_server.questions import Question
-from queuegate_server.reload import Reloader
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.turns import Turns

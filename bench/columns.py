@@ -22,8 +22,8 @@ from bench.timing import microseconds_each_awaited
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Engine
-from queuegate_server.group_sources import GroupSources
-from queuegate_server.reload import Reloader
+from queuegate_server.loading.group_sources import GroupSources
+from queuegate_server.loading.reload import Reloader
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.columns import Columns
 from queuegate_server.rpc.decisions import Decisions

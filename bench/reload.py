@@ -19,8 +19,8 @@ from bench.questions import Questions, delimited
 from bench.results import Part, Table, Target, spread
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate_server.engine import Engine
-from queuegate_server.group_sources import GroupSources
-from queuegate_server.reload import Reloader
+from queuegate_server.loading.group_sources import GroupSources
+from queuegate_server.loading.reload import Reloader
 from queuegate_server.settings.model import PolicySource, Settings
 
 _GOAL: Final = 50.0
@@ -75,7 +75,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         "`reload.Reloader` in this process, beside a task that sleeps for 1 ms again and again: "
         f"by how much its longest sleep was too long, up to {_AFTERWARDS:.0f} s after the swap. "
         "The first load takes half as long: a policy that is loaded again is parsed in turns of "
-        "2 ms, each followed by as long a sleep (`giving_way.py`), for the calls below.",
+        "2 ms, each followed by as long a sleep (`process/giving_way.py`), for the calls below.",
         ("queues", "reload, s", "longest delay, ms"),
     )
     table.add(f"{size:,}", spread(seconds, ".2f"), spread(longest, ".1f"))

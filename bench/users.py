@@ -19,7 +19,7 @@ from bench.results import Part, Table, Target, spread
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.lookup import Found
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.short_collections import short_collections
+from queuegate_server.process.short_collections import short_collections
 
 _USERS: Final = 1_000_000
 _BYTES: Final = 600
@@ -73,7 +73,7 @@ async def _measure(count: int, rounds: int) -> Part:
         f"groups, {_PER_SECOND:,} stores a second. The longest time of one store, or of one part "
         f"of forgetting all, in processor time; and by how much the event loop was late, the part "
         f"of the collector included, where each turn does up to {_AT_ONCE} stores. Old objects "
-        "are put aside of the collector in thousands (`short_collections.py`): 20,000 at once, "
+        "are put aside of the collector in thousands (`process/short_collections.py`): 20,000 at once, "
         "all over the memory after many entries were replaced, took it 19 ms. A table that grows "
         "takes 0.5 ms: there are 1,024 of them (`use_order.py`). With 128, all of which grow "
         "within few stores, the longest store took 3 to 8 ms and the longest turn 6 to 12 ms. As "

@@ -11,11 +11,11 @@ from grpc_reflection.v1alpha import reflection_pb2_grpc
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.edge import Edge
 from queuegate_server.engine import Engine
-from queuegate_server.group_sources import GroupSources
 from queuegate_server.ignoring_groups import IgnoringGroups
+from queuegate_server.loading.group_sources import GroupSources
+from queuegate_server.loading.reload import Reloader
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.operations import Operations
-from queuegate_server.reload import Reloader
 from queuegate_server.rpc import errors, health, reflection
 from queuegate_server.rpc.access import AccessServicer
 from queuegate_server.rpc.checks import Checks

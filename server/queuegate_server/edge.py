@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from queuegate_server.followed_files import BadFile
+from queuegate_server.files.followed_files import BadFile
 from queuegate_server.rpc.callers import KnownCallers
 from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.rates import CallRates

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.changes import differences, with_changes
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
-from queuegate_server.systemd_notify import Notifier
 
 _LOG = logging.getLogger("queuegate_server.hangup")
 

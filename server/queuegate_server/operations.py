@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuegate_server.engine import Engine
-from queuegate_server.group_sources import GroupSources
+from queuegate_server.loading.group_sources import GroupSources
+from queuegate_server.loading.reload import Reloader
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.calls import Calls
 from queuegate_server.observe.lookups import Lookups
 from queuegate_server.ops.status import Phase, Status
-from queuegate_server.reload import Reloader
 from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.settings.model import Settings

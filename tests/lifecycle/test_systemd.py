@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.systemd_notify import Notifier
+from queuegate_server.process.systemd_notify import Notifier
 from tests.lifecycle.notify_socket import NotifySocket
 from tests.lifecycle.workers import write_policy
 from tests.running import running_server

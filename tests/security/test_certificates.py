@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 
 import queuegate
 from queuegate_server.cli.group import group
-from queuegate_server.followed_files import BadFile
+from queuegate_server.files.followed_files import BadFile
 from queuegate_server.settings.listeners import Tls
 from queuegate_server.transports.certificates import FollowedCertificate
 from tests.running import RunningServer, server_command

@@ -17,8 +17,8 @@ from grpc.experimental.session_cache import ssl_session_cache_lru
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server import followed_files
-from queuegate_server.followed_files import FollowedFiles
+from queuegate_server.files import followed_files
+from queuegate_server.files.followed_files import FollowedFiles
 from queuegate_server.not_after import first_expiry
 from tests.lifecycle.notify_socket import NotifySocket
 from tests.running import RunningServer, running_server

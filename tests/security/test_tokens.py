@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import queuegate
 from queuegate.cli import main
 from queuegate_server.cli.group import group
-from queuegate_server.followed_files import BadFile
+from queuegate_server.files.followed_files import BadFile
 from queuegate_server.rpc.tokens import MAX_TOKENS, TokenFile, parse
 from tests.running import RunningServer
 from tests.security.authorities import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from queuegate_server.admission.settings import AdmissionSettings, SettingsError, read_settings
 from queuegate_server.admission.watch import on_change
-from queuegate_server.configmaps import overlaid
+from queuegate_server.files.configmaps import overlaid
 
 _LOG = logging.getLogger("queuegate_server.admission")
 

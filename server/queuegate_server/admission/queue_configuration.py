@@ -7,7 +7,7 @@ from typing import Any, Final
 from queuegate_server.admission.review import Review
 from queuegate_server.admission.rules import UPDATE, Verdict
 from queuegate_server.admission.settings import SettingsError, read_settings
-from queuegate_server.configmaps import CONFIGS, DEFAULTS, expanded, is_compressed
+from queuegate_server.files.configmaps import CONFIGS, DEFAULTS, expanded, is_compressed
 from queuegate_server.formats.problems import Severity
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.policy.acl import AclNames

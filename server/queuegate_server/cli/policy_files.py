@@ -6,13 +6,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from queuegate_server.files.regular_files import open_regular, read_regular, remedy
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, Severity, has_errors
 from queuegate_server.formats.yaml_tree import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.yarn_acl import Semantics
-from queuegate_server.regular_files import open_regular, read_regular, remedy
 
 NO: Final = 1
 """Exit status: the answer is no."""

@@ -11,15 +11,15 @@ from typing import Protocol
 
 import click
 
-from queuegate_server import descriptors
 from queuegate_server.cli.event_loop import run_in_loop
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
+from queuegate_server.process import descriptors
+from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
-from queuegate_server.systemd_notify import Notifier
 from queuegate_server.transports import grpc_environment
 from queuegate_server.workers.place import Place
 from queuegate_server.workers.process import OPTION

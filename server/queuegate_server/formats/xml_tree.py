@@ -11,7 +11,7 @@ from xml.parsers import expat
 from queuegate_server.formats.findings import Findings
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
-from queuegate_server.giving_way import give_way
+from queuegate_server.process.giving_way import give_way
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000

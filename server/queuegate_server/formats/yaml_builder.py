@@ -12,7 +12,7 @@ from yaml import events
 from queuegate_server.formats.findings import Findings, Place, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
-from queuegate_server.giving_way import give_way
+from queuegate_server.process.giving_way import give_way
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.formats.findings import Place
-from queuegate_server.giving_way import in_turns
+from queuegate_server.process.giving_way import in_turns
 
 _SEARCHED_AT_ONCE: Final = 262_144
 MAX_BYTES: Final = 64 * 1024 * 1024

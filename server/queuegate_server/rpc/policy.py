@@ -9,9 +9,9 @@ from queuegate_server.engine import Engine
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, has_errors
-from queuegate_server.giving_way import taking_turns
 from queuegate_server.policy.names import is_at_or_below
 from queuegate_server.policy.queue import Queue
+from queuegate_server.process.giving_way import taking_turns
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 from queuegate_server.snapshot import Served

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.followed_files import BadFile, FollowedFiles
+from queuegate_server.files.followed_files import BadFile, FollowedFiles
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000

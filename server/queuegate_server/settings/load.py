@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from queuegate_server.files.regular_files import remedy
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yaml_nodes import plain_data
 from queuegate_server.formats.yaml_tree import Document, read
-from queuegate_server.regular_files import remedy
 from queuegate_server.settings.faults import Places, located
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.overrides import Overrides, from_environment, from_options

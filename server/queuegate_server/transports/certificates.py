@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from queuegate_server.followed_files import BadFile, FollowedFiles
+from queuegate_server.files.followed_files import BadFile, FollowedFiles
 from queuegate_server.not_after import first_expiry
 from queuegate_server.settings.listeners import Tls
 

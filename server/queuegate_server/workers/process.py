@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from queuegate_server.systemd_notify import SOCKET
+from queuegate_server.process.systemd_notify import SOCKET
 from queuegate_server.workers.channel import Channel, ChannelError, Handler
 from queuegate_server.workers.place import Place
 

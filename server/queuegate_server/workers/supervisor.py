@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
-from queuegate_server.systemd_notify import Notifier
 from queuegate_server.workers.channel import ChannelError
 from queuegate_server.workers.metrics import MergedMetrics
 from queuegate_server.workers.ports import reserve

@@ -13,7 +13,7 @@ from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
 from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
-from queuegate_server.giving_way import in_turns
+from queuegate_server.process.giving_way import in_turns
 
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 _TRUTHS: Final = {"true": True, "false": False}

@@ -9,9 +9,9 @@ from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.names import ROOT
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
+from queuegate_server.process.giving_way import in_turns
 
 
 def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Problem, ...]:

@@ -11,12 +11,12 @@ from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate_server.policy.names import ROOT
 from queuegate_server.policy.queue import QueueAcls
 from queuegate_server.policy.tree import Cluster, Partition, build_partition
 from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
+from queuegate_server.process.giving_way import give_way, in_turns
 
 State = Callable[[bytes, str, Findings], Stated | None]
 

@@ -12,8 +12,8 @@ from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.names import ROOT, SEPARATOR
+from queuegate_server.process.giving_way import give_way, in_turns
 
 _DOCUMENT_KEYS: Final = ("partitions", "checksum")
 _NAMELESS: Final = "?"

@@ -12,7 +12,7 @@ from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yunikorn.model import Count
 from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
-from queuegate_server.giving_way import in_turns
+from queuegate_server.process.giving_way import in_turns
 
 _LONGEST_KEY: Final = 64
 _ALIKE: Final = 0.75

@@ -12,8 +12,8 @@ from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 from queuegate_server.formats.yunikorn.queues import normal_name
-from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.acl import AclNames
+from queuegate_server.process.giving_way import in_turns
 
 Rule = Callable[[Subject, Findings], None]
 

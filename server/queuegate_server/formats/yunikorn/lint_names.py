@@ -8,9 +8,9 @@ from queuegate_server.formats.yunikorn.lint_blanks import has_swallowed_blank
 from queuegate_server.formats.yunikorn.lint_subject import Subject
 from queuegate_server.formats.yunikorn.model import Filter, Limit
 from queuegate_server.formats.yunikorn.placement import rule_chain
-from queuegate_server.giving_way import in_turns
 from queuegate_server.policy.acl import WILDCARD
 from queuegate_server.policy.names import is_group_name, is_user_name
+from queuegate_server.process.giving_way import in_turns
 
 
 def group_as_user(subject: Subject, findings: Findings) -> None:

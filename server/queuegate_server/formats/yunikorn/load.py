@@ -18,10 +18,10 @@ from queuegate_server.formats.yunikorn.queues import (
     normal_name,
 )
 from queuegate_server.formats.yunikorn.resources import check_resources
-from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.queue import QueueAcls
 from queuegate_server.policy.tree import Partition, build_partition
+from queuegate_server.process.giving_way import give_way, in_turns
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """What `usergroupresolver.type` may be. YuniKorn takes any other text for `none`."""

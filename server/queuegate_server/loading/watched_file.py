@@ -14,13 +14,13 @@ from typing import Final, NamedTuple, TypeVar
 
 import watchfiles
 
-from queuegate_server.giving_way import give_way, taking_turns
 from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads
-from queuegate_server.policy_files import PolicyFiles
+from queuegate_server.loading.policy_files import PolicyFiles
+from queuegate_server.process.giving_way import give_way, taking_turns
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger("queuegate_server.reload")
+_LOG = logging.getLogger("queuegate_server.loading.reload")
 _DEBOUNCE_MILLISECONDS: Final = 300
 _LOOK_MILLISECONDS: Final = 1_000
 READ_SECONDS: Final = 30.0

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from queuegate_server import batch_scheduling
 from queuegate_server.formats.collector import paused_collector
+from queuegate_server.process import batch_scheduling
 from tests.fakes.loop import until
 
 

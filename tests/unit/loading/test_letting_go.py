@@ -4,7 +4,7 @@ import asyncio
 import gc
 import weakref
 
-from queuegate_server.letting_go import let_go
+from queuegate_server.loading.letting_go import let_go
 from queuegate_server.policy.acl import parse
 from queuegate_server.policy.queue import QueueAcls
 from queuegate_server.policy.tree import Policy, build_partition

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from queuegate_server import short_collections
 from queuegate_server.formats.collector import paused_collector
+from queuegate_server.process import short_collections
 from tests.fakes.loop import until
 
 

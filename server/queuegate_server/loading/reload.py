@@ -16,15 +16,15 @@ from typing import Final
 from queuegate_server.engine import Engine
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
-from queuegate_server.group_sources import CannotServe, GroupSources, Unusable
-from queuegate_server.letting_go import let_go
+from queuegate_server.loading.group_sources import CannotServe, GroupSources, Unusable
+from queuegate_server.loading.letting_go import let_go
+from queuegate_server.loading.policy_sources import PolicySources, ReadPolicies, UnreadableFile
+from queuegate_server.loading.watched_file import WatchedFile
 from queuegate_server.policy.tree import Policy
-from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.settings.model import Settings
 from queuegate_server.snapshot import Served, Snapshot
-from queuegate_server.watched_file import WatchedFile
 
-_LOG = logging.getLogger("queuegate_server.reload")
+_LOG = logging.getLogger("queuegate_server.loading.reload")
 _LOGGED_PROBLEMS: Final = 50
 
 

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from queuegate_server.files.regular_files import remedy
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.giving_way import taking_turns
 from queuegate_server.identity.registry import types
 from queuegate_server.identity.threads import DaemonThreads
+from queuegate_server.loading.policy_files import OneFile, PolicyFiles, policy_files
+from queuegate_server.loading.watched_file import Content, WatchedFile
 from queuegate_server.policy.tree import Partition
 from queuegate_server.policy.yarn_acl import Semantics
-from queuegate_server.policy_files import OneFile, PolicyFiles, policy_files
-from queuegate_server.regular_files import remedy
+from queuegate_server.process.giving_way import taking_turns
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
-from queuegate_server.watched_file import Content, WatchedFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import contextlib
 from pathlib import Path
 from typing import Final, Protocol
 
-from queuegate_server.configmaps import overlaid, policy_key
-from queuegate_server.regular_files import read_regular
+from queuegate_server.files.configmaps import overlaid, policy_key
+from queuegate_server.files.regular_files import read_regular
 from queuegate_server.settings.model import PolicySource
 
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")

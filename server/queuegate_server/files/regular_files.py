@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from queuegate_server.giving_way import give_way
+from queuegate_server.process.giving_way import give_way
 
 _READ_AT_ONCE: Final = 512 * 1024
 _CHECK_PATH: Final = "check the path"

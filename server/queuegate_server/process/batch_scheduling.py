@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-_LOG = logging.getLogger("queuegate_server.batch_scheduling")
+_LOG = logging.getLogger("queuegate_server.process.batch_scheduling")
 _SECONDS: Final = 0.1
 _BUSY: Final = 0.7
 """From this part of a core on, the process is busy."""

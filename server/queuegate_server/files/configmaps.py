@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.regular_files import open_regular
+from queuegate_server.files.regular_files import open_regular
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """How much is read from a folder. A ConfigMap holds 1 MiB at most."""

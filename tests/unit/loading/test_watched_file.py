@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.policy_files import OneFile
-from queuegate_server.watched_file import WatchedFile
+from queuegate_server.loading.policy_files import OneFile
+from queuegate_server.loading.watched_file import WatchedFile
 
 
 class Hanging(OneFile):

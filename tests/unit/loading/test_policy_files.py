@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.configmaps import overlaid
-from queuegate_server.policy_files import ConfigMaps, OneFile, policy_files
+from queuegate_server.files.configmaps import overlaid
+from queuegate_server.loading.policy_files import ConfigMaps, OneFile, policy_files
 from queuegate_server.settings.model import PolicySource
 from tests.webhook import MountedConfigMap
 

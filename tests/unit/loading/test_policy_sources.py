@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from queuegate_server import policy_sources
 from queuegate_server.formats.problems import Severity
+from queuegate_server.loading import policy_sources
+from queuegate_server.loading.policy_files import OneFile, PolicyFiles
+from queuegate_server.loading.policy_sources import PolicySources, ReadPolicies, UnreadableFile
+from queuegate_server.loading.watched_file import READ_SECONDS, WatchedFile
 from queuegate_server.policy.yarn_acl import Semantics
-from queuegate_server.policy_files import OneFile, PolicyFiles
-from queuegate_server.policy_sources import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.settings.model import PartitionSettings, Settings
-from queuegate_server.watched_file import READ_SECONDS, WatchedFile
 
 QUEUES = "partitions:\n  - name: {}\n    queues:\n      - name: root\n        submitacl: alice\n"
 FAIR = '<allocations><queue name="root"><aclSubmitApps>bob</aclSubmitApps></queue></allocations>'

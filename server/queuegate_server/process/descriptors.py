@@ -4,7 +4,7 @@ import contextlib
 import logging
 import resource
 
-_LOG = logging.getLogger("queuegate_server.descriptors")
+_LOG = logging.getLogger("queuegate_server.process.descriptors")
 
 
 def allow_as_many_as_possible() -> None:

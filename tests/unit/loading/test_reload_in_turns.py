@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from queuegate_server import giving_way
 from queuegate_server.engine import Engine
-from queuegate_server.group_sources import GroupSources
-from queuegate_server.reload import Reloader
+from queuegate_server.loading.group_sources import GroupSources
+from queuegate_server.loading.reload import Reloader
+from queuegate_server.process import giving_way
 from queuegate_server.settings.model import PolicySource, Settings
 
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: {}\n"

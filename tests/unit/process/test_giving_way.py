@@ -5,10 +5,10 @@ from types import FrameType, SimpleNamespace
 
 import pytest
 
-from queuegate_server import giving_way as turns
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.giving_way import give_way, in_turns, taking_turns
+from queuegate_server.process import giving_way as turns
+from queuegate_server.process.giving_way import give_way, in_turns, taking_turns
 
 QUEUES = 2_000
 YUNIKORN = "partitions:\n  - queues:\n      - name: root\n        queues:\n" + "".join(
