@@ -7,6 +7,7 @@ from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from queuegate_server.formats.yarn.model import At, Stated, StatedQueue, Text
 from queuegate_server.giving_way import give_way, in_turns
 from queuegate_server.policy.names import ROOT, SEPARATOR
+from queuegate_server.policy.yarn_acl import TRIMMED
 
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"
@@ -65,7 +66,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             return found
         children = []
         parts = in_turns(names.text.split(","))
-        for name in filter(None, (part.strip() for part in parts)):
+        for name in filter(None, (part.strip(TRIMMED) for part in parts)):
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is no name of a queue"
