@@ -138,7 +138,7 @@ def test_options_of_our_own_win_over_the_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "port"), [("+389", 389), ("0000000389", 389), (" 1\n", 1), ("65535", 65535)]
+    ("text", "port"), [("+389", 389), ("0" * 9_999 + "389", 389), (" 1\n", 1), ("65535", 65535)]
 )
 def test_port_of_a_secret_is_a_number_as_go_reads_it(tmp_path: Path, text: str, port: int) -> None:
     folder = secrets(tmp_path, {**GOOD, "Port": text})

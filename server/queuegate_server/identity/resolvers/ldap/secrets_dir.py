@@ -26,7 +26,7 @@ _REQUIRED: Final = (
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _MOST_BYTES: Final = 65_536
 _MOST_PORT: Final = 65_535
-_NUMBER: Final = re.compile(r"\+?0*[0-9]{1,5}", re.ASCII)
+_NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
@@ -54,7 +54,8 @@ def read_secrets(folder: Path) -> dict[str, Any]:
 
 def _port(text: str) -> int:
     """Return the port as Go's `Atoi` reads it, 0 if it is none."""
-    number = int(text) if _NUMBER.fullmatch(text) else 0
+    match = _NUMBER.fullmatch(text)
+    number = int(match[1]) if match else 0
     return number if number <= _MOST_PORT else 0
 
 
