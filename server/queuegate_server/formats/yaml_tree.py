@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 from yaml import events
+from yaml.tokens import StreamEndToken
 
 from queuegate_server.formats.findings import Findings, Place, TooManyErrors, quoted
 from queuegate_server.formats.problems import Problem
@@ -60,6 +61,9 @@ _SCALARS_IN_TURN: Final = 0b111111
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MERGE: Final = "<<"
+_LOOKED_AT: Final = 4
+"""The start of the stream, and what go-yaml v3 scans to find comments: three tokens."""
+_VERSION: Final = (1, 1)
 _TAGS: Final = {
     "!": (Scalar, Sequence, Mapping),
     "tag:yaml.org,2002:str": (Scalar,),
@@ -92,7 +96,10 @@ def read(data: bytes, file: str) -> Document:
         text = decode(data)
         try:
             get_event = _PARSER(data).get_event
-            root = _Builder(findings).build(get_event)
+            builder = _Builder(findings)
+            built = builder.build(get_event)
+            _look_ahead(text, builder.ended)
+            root = built
             second = _next_document(get_event)
         except yaml.MarkedYAMLError as error:
             raise _syntax_fault(error, text) from None
@@ -110,6 +117,23 @@ def read(data: bytes, file: str) -> Document:
 
 def _place(event: Any) -> At:
     return At(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _look_ahead(text: str, end: Any) -> None:
+    """Scan as much behind the end of the first document as go-yaml does, which refuses the
+    whole text for a fault in it. Raises Unreadable.
+    """
+    rest = text[end.index :]
+    parser = _PARSER(rest.encode())
+    try:
+        for _ in range(_LOOKED_AT):
+            if isinstance(parser.get_token(), StreamEndToken):
+                break
+    except yaml.MarkedYAMLError as error:
+        fault = _syntax_fault(error, rest)
+        at = fault.place or At(1, 1)
+        place = At(end.line + at.line, at.column + (end.column if at.line == 1 else 0))
+        raise Unreadable(place, fault.message, fault.remedy) from None
 
 
 def _next_document(get_event: Callable[[], Any]) -> At | None:
@@ -179,6 +203,8 @@ class _Builder:
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes = 0
         self._characters = 0
+        self.ended: Any = None
+        """The place of the end of the document, once it is built."""
         # Equal texts are kept once, unless far apart; what is built from them compares faster.
         self._texts: dict[str, str] = {}
 
@@ -189,6 +215,7 @@ class _Builder:
         # Not an attribute: in a cycle, the nodes would stay until the collector stops
         # every thread to find them.
         handlers: dict[type, Callable[[Any], None]] = {
+            events.DocumentStartEvent: self._begin,
             events.AliasEvent: self._alias,
             events.SequenceStartEvent: lambda event: self._start(Sequence, event),
             events.MappingStartEvent: lambda event: self._start(Mapping, event),
@@ -218,7 +245,13 @@ class _Builder:
             elif kind in handlers:
                 handlers[kind](event)
             elif kind is events.DocumentEndEvent or kind is events.StreamEndEvent:
+                self.ended = event.start_mark
                 return self._top.items[0] if self._top.items else None
+
+    def _begin(self, event: Any) -> None:
+        if event.version not in {None, _VERSION}:
+            message = "only YAML 1.1 is read here, as in YuniKorn"
+            raise Unreadable(_place(event), message, "remove the %YAML line")
 
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
         give_way()
@@ -246,7 +279,7 @@ class _Builder:
         self._add(done.node)
 
     def _alias(self, event: Any) -> None:
-        place = At(event.start_mark.line + 1, event.start_mark.column + 1)
+        place = _place(event)
         name = event.anchor
         if name not in self._anchors:
             message = f"the alias *{name} has no anchor &{name} above it"
