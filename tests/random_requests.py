@@ -42,11 +42,11 @@ INVALID: Final = "INVALID_ARGUMENT"
 UNKNOWN_PARTITION: Final = "NOT_FOUND"
 UNAVAILABLE: Final = "UNAVAILABLE"
 
-_ODD_USERS = ["", "a b", "*", "é", "x" * 256, "x" * 257, "é" * 128, "é" * 129, "a\0", "a\nb"]
+_ODD_USERS = ["", "a b", "*", "é", "x" * 1_024, "x" * 1_025, "é" * 512, "é" * 513, "a\0", "a\nb"]
 _ODD_USERS += ["nouser", "9x", "a:b", "a,b", "$", " ", "\x7f", "\u0085", "a" * 65, "ALICE", "😀"]
-_ODD_GROUPS = ["", "*", "a b", "g" * 256, "g" * 257, "\0", "é" * 129, "STAFF", "staff ", "\x1b"]
+_ODD_GROUPS = ["", "*", "a b", "g" * 1_024, "g" * 1_025, "\0", "é" * 513, "STAFF", "staff ", "\x1b"]
 _PARTITIONS = ["", "default", "[rm-1]default", "table", "[x]table"]
-_ODD_PARTITIONS = ["nowhere", "DEFAULT", "[rm]", "[table", "a\0", "p" * 257, " table", "[]table"]
+_ODD_PARTITIONS = ["nowhere", "DEFAULT", "[rm]", "[table", "a\0", "p" * 1_025, " table", "[]table"]
 _ODD_QUEUES = ["", "root.", "root..a", ".root", "rootx", "root.a b", "root.\u212a", "a.root.b"]
 _ODD_QUEUES += ["root." + "x" * 64, "root." + "x" * 65, "root" + ".a" * 2046, "root" + ".a" * 2047]
 _ODD_QUEUES += ["root.@recovery@", "root.@recovery@.x", "ROOT.@Recovery@", "root.@recovery@x"]
@@ -104,7 +104,7 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
 
 
 def is_name(text: str) -> bool:
-    return 1 <= len(text.encode()) <= 256 and not any(map(_is_control, text))
+    return 1 <= len(text.encode()) <= 1_024 and not any(map(_is_control, text))
 
 
 def _is_control(character: str) -> bool:

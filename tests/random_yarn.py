@@ -26,7 +26,7 @@ _One = TypeVar("_One")
 
 _NAMES: Final = ["a", "b", "A", "q-1", "é", "x y", "root", "prod"]
 _USERS: Final = ["bob", "eve", "carol", "knox", "*", "~knox", "d d", "é"]
-_ODD_USERS: Final = ["", "a\nb", "x" * 257, "\0"]
+_ODD_USERS: Final = ["", "a\nb", "x" * 1_025, "\0"]
 _GROUPS: Final = ["g", "ops", "g ops", "*", "bob"]
 _ACLS: Final = [
     *[" ", " ", "bob", " g", "eve,carol ops", "~knox", "bob,~carol g", "*", " *", "bob *"],
@@ -308,7 +308,7 @@ class YarnRequests:
         return UserGroupInformation(user=self._mostly(_USERS, _ODD_USERS), groups=groups)
 
     def _real_user(self) -> str:
-        return self._mostly(["", "", "knox", "carol", "bob"], ["a\nb", "x" * 257])
+        return self._mostly(["", "", "knox", "carol", "bob"], ["a\nb", "x" * 1_025])
 
     def _partition(self) -> str:
         return self._mostly(self._partitions, ["", "nowhere", "[rm]default", "\0"])

@@ -51,8 +51,8 @@ def parse(text: str) -> UserInfo:
     """Read the value of the annotation. Raises InvalidUserInfo.
 
     Strict JSON. As in the scheduler, names of members match without regard to case, the
-    last of several wins, null counts as not given, and unknown members are ignored. The
-    name may also stand under `username`, as in the documents' examples.
+    last of several wins, null counts as not given, and unknown members are ignored. Where
+    there is no `user`, the name may stand under `username`, as in the documents' examples.
     """
     _check_size(text)
     try:
@@ -133,19 +133,19 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _from_pairs(pairs: _Pairs) -> UserInfo:
-    names: dict[str, str] = {}
+    user: str | None = None
+    documented: tuple[str, object] = ("username", "")
     groups: tuple[str, ...] = ()
     kept: list[str] = []
     for written, value in pairs:
         member = written.casefold()
-        if member in {"user", "username"}:
-            if value is not None:
-                names[member] = _text(written, value)
+        if member == "user" and value is not None:
+            user = _text(written, value)
+        elif member == "username" and value is not None:
+            documented = (written, value)
         elif member == "groups":
             groups = _texts(written, value, kept)
-    if len(set(names.values())) > 1:
-        raise InvalidUserInfo("user and username are both there and differ; keep one of them")
-    return UserInfo(next(iter(names.values()), ""), groups)
+    return UserInfo(_text(*documented) if user is None else user, groups)
 
 
 def _text(member: str, value: object) -> str:

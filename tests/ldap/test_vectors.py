@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.resolvers.ldap.checks import read_password
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.secrets_dir import BadSecrets, read_secrets
 from tests.ldap.conftest import Build
@@ -134,6 +135,35 @@ def test_options_of_our_own_win_over_the_secret(tmp_path: Path) -> None:
     )
     assert options.urls == ("ldaps://other",)
     assert options.primary_group == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "port"), [("+389", 389), ("0" * 9_999 + "389", 389), (" 1\n", 1), ("65535", 65535)]
+)
+def test_port_of_a_secret_is_a_number_as_go_reads_it(tmp_path: Path, text: str, port: int) -> None:
+    folder = secrets(tmp_path, {**GOOD, "Port": text})
+    assert read_secrets(folder)["urls"] == [f"ldap://{GOOD['Host']}:{port}"]
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "-1", "3 8 9", "+", "++1", "0x1", "1_0", "\u0663"])
+def test_port_of_a_secret_that_is_none(tmp_path: Path, text: str) -> None:
+    folder = secrets(tmp_path, {**GOOD, "Port": text})
+    with pytest.raises(BadSecrets, match="Port that is not a number from 1 to 65535"):
+        read_secrets(folder)
+
+
+@pytest.mark.parametrize("own_file", [False, True])
+def test_password_of_a_secret_is_trimmed_and_one_of_our_own_is_not(
+    tmp_path: Path, own_file: bool
+) -> None:
+    folder = secrets(tmp_path, {**GOOD, "BindPassword": " pass word \r\n\n"})
+    own = tmp_path / "own"
+    own.write_bytes(b" pass word \n")
+    given = {"bind_password_file": str(own)} if own_file else {}
+    options = LdapOptions.model_validate({"secrets_dir": str(folder), **given})
+    assert options.bind_password_file
+    password = read_password(options.bind_password_file, trimmed=options.trims_password)
+    assert password == (b" pass word " if own_file else b"pass word")
 
 
 def test_what_is_wrong_with_a_secret_is_told_without_its_values(tmp_path: Path) -> None:

@@ -29,18 +29,18 @@ def test_unknown_partition(channel: grpc.Channel, partition: str) -> None:
     assert violations(caught.value) == []
 
 
-LONG = "x" * 257
+LONG = "x" * 1_025
 BAD_FIELDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"user": ""}, ["user.user"]),
     ({"user": LONG}, ["user.user"]),
-    ({"user": "é" * 129}, ["user.user"]),
+    ({"user": "é" * 513}, ["user.user"]),
     ({"user": "a\x00"}, ["user.user"]),
     ({"user": "a\nb"}, ["user.user"]),
     ({"user": "a b", "groups": ("g",)}, ["user.user"]),
     ({"groups": ("g", "")}, ["user.groups[1]"]),
     ({"groups": ("g", LONG, "h\x1b")}, ["user.groups[1]", "user.groups[2]"]),
     ({"groups": ("g",) * 10_001}, ["user.groups"]),
-    ({"partition": "x" * 257}, ["partition"]),
+    ({"partition": LONG}, ["partition"]),
     ({"partition": "a\x00"}, ["partition"]),
     ({"queue": ""}, ["queue"]),
     ({"queue": "open"}, ["queue"]),
@@ -72,8 +72,13 @@ def test_bad_fields_are_named(
 
 @pytest.mark.parametrize(
     "fields",
-    [{"user": "x" * 256}, {"queue": "root" + ".a" * 2046}, {"groups": ("g",) * 10_000}],
-    ids=["user", "queue", "groups"],
+    [
+        {"user": "x" * 1_024},
+        {"user": f"system:serviceaccount:{'n' * 63}:{'a' * 253}", "groups": ("g" * 1_024,)},
+        {"queue": "root" + ".a" * 2046},
+        {"groups": ("g",) * 10_000},
+    ],
+    ids=["user", "service account", "queue", "groups"],
 )
 def test_the_longest_fields_are_fine(channel: grpc.Channel, fields: dict[str, Any]) -> None:
     assert check(channel, **{"queue": "root.open", **fields}) is not None

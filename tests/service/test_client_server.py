@@ -171,7 +171,7 @@ async def test_errors(ask: Ask) -> None:
     with pytest.raises(queuegate.UnknownPartition, match="nosuch"):
         await ask("check", "alice", "root", partition="nosuch")
     with pytest.raises(queuegate.InvalidArgument) as caught:
-        await ask("check", "x" * 257, "rooot")
+        await ask("check", "x" * 1_025, "rooot")
     assert {violation.field for violation in caught.value.violations} == {"user.user", "queue"}
     with pytest.raises(queuegate.InvalidArgument):
         await ask("policy", "default", "not a path")

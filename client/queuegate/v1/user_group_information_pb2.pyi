@@ -31,14 +31,14 @@ class UserGroupInformation(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """The user name: 1 to 256 bytes of UTF-8, no control characters, compared
+    """The user name: 1 to 1 024 bytes of UTF-8, no control characters, compared
     with regard to case. If groups are given for a partition of YuniKorn, only
     names that YuniKorn takes from an annotation: a letter or `_` first, then
     letters, digits and `:#/_.@-`, and at the end perhaps `$`.
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The groups of the user, primary group first: at most 10 000, each 1 to 256
+        """The groups of the user, primary group first: at most 10 000, each 1 to 1 024
         bytes. Empty: the server resolves them with the resolver of the partition,
         and only if the answer depends on them.
         """

@@ -61,7 +61,7 @@ class ResolveUserGroupsRequest(_message.Message):
     partition: _builtins.str
     """The partition whose resolver to ask. Empty: `default`."""
     user: _builtins.str
-    """The user name. Required, 1 to 256 bytes."""
+    """The user name. Required, 1 to 1 024 bytes."""
     bypass_cache: _builtins.bool
     """Ask the resolver even if the answer is cached; the answer is then cached."""
     def __init__(

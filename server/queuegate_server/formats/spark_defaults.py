@@ -10,6 +10,7 @@ from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.spark_lint import lint_spark
 from queuegate_server.formats.yaml_text import At, Unreadable, decode
 from queuegate_server.policy.spark import SparkError, spark_acls
+from queuegate_server.policy.yarn_acl import TRIMMED
 
 _LINE: Final = re.compile(
     r"[ \t\f]*(?P<key>[^\s=:]+)(?:[ \t\f]*[=:]|[ \t\f]|$)[ \t\f]*(?P<value>.*)"
@@ -56,7 +57,7 @@ def _read(text: str, findings: Findings) -> Iterator[tuple[At, str, str]]:
             message = f"{quoted(stated)} is no property that is understood here"
             findings.error(place, message, "write the name, a space and the value on one line")
             continue
-        name, value = found["key"], found["value"].strip()
+        name, value = found["key"], found["value"].strip(TRIMMED)
         try:
             spark_acls({name: value})
         except SparkError as error:

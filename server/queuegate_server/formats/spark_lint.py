@@ -6,6 +6,7 @@ from typing import Final
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.yaml_text import At
 from queuegate_server.policy.acl import WILDCARD
+from queuegate_server.policy.yarn_acl import TRIMMED
 
 _SWITCHES: Final = frozenset({"spark.acls.enable", "spark.history.ui.acls.enable"})
 _FOR_ALL: Final = ("spark.admin.acls", "spark.modify.acls", "spark.history.ui.admin.acls")
@@ -37,7 +38,7 @@ def _looks_like_acl(name: str) -> bool:
 
 
 def _lint_list(place: At, name: str, value: str, findings: Findings) -> None:
-    names = [stated for entry in value.split(",") if (stated := entry.strip())]
+    names = [stated for entry in value.split(",") if (stated := entry.strip(TRIMMED))]
     with_blank = next((each for each in names if len(each.split()) > 1), None)
     if with_blank is not None:
         message = f"{quoted(with_blank)} is one name: only commas part names"

@@ -23,6 +23,7 @@ _MOST_TEXTS: Final = 20_000
 _SCALARS_IN_TURN: Final = 0b111111
 """A scalar gives way where these bits of the number of nodes are 0."""
 _MERGE: Final = "<<"
+_VERSION: Final = (1, 1)
 _TAGS: Final = {
     "!": (Scalar, Sequence, Mapping),
     "tag:yaml.org,2002:str": (Scalar,),
@@ -61,6 +62,8 @@ class Builder:
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes = 0
         self._characters = 0
+        self.ended: Any = None
+        """The place of the end of the document, once it is built."""
         # Equal texts are kept once, unless far apart; what is built from them compares faster.
         self._texts: dict[str, str] = {}
 
@@ -71,6 +74,7 @@ class Builder:
         # Not an attribute: in a cycle, the nodes would stay until the collector stops
         # every thread to find them.
         handlers: dict[type, Callable[[Any], None]] = {
+            events.DocumentStartEvent: self._begin,
             events.AliasEvent: self._alias,
             events.SequenceStartEvent: lambda event: self._start(Sequence, event),
             events.MappingStartEvent: lambda event: self._start(Mapping, event),
@@ -101,7 +105,14 @@ class Builder:
             elif kind in handlers:
                 handlers[kind](event)
             elif kind is events.DocumentEndEvent or kind is events.StreamEndEvent:
+                self.ended = event.start_mark
                 return self._top.items[0] if self._top.items else None
+
+    def _begin(self, event: Any) -> None:
+        if event.version not in {None, _VERSION}:
+            place = At(event.start_mark.line + 1, event.start_mark.column + 1)
+            message = "only YAML 1.1 is read here, as in YuniKorn"
+            raise Unreadable(place, message, "remove the %YAML line")
 
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
         give_way()

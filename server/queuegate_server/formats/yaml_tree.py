@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml
 from yaml import events
+from yaml.tokens import StreamEndToken
 
 from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
@@ -48,6 +49,8 @@ __all__ = [
 
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_LOOKED_AT: Final = 4
+"""The start of the stream, and what go-yaml v3 scans to find comments: three tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,10 @@ def read(data: bytes, file: str) -> Document:
         text = decode(data)
         try:
             get_event = _PARSER(data).get_event
-            root = Builder(findings).build(get_event)
+            builder = Builder(findings)
+            built = builder.build(get_event)
+            _look_ahead(text, builder.ended)
+            root = built
             second = _next_document(get_event)
         except yaml.MarkedYAMLError as error:
             raise _syntax_fault(error, text) from None
@@ -92,6 +98,23 @@ def read(data: bytes, file: str) -> Document:
 
 def _place(event: Any) -> At:
     return At(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _look_ahead(text: str, end: Any) -> None:
+    """Scan as much behind the end of the first document as go-yaml does, which refuses the
+    whole text for a fault in it. Raises Unreadable.
+    """
+    rest = text[end.index :]
+    parser = _PARSER(rest.encode())
+    try:
+        for _ in range(_LOOKED_AT):
+            if isinstance(parser.get_token(), StreamEndToken):
+                break
+    except yaml.MarkedYAMLError as error:
+        fault = _syntax_fault(error, rest)
+        at = fault.place or At(1, 1)
+        place = At(end.line + at.line, at.column + (end.column if at.line == 1 else 0))
+        raise Unreadable(place, fault.message, fault.remedy) from None
 
 
 def _next_document(get_event: Callable[[], Any]) -> At | None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from queuegate_server.policy.acl import WILDCARD, Acl
 from queuegate_server.policy.applications import DISABLED, Action, Judged, Listed, ListKind, judge
+from queuegate_server.policy.yarn_acl import TRIMMED
 
 _ENABLE: Final = "spark.acls.enable"
 _MAPPING: Final = "spark.user.groups.mapping"
@@ -76,7 +77,7 @@ def spark_acls(
     among the groups, means everybody.
     """
     text = properties.get(_ENABLE, "false")
-    enabled = _TRUTHS.get(text.strip().lower())
+    enabled = _TRUTHS.get(text.strip(TRIMMED).lower())
     if enabled is None:
         raise SparkError(f"{_ENABLE} should be true or false, not {text!r}")
     users = frozenset({spark_user, process_user}) - {""}
@@ -93,7 +94,8 @@ def spark_acls(
 def _acl(properties: Mapping[str, str], key: str) -> Acl:
     texts = [properties.get(name, "") for name in (key, f"{key}.groups")]
     users, groups = (
-        frozenset(name for entry in text.split(",") if (name := entry.strip())) for text in texts
+        frozenset(name for entry in text.split(",") if (name := entry.strip(TRIMMED)))
+        for text in texts
     )
     if WILDCARD in users | groups:
         return Acl(text=" ".join(texts), allows_all=True)

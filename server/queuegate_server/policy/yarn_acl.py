@@ -6,8 +6,8 @@ from typing import Final
 
 from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
 
-# What Java's `String.trim` takes away.
-_TRIMMED: Final = "".join(map(chr, range(0x21)))
+TRIMMED: Final = "".join(map(chr, range(0x21)))
+"""What Java's `String.trim` takes away."""
 _SEPARATOR: Final = re.compile("[,\n]")
 _SPACE: Final = re.compile(r"\s")
 _PROXY: Final = "~"
@@ -59,7 +59,7 @@ def _usable(field: str) -> tuple[frozenset[str], tuple[str, ...]]:
 
 def _hadoop(text: str) -> Acl:
     users_field, _, groups_field = text.partition(" ")
-    if WILDCARD in (users_field.strip(_TRIMMED), groups_field.strip(_TRIMMED)):
+    if WILDCARD in (users_field.strip(TRIMMED), groups_field.strip(TRIMMED)):
         return Acl(text=text, allows_all=True)
     users = _entries(users_field)
     proxies = frozenset(name[1:] for name in users if name.startswith(_PROXY)) - {""}
@@ -68,7 +68,7 @@ def _hadoop(text: str) -> Acl:
 
 
 def _entries(field: str) -> list[str]:
-    return [name for entry in _SEPARATOR.split(field) if (name := entry.strip(_TRIMMED))]
+    return [name for entry in _SEPARATOR.split(field) if (name := entry.strip(TRIMMED))]
 
 
 def difference(text: str) -> str:

@@ -18,7 +18,8 @@ from queuegate_server.questions import E, Explained, GroupsOrigin, Question
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.snapshot import Snapshot
 
-MAX_NAME_BYTES: Final = 256
+MAX_NAME_BYTES: Final = 1_024
+"""Those of Kubernetes get long: `system:serviceaccount:`, a namespace and a name have up to 339."""
 MAX_GROUPS: Final = 10_000
 MAX_QUEUE_BYTES: Final = 4_096
 MAX_BATCH: Final = 10_000

@@ -132,6 +132,12 @@ def test_empty_names_in_a_list_of_queues_are_none(names: str) -> None:
     assert set(loaded.partitions["default"].queues) == {"root", "root.a", "root.b"}
 
 
+def test_names_of_queues_are_trimmed_as_java_does() -> None:
+    names = prop("yarn.scheduler.capacity.root.queues", "\t a\n,\u00a0b")
+    loaded = load_policy(CAPACITY, f"<configuration>{names}</configuration>".encode(), "f")
+    assert set(loaded.partitions["default"].queues) == {"root", "root.a", "root.\u00a0b"}
+
+
 MIXED = ["u<b>v</b> g", "u<?x y?> g", "z<![CDATA[ gg]]>", "<![CDATA[u]]>", "<?x?>u"]
 
 

@@ -1,5 +1,6 @@
 """Access to applications: the vectors, and the document's tables and examples word for word."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,8 +163,19 @@ def test_spark_vectors(vector: dict[str, Any]) -> None:
             assert read.groups == set(told.get("groups", ()))
 
 
-def test_spark_refuses_what_is_no_truth_value() -> None:
-    with pytest.raises(SparkError, match=r"spark\.acls\.enable should be true or false, not 'yes'"):
-        spark_acls({"spark.acls.enable": "yes"})
+@pytest.mark.parametrize("text", ["yes", "", "\u00a0true"])
+def test_spark_refuses_what_is_no_truth_value(text: str) -> None:
+    told = re.escape(f"spark.acls.enable should be true or false, not {text!r}")
+    with pytest.raises(SparkError, match=told):
+        spark_acls({"spark.acls.enable": text})
+
+
+def test_spark_trims_entries_as_java_does() -> None:
+    acls = spark_acls({"spark.ui.view.acls": "\x1fann\t,\u00a0bob,\u2003*"})
+    assert acls.view.users == {"ann", "\u00a0bob", "\u2003*"}
+    assert not acls.view.allows_all
+
+
+def test_a_move_is_none_of_sparks_actions() -> None:
     with pytest.raises(ValueError, match="move"):
         spark_acls({"spark.acls.enable": "true"}).decide(Action.MOVE, "a", ())

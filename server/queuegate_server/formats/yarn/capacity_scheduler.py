@@ -6,6 +6,7 @@ from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from queuegate_server.formats.yarn.model import At, Stated, StatedQueue, Text
 from queuegate_server.policy.names import ROOT, SEPARATOR
+from queuegate_server.policy.yarn_acl import TRIMMED
 from queuegate_server.process.giving_way import give_way, in_turns
 
 PREFIX: Final = "yarn.scheduler.capacity."
@@ -65,7 +66,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             return found
         children = []
         parts = in_turns(names.text.split(","))
-        for name in filter(None, (part.strip() for part in parts)):
+        for name in filter(None, (part.strip(TRIMMED) for part in parts)):
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is no name of a queue"

@@ -13,9 +13,9 @@ from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
 from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
+from queuegate_server.policy.yarn_acl import TRIMMED
 from queuegate_server.process.giving_way import in_turns
 
-_TRIMMED: Final = "".join(map(chr, range(0x21)))
 _TRUTHS: Final = {"true": True, "false": False}
 
 
@@ -110,7 +110,7 @@ def is_truth(text: Text) -> bool:
 
 
 def _lower(text: Text) -> str:
-    return text.text.strip(_TRIMMED).lower()
+    return text.text.strip(TRIMMED).lower()
 
 
 def _properties(root: Element, findings: Findings) -> Iterator[Element]:
@@ -133,7 +133,7 @@ def _properties(root: Element, findings: Findings) -> Iterator[Element]:
 def _property(element: Element) -> _Property:
     found = _Property(element)
     attributes = element.attributes
-    found.name = attributes.get("name", "").strip(_TRIMMED)
+    found.name = attributes.get("name", "").strip(TRIMMED)
     if attributes.get("value"):
         found.value = Text(element.line, element.column, attributes["value"])
     found.is_final = attributes.get("final", "").strip() == "true"
@@ -142,7 +142,7 @@ def _property(element: Element) -> _Property:
             found.mixed = child
         match child.name:
             case "name" if child.text:
-                found.name = child.text.strip(_TRIMMED)
+                found.name = child.text.strip(TRIMMED)
             case "value" if child.text:
                 found.value = Text(child.line, child.column, child.text)
             case "final":

@@ -9,13 +9,13 @@ from typing import Final
 
 from queuegate_server.formats.findings import Findings, quoted
 from queuegate_server.formats.yunikorn.model import Quantities
+from queuegate_server.policy.acl import WHITE_SPACE
 
 Amounts = dict[str, int]
 """Amounts by the name of the resource: bytes, thousandths of a core, or pieces."""
 
 _CORES: Final = "vcore"
-_WHITE_SPACE: Final = re.compile(r"[\t\n\f\r ]+")
-_QUANTITY: Final = re.compile(r"\+?([0-9]{1,19})([A-Za-z]*)")
+_QUANTITY: Final = re.compile(r"0*([0-9]{1,19})[\t\n\f\r ]*([A-Za-z]*)")
 _MOST: Final = 2**63 - 1
 _SCALES: Final = {
     "": 1,
@@ -37,7 +37,7 @@ _MILLI: Final = "m"
 
 def amount(resource: str, text: str) -> int | None:
     """Return the amount that a text states of a resource; None if it states none."""
-    match = _QUANTITY.fullmatch(_WHITE_SPACE.sub("", text))
+    match = _QUANTITY.fullmatch(text.strip(WHITE_SPACE))
     if match is None:
         return None
     number, suffix = int(match[1]), match[2]

@@ -44,11 +44,11 @@ class Connector:
 
     async def password(self) -> bytes:
         """Return the password as its file has it now; empty without one. Raises ServerFault."""
-        file = self._options.bind_password_file
+        file, trimmed = self._options.bind_password_file, self._options.trims_password
         if file is None:
             return b""
         try:
-            return await self._threads.run("password", lambda: read_password(file))
+            return await self._threads.run("password", lambda: read_password(file, trimmed=trimmed))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ServerFault(

@@ -103,15 +103,16 @@ def readable_file(value: Path | None) -> Path | None:
     return value
 
 
-def read_password(file: Path) -> bytes:
-    """Return the password of a file without one trailing newline. Blocks.
+def read_password(file: Path, *, trimmed: bool = False) -> bytes:
+    """Return the password of a file without one trailing newline, or `trimmed` of all white
+    space around it. Blocks.
 
     Raises OSError if it cannot be read and ValueError if it is no password: an empty one
     would make the bind an anonymous one (RFC 4513, 5.1.2).
     """
     with file.open("rb") as opened:
         password = opened.read(_MOST_PASSWORD + 1)
-    password = password.removesuffix(b"\n").removesuffix(b"\r")
+    password = password.strip() if trimmed else password.removesuffix(b"\n").removesuffix(b"\r")
     if not password or b"\0" in password or len(password) > _MOST_PASSWORD:
         raise ValueError(f"{file} holds no password")
     return password
@@ -143,7 +144,7 @@ def _identity_conflicts(options: "LdapOptions") -> Iterator[str]:
             )
         if options.bind_password_file:
             try:
-                read_password(options.bind_password_file)
+                read_password(options.bind_password_file, trimmed=options.trims_password)
             except (OSError, ValueError) as error:
                 yield f"bind_password_file: {error}"
     elif options.bind_dn or options.bind_password_file:

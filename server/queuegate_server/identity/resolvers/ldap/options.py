@@ -11,6 +11,7 @@ from queuegate_server.identity.resolvers.ldap import checks
 from queuegate_server.identity.resolvers.ldap.presets import PRESETS, Preset
 from queuegate_server.identity.resolvers.ldap.secrets_dir import (
     DEFAULT_SECRETS,
+    TRIMMED_FILE,
     BadSecrets,
     read_secrets,
 )
@@ -197,6 +198,13 @@ class LdapOptions(ResolverOptions):
         if problem:
             raise _fault(problem)
         return self
+
+    @property
+    def trims_password(self) -> bool:
+        """True if the password is one of YuniKorn's LDAP keys, whose values it trims."""
+        return self.secrets_dir is not None and (
+            self.bind_password_file == self.secrets_dir / TRIMMED_FILE
+        )
 
 
 def _fault(message: str) -> PydanticCustomError:

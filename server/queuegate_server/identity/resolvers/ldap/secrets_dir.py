@@ -4,6 +4,7 @@ Keys, defaults and what is required are those of `usergroup_ldap_resolver.go` an
 `ldap_validator.go` in YuniKorn's `pkg/common/security`.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
 """Where YuniKorn looks for them."""
 
+TRIMMED_FILE: Final = "BindPassword"
 _REQUIRED: Final = (
     "Host",
     "Port",
@@ -19,11 +21,12 @@ _REQUIRED: Final = (
     "GroupAttr",
     "ReturnAttr",
     "BindUser",
-    "BindPassword",
+    TRIMMED_FILE,
 )
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _MOST_BYTES: Final = 65_536
 _MOST_PORT: Final = 65_535
+_NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
@@ -34,25 +37,26 @@ def read_secrets(folder: Path) -> dict[str, Any]:
     """Return the resolver's options that the files of a folder stand for.
 
     Values are trimmed. Optional ones that cannot be read as a truth value are left at
-    false, as YuniKorn does. The password itself stays in its file. Blocks. Raises
-    BadSecrets.
+    false, as YuniKorn does. The password itself stays in its file, `TRIMMED_FILE`, and is trimmed
+    when it is read. Blocks. Raises BadSecrets.
     """
     texts = _files(folder)
     faults: list[str] = []
     missing = [key for key in _REQUIRED if not texts.get(key)]
     if missing:
         faults.append(f"has no {', '.join(missing)}, or they are empty")
-    port = texts.get("Port")
-    if port and not _is_port(port):
+    if texts.get("Port") and not _port(texts["Port"]):
         faults.append("has a Port that is not a number from 1 to 65535")
     if faults:
         raise BadSecrets(", and ".join(faults))
     return _options(folder, texts)
 
 
-def _is_port(text: str) -> bool:
-    digits = text if text.isascii() and text.isdecimal() else ""
-    return 0 < len(digits) <= len(str(_MOST_PORT)) and 1 <= int(digits) <= _MOST_PORT
+def _port(text: str) -> int:
+    """Return the port as Go's `Atoi` reads it, 0 if it is none."""
+    match = _NUMBER.fullmatch(text)
+    number = int(match[1]) if match else 0
+    return number if number <= _MOST_PORT else 0
 
 
 def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -61,11 +65,11 @@ def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
     return {
-        "urls": [f"{scheme}://{host}:{texts['Port']}"],
+        "urls": [f"{scheme}://{host}:{_port(texts['Port'])}"],
         "user_base": texts["BaseDN"],
         "user_filter": texts["Filter"],
         "bind_dn": texts["BindUser"],
-        "bind_password_file": str(folder / "BindPassword"),
+        "bind_password_file": str(folder / TRIMMED_FILE),
         "verify_certificate": texts.get("Insecure") not in _TRUE,
         # YuniKorn reads memberOf, whatever GroupAttr and ReturnAttr say.
         "groups_from": "member_of",
