@@ -18,8 +18,8 @@ import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server import followed_files
+from queuegate_server.certificate_fields import first_expiry
 from queuegate_server.followed_files import FollowedFiles
-from queuegate_server.not_after import first_expiry
 from tests.lifecycle.notify_socket import NotifySocket
 from tests.running import RunningServer, running_server
 from tests.security.authorities import POLICY, Authority, channel, client, dns, with_tls

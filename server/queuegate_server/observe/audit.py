@@ -267,9 +267,7 @@ def _lines(entry: _Entry) -> bytes | None:
     they cannot be made, which is a fault of ours and must not end the thread.
     """
     try:
-        return b"".join(
-            _encode(record).encode() + b"\n" for record in entry.records()
-        )
+        return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
     except Exception:
         _LOG.exception("unexpected error")
         return None

@@ -56,7 +56,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for chatty in ("asyncio", "watchfiles"):
+    for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
 
 
