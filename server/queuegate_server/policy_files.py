@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from queuegate_server.configmaps import overlaid, policy_key
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.regular_files import read_regular
 from queuegate_server.settings.model import PolicySource
 
@@ -52,8 +53,10 @@ class OneFile:
         return _status(self._path)
 
     def read(self) -> bytes:
-        """Return what the file holds. Blocks. Raises OSError."""
-        return read_regular(self._path)
+        """Return what the file holds, more than a policy may if it holds more. Blocks. Raises
+        OSError.
+        """
+        return read_regular(self._path, MAX_BYTES)
 
 
 class ConfigMaps:
