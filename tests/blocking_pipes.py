@@ -6,7 +6,7 @@ from typing import Final
 _PROGRAM: Final = """
 from pathlib import Path
 from queuegate_server.loading import policy_files
-policy_files.read_regular = Path.read_bytes
+policy_files.read_regular = lambda path, _most: path.read_bytes()
 from queuegate_server.cli.main import main
 main()
 """

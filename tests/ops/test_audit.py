@@ -320,6 +320,24 @@ def test_a_folder_that_goes_and_comes_back(tmp_path: Path) -> None:
     assert len(log(folder)) == 1
 
 
+def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
+    """What has waited may be more than a file holds, and than the disk has room for."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    changes = {"when_unwritable": "drop", "max_size": "4KiB", "keep": 20}
+    with auditing(tmp_path, "logs/audit.log", **changes) as (server, client):
+        folder.rename(tmp_path / "elsewhere")
+        for _ in range(60):
+            assert not client.check(*DENIED)
+        server.wait_for_log("the audit log cannot be written")
+        folder.mkdir()
+        address = ops_address(server)
+        eventually(lambda: value(address, "queuegate_audit_records_total", "written"), 60.0)
+    files = list(folder.iterdir())
+    assert all(file.stat().st_size <= 4096 for file in files)
+    assert sum(len(log(folder, file.name)) for file in files) == 60
+
+
 def test_start_up_faults(tmp_path: Path) -> None:
     def starts_on(name: str) -> None:
         with running_server("--set", f"audit.path={tmp_path / name}"):

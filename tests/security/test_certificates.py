@@ -1,5 +1,6 @@
 """Certificates of the server: what is wrong with them at the start, and how they are renewed."""
 
+import datetime as dt
 import os
 import shutil
 import ssl
@@ -12,7 +13,9 @@ import pytest
 import trustme
 import yaml
 from click.testing import CliRunner
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import queuegate
 from queuegate_server.cli.group import group
@@ -192,6 +195,34 @@ def with_passphrase(folder: Path) -> None:
     )
 
 
+def on_another_curve(folder: Path) -> None:
+    """Write a certificate that OpenSSL takes and gRPC does not."""
+    key = ec.generate_private_key(ec.BrainpoolP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + dt.timedelta(1))
+    pem = serialization.Encoding.PEM
+    (folder / "tls.crt").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(pem))
+    (folder / "tls.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+
+
+def test_an_expired_certificate_is_told(
+    tmp_path: Path, ours: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(1)
+    expired = ours.made.issue_cert("localhost", not_after=yesterday)
+    files = {**issued(ours), "tls.key": expired.private_key_pem.bytes()}
+    files["tls.crt"] = expired.cert_chain_pems[0].bytes()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    FollowedCertificate(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0").close()
+    (told,) = caplog.records
+    assert told.getMessage() == "the certificate has expired: clients refuse to connect"
+    assert told.__dict__["file"] == f"{tmp_path}/tls.crt"
+
+
 @pytest.mark.parametrize(
     ("spoil", "fault"),
     [
@@ -215,6 +246,7 @@ def with_passphrase(folder: Path) -> None:
             lambda folder: shutil.copy(folder / "other.key", folder / "tls.key"),
             "(KEY_VALUES_MISMATCH)",
         ),
+        (on_another_curve, "tls.crt: certificate_file is for a key of a type that gRPC cannot use"),
         (
             lambda folder: (folder / "tls.crt").write_bytes(b"x" * 2_000_000),
             "tls.crt: is larger than 1048576 bytes",
@@ -223,7 +255,7 @@ def with_passphrase(folder: Path) -> None:
     ids=[
         *("no certificate", "no key", "no authorities", "bad certificate"),
         *("empty key", "bad authorities"),
-        *("passphrase", "key of another", "too large"),
+        *("passphrase", "key of another", "another curve", "too large"),
     ],
 )
 def test_faults_at_the_start_name_the_file(

@@ -17,9 +17,9 @@ from grpc.experimental.session_cache import ssl_session_cache_lru
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.certificate_fields import first_expiry
 from queuegate_server.files import followed_files
 from queuegate_server.files.followed_files import FollowedFiles
-from queuegate_server.not_after import first_expiry
 from tests.lifecycle.notify_socket import NotifySocket
 from tests.running import RunningServer, running_server
 from tests.security.authorities import POLICY, Authority, channel, client, dns, with_tls

@@ -1,6 +1,8 @@
 """What a running server logs about calls, and what it tells the caller of it."""
 
 import json
+import signal
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,10 +11,11 @@ from typing import Any
 import grpc
 import pytest
 
+import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.repeated_lines import MOST
-from tests.running import RunningServer, running_server
+from tests.running import RunningServer, running_server, server_command
 from tests.scripted_directory import ScriptedDirectory, settings_file
 from tests.waiting import eventually
 
@@ -122,6 +125,8 @@ def test_every_call_is_a_line_at_debug(directory: ScriptedDirectory) -> None:
         assert ask(server.address, "alice", queue="").code() is grpc.StatusCode.INVALID_ARGUMENT
         entry = server.wait_for_log("call", count=2)
         assert (entry["code"], entry["reason"]) == ("INVALID_ARGUMENT", "INVALID_FIELD")
+        # gRPC tells something of its own at each call.
+        assert not [line for line in server.logs if line["logger"].startswith("grpc.")]
 
 
 def test_an_outage_does_not_flood_the_log(server: RunningServer) -> None:
@@ -169,3 +174,23 @@ def test_nothing_of_a_request_forges_a_line(directory: ScriptedDirectory) -> Non
     assert all(json.loads(line)["event"] != "forged" for line in raw)
     assert "down" not in raw
     assert all(line.isascii() for line in raw)
+
+
+def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
+    """Standard error is a pipe, as to a collector of logs, and full after some 270 calls."""
+    with subprocess.Popen(
+        server_command("serve", "--listen", "127.0.0.1:0", "--set", "log.level=debug"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        address = process.stdout.readline().rstrip().rpartition(" on ")[2]
+        with queuegate.Client(address, timeout=20) as client:
+            answers = [client.check("bob", f"root.n{number}") for number in range(800)]
+            assert len(answers) == 800
+        process.send_signal(signal.SIGTERM)
+        lines = [json.loads(line) for line in process.stderr if line.startswith("{")]
+        assert process.wait(30) == 0
+    assert len(lines) < 800

@@ -109,7 +109,7 @@ def site(path: Path | None) -> tuple[bytes, str] | None:
     if path is None:
         return None
     try:
-        return read_regular(path), str(path)
+        return read_regular(path, MAX_BYTES), str(path)
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error} ({remedy(error)})"
         raise FileError(message) from None

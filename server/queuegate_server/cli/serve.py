@@ -12,6 +12,7 @@ from typing import Protocol
 import click
 
 from queuegate_server.cli.event_loop import run_in_loop
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
@@ -89,7 +90,10 @@ def serve(
 def _content(config: Path | None) -> bytes | None:
     """Return what is in the file; None if there is none, or whoever reads it then says why."""
     try:
-        return None if config is None else config.read_bytes()
+        if config is None:
+            return None
+        with config.open("rb") as opened:
+            return opened.read(MAX_BYTES + 1)
     except OSError:
         return None
 

@@ -41,12 +41,15 @@ def open_regular(path: Path) -> BinaryIO:
     raise OSError(None, "not a regular file", str(path))
 
 
-def read_regular(path: Path) -> bytes:
-    """Return what a file holds. Raises OSError, also for what is not a regular file."""
+def read_regular(path: Path, most: int) -> bytes:
+    """Return what a file holds; of a larger one, `most` bytes and one more. Raises OSError, also
+    for what is not a regular file.
+    """
     with open_regular(path) as opened:
-        parts = []
-        while part := opened.read(_READ_AT_ONCE):
+        parts, left = [], most + 1
+        while part := opened.read(min(left, _READ_AT_ONCE)):
             parts.append(part)
+            left -= len(part)
             give_way()
     return b"".join(parts)
 

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from queuegate_server.files.configmaps import overlaid, policy_key
 from queuegate_server.files.regular_files import read_regular
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.settings.model import PolicySource
 
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
@@ -52,8 +53,10 @@ class OneFile:
         return _status(self._path)
 
     def read(self) -> bytes:
-        """Return what the file holds. Blocks. Raises OSError."""
-        return read_regular(self._path)
+        """Return what the file holds, more than a policy may if it holds more. Blocks. Raises
+        OSError.
+        """
+        return read_regular(self._path, MAX_BYTES)
 
 
 class ConfigMaps:

@@ -21,6 +21,9 @@ _LOG = logging.getLogger("queuegate_server.audit")
 
 _OVERHEAD: Final = 512
 """Bytes that a waiting entry costs beside its content."""
+_GROUP: Final = 1_048_576
+"""Bytes that are written at once, and at least an entry: what waits may be more than the disk has
+room for, and than a file may hold."""
 _WAIT_SECONDS: Final = 2.0
 _SYNC_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.5
@@ -145,7 +148,7 @@ class AuditLog:
             with self._changed:
                 if not self._entries and not self._closing:
                     self._changed.wait(None if unsynced_since is None else _SYNC_SECONDS)
-                group, self._entries = self._entries, []
+                group = self._next_group()
                 closing = self._closing
             if group:
                 self._write_group(group)
@@ -161,6 +164,17 @@ class AuditLog:
                 break
         with contextlib.suppress(OSError):
             self._target.close()
+
+    def _next_group(self) -> Sequence[_Entry]:
+        """Take the first entries of those that wait."""
+        most, size, number = min(_GROUP, self._settings.max_size), 0, 0
+        for entry in self._entries:
+            size += entry.size
+            if number and size > most:
+                break
+            number += 1
+        group, self._entries = self._entries[:number], self._entries[number:]
+        return group
 
     def _write_group(self, group: Sequence[_Entry]) -> None:
         entries = [(entry, _lines(entry)) for entry in group]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from queuegate_server.observe.log_stream import LogStream
 from queuegate_server.printable import printable
 from queuegate_server.repeated_lines import LIMIT
 
@@ -43,7 +44,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
         rendering += [_escaped, console]
     if worker is not None:
         rendering.insert(0, _adds_worker(worker))
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LogStream()
     handler.addFilter(LIMIT)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -56,7 +57,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for chatty in ("asyncio", "watchfiles"):
+    for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
 
 

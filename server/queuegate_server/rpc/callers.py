@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from queuegate_server.not_after import first_expiry
+from queuegate_server.certificate_fields import first_expiry
 from queuegate_server.rpc.errors import CallerNotPermitted, CallerUnknown
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.callers import Callers, Rights, Role

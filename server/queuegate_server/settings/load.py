@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from queuegate_server.files.regular_files import remedy
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yaml_nodes import plain_data
-from queuegate_server.formats.yaml_tree import Document, read
+from queuegate_server.formats.yaml_tree import MAX_BYTES, Document, read
 from queuegate_server.settings.faults import Places, located
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.overrides import Overrides, from_environment, from_options
@@ -79,7 +79,8 @@ def _read(file: Path | None) -> Document:
     if file is None:
         return Document(None, ())
     try:
-        return read(file.read_bytes(), str(file))
+        with file.open("rb") as opened:
+            return read(opened.read(MAX_BYTES + 1), str(file))
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         return Document(None, (_of_file(str(file), message, remedy(error)),))

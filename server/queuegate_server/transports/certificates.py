@@ -1,13 +1,32 @@
 """TLS of a listener: its certificate, key and client authorities, followed as they change."""
 
+import logging
 import ssl
+import time
 from collections.abc import Sequence
+from typing import Final
 
 import grpc
 
+from queuegate_server.certificate_fields import first_expiry, public_key_type
 from queuegate_server.files.followed_files import BadFile, FollowedFiles
-from queuegate_server.not_after import first_expiry
 from queuegate_server.settings.listeners import Tls
+
+_LOG = logging.getLogger("queuegate_server.files")
+_KEYS_OF_GRPC: Final = tuple(
+    map(
+        bytes.fromhex,
+        (
+            "06092a864886f70d010101",  # RSA
+            "06072a8648ce3d020106082a8648ce3d030107",  # ECDSA with P-256, P-384, P-521
+            "06072a8648ce3d020106052b81040022",
+            "06072a8648ce3d020106052b81040023",
+            "06032b6570",  # Ed25519
+        ),
+    )
+)
+"""Types of keys that gRPC's TLS knows. With others, which OpenSSL takes, it goes on with the
+certificate before, and does not say so."""
 
 
 class FollowedCertificate:
@@ -59,6 +78,11 @@ class FollowedCertificate:
 
     def _publish(self, read: tuple[grpc.ServerCertificateConfiguration, float | None]) -> None:
         self._current, self.expires = read
+        if self.expires is not None and self.expires <= time.time():
+            _LOG.warning(
+                "the certificate has expired: clients refuse to connect",
+                extra={"listener": self.listener, "file": str(self._tls.certificate_file)},
+            )
 
     def _take(self) -> grpc.ServerCertificateConfiguration | None:
         """Return what is new since the last handshake, None if nothing is.
@@ -77,6 +101,12 @@ class FollowedCertificate:
     ) -> tuple[grpc.ServerCertificateConfiguration, float | None]:
         certificate, key, *authorities = contents
         _check(self._tls)
+        type_of_key = public_key_type(certificate)
+        if type_of_key is not None and not type_of_key.startswith(_KEYS_OF_GRPC):
+            raise BadFile(
+                f"{self._tls.certificate_file}: certificate_file is for a key of a type that gRPC"
+                " cannot use (take RSA, ECDSA with P-256, P-384 or P-521, or Ed25519)"
+            )
         configuration = grpc.ssl_server_certificate_configuration(
             [(key, certificate)], *authorities
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.files.configmaps import overlaid
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.loading.policy_files import ConfigMaps, OneFile, policy_files
 from queuegate_server.settings.model import PolicySource
 from tests.webhook import MountedConfigMap
@@ -125,3 +126,10 @@ def test_what_the_settings_name(tmp_path: Path) -> None:
     assert both.folders() == (tmp_path / "d", tmp_path / "c")
     with pytest.raises(ValueError, match="path cannot be together with configs"):
         PolicySource(path=tmp_path, configs=tmp_path)
+
+
+def test_of_a_huge_file_no_more_is_read_than_it_takes_to_refuse_it(tmp_path: Path) -> None:
+    huge = tmp_path / "queues.yaml"
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    assert len(OneFile(huge).read()) == MAX_BYTES + 1

@@ -7,7 +7,7 @@ import yaml
 
 from queuegate_server.identity.registry import options_model
 from queuegate_server.policy.acl import AclNames
-from queuegate_server.settings.load import load_settings
+from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PartitionSettings, Settings
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "queuegate.yaml"
@@ -108,3 +108,12 @@ def test_default_partition_has_one_spelling(name: str) -> None:
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_settings().log.level = "debug"  # type: ignore[misc]
+
+
+def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    with file.open("wb") as opened:
+        opened.truncate(1 << 40)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    assert "the file is larger than" in str(caught.value.problems[0])

@@ -1,4 +1,4 @@
-"""When a certificate expires: the standard library tells that of a peer only."""
+"""Fields of a certificate: the standard library tells them of a peer only, and not all."""
 
 import re
 import ssl
@@ -25,19 +25,37 @@ def first_expiry(pem: bytes) -> float | None:
         return None
 
 
+def public_key_type(pem: bytes) -> bytes | None:
+    """Return the type of the key that the first certificate in a file is for, as the DER of its
+    `AlgorithmIdentifier` without the head; None if that cannot be read.
+    """
+    try:
+        der = ssl.PEM_cert_to_DER_cert(_PEM.findall(pem.decode("ascii", "replace"))[0])
+        at = _end(der, _validity(der))
+        key = _open(der, _end(der, at))
+        begin, end = _open(der, key), _end(der, key)
+        return der[begin:end]
+    except (ValueError, IndexError):
+        return None
+
+
 def _not_after(der: bytes) -> float:
-    """Walk to `tbsCertificate.validity.notAfter`. Raises ValueError, IndexError, KeyError."""
+    """Read `tbsCertificate.validity.notAfter`. Raises ValueError, IndexError, KeyError."""
+    at = _end(der, _open(der, _validity(der)))
+    begin, end = _bounds(der, at)
+    text = der[begin:end].decode("ascii")
+    return datetime.strptime(text, _FORMATS[der[at]]).replace(tzinfo=UTC).timestamp()
+
+
+def _validity(der: bytes) -> int:
+    """Walk to `tbsCertificate.validity`. Raises ValueError, IndexError."""
     certificate = _open(der, 0)
     at = _open(der, certificate)
     if der[at] == _VERSION:
         at = _end(der, at)
     for _ in ("serialNumber", "signature", "issuer"):
         at = _end(der, at)
-    not_before = _open(der, at)
-    at = _end(der, not_before)
-    begin, end = _bounds(der, at)
-    text = der[begin:end].decode("ascii")
-    return datetime.strptime(text, _FORMATS[der[at]]).replace(tzinfo=UTC).timestamp()
+    return at
 
 
 def _open(der: bytes, at: int) -> int:

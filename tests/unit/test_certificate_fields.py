@@ -1,11 +1,11 @@
-"""When certificates expire, as read from their bytes."""
+"""When certificates expire, and what their keys are, as read from their bytes."""
 
 import datetime as dt
 
 import pytest
 import trustme
 
-from queuegate_server.not_after import first_expiry
+from queuegate_server.certificate_fields import first_expiry, public_key_type
 
 SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
 LATER = dt.datetime(2049, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
@@ -34,3 +34,19 @@ def test_what_is_no_certificate_has_no_expiry() -> None:
     assert first_expiry(whole[:-30]) is None
     for kept in range(2, len(lines) - 2):
         assert first_expiry(b"".join([*lines[:kept], lines[-1]])) in {None, SOON.timestamp()}
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [(trustme.KeyType.RSA, "2a864886f70d010101"), (trustme.KeyType.ECDSA, "2a8648ce3d0201")],
+)
+def test_the_type_of_the_key_of_the_first(key: trustme.KeyType, name: str) -> None:
+    issued = trustme.CA().issue_cert("host", key_type=key).cert_chain_pems[0].bytes()
+    found = public_key_type(b"bag attributes\n" + issued + pem(SOON))
+    assert found is not None
+    assert found[2:].startswith(bytes.fromhex(name))
+
+
+def test_what_is_no_certificate_has_no_type_of_key() -> None:
+    whole = pem(SOON)
+    assert [public_key_type(broken) for broken in (b"", b"\xff", whole[:-30])] == [None] * 3

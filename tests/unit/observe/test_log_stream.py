@@ -1,0 +1,51 @@
+"""The log where standard error takes no more: lines are whole or counted."""
+
+import logging
+import os
+import sys
+
+import pytest
+
+from queuegate_server.observe.log_stream import LogStream
+
+
+def line(text: str) -> logging.LogRecord:
+    return logging.makeLogRecord({"msg": text})
+
+
+@pytest.mark.parametrize("length", [10, 1_000, 30_000])
+def test_what_a_full_pipe_does_not_take_is_counted(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    pipe, end = os.pipe()
+    with os.fdopen(end, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        log = LogStream()
+        monkeypatch.undo()
+        fill(log, pipe, length)
+    os.close(pipe)
+
+
+def fill(log: LogStream, pipe: int, length: int) -> None:
+    log.setFormatter(logging.Formatter("%(message)s%(lost)s", defaults={"lost": ""}))
+    number = 300_000 // length
+    for _ in range(number):
+        log.handle(line("x" * length))
+    written = os.read(pipe, 1 << 20)
+    for _ in range(2):
+        log.handle(line("after"))
+    written += os.read(pipe, 1 << 20)
+    *before, told, first, second, rest = written.decode().split("\n")
+    assert (first, second, rest) == ("after", "after", "")
+    whole = [text for text in before if text == "x" * length]
+    assert told.startswith("lines of the log were lost")
+    assert len(whole) + int(told.rpartition("none")[2]) == number
+    # At most one line is torn, and nothing follows it in its line.
+    assert set("".join(before)) == {"x"}
+    assert len(before) - len(whole) <= 1
+
+
+def test_a_standard_error_that_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    log = LogStream()
+    log.handle(line("one"))
+    assert capsys.readouterr().err == "one\n"
