@@ -67,9 +67,12 @@ class Reloading:
         return len([entry for entry in self.logs if entry["event"] == event])
 
     def replace(self, text: str) -> None:
-        """Write the file as careful programs do: aside, then renamed."""
+        """Write the file as careful programs do: aside, then renamed.
+
+        A file that is written in place may be read while it is half written.
+        """
         new = self.path.with_name("queues.new")
-        new.write_text(text)
+        new.write_text(text, errors="surrogateescape")
         new.replace(self.path)
 
     def reload(self, timeout: float = 10) -> queuegate.ReloadResult:

@@ -155,7 +155,7 @@ BAD = [
 def test_a_bad_file_changes_nothing(reloading: Reloading) -> None:
     before = reloading.policy()
     for count, (text, place) in enumerate(BAD, start=1):
-        reloading.path.write_bytes(text.encode(errors="surrogateescape"))
+        reloading.replace(text)
         eventually(lambda: reloading.count(NOT_VALID), count)
         assert reloading.logs[-1]["level"] == "error"
         assert reloading.owner() == ["alice"]
