@@ -5,6 +5,7 @@ import platform
 import re
 import shutil
 import subprocess
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bench import ghz
 
 _ROOT = Path(__file__).parents[1]
 _DISTRIBUTIONS = ("grpcio", "pygrpc-native", "protobuf", "uvloop", "python-ldap")
+_LOOPS = 1_000_000
 
 
 def described() -> list[tuple[str, str]]:
@@ -30,6 +32,17 @@ def described() -> list[tuple[str, str]]:
 def load() -> float:
     """Return how many processes wanted to run in the last minute, on average."""
     return os.getloadavg()[0]
+
+
+def milliseconds_of_a_loop() -> float:
+    """Return the processor time of a fixed loop: how fast the machine is just now.
+
+    A processor that is shared with other machines' work takes up to twice as long.
+    """
+    start = time.thread_time_ns()
+    for _ in range(_LOOPS):
+        pass
+    return (time.thread_time_ns() - start) / 1e6
 
 
 def _cpu_model() -> str:

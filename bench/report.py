@@ -9,6 +9,8 @@ _HOW_TO_READ = """\
 - A figure such as `5,800 (5,700 to 5,900)` is the median of all rounds, with the smallest and
   the largest. Ratios are taken within each round, in which everything of a table is measured
   in turn (every other round in reverse order), and then their median is shown.
+- The fixed loop tells how even the machine was: where its longest time is far above its shortest,
+  other machines' work took a part of the processor, and only ratios within a round say something.
 - The bare handler is a `grpc.aio` server with the same event loop (uvloop), options and
   raw-bytes codecs that returns constant bytes, as many as a real answer has. gRPC is set for it
   as it comes. What our server itself needs is seen beside the bare handler with *gRPC set as
@@ -37,22 +39,18 @@ class Measured(NamedTuple):
 
 def markdown(
     measured: Sequence[Measured],
-    machine: Sequence[tuple[str, str]],
-    load_before: float,
-    minutes: float,
+    facts: Sequence[tuple[str, str]],
 ) -> str:
-    """Return the document."""
+    """Return the document. The facts tell on what was measured."""
     targets = [target for one in measured for target in one.part.targets]
-    facts = Table("", "", ("what", "value"), [list(fact) for fact in machine])
-    facts.add("load average before", f"{load_before:.2f}")
-    facts.add("duration", f"{minutes:.1f} minutes")
+    machine = Table("", "", ("what", "value"), [list(fact) for fact in facts])
     parts = [
         "# Results of the benchmarks",
         "Written by `make bench`. How to read it: at the end.",
         "## Targets",
         _targets(targets).markdown(),
         "## Machine and versions",
-        facts.markdown(),
+        machine.markdown(),
     ]
     for command, part in measured:
         for table in part.tables:

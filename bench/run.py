@@ -15,6 +15,7 @@ from typing import Final
 from bench import command, ghz, machine, report
 from bench.command import CannotMeasure
 from bench.report import Measured
+from bench.results import spread
 
 _FOLDER: Final = Path(__file__).parent
 _RESULTS: Final = _FOLDER / "RESULTS.md"
@@ -57,6 +58,7 @@ def main() -> None:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     is_quick = arguments.quick
     measured: list[Measured] = []
+    loops: list[float] = []
     try:
         ghz.find()
         load_before = machine.load()
@@ -64,9 +66,15 @@ def main() -> None:
             print(f"warning: the machine is busy (load {load_before:.1f})", file=sys.stderr)
         start = time.monotonic()
         for part in arguments.part or _PARTS:
+            loops.append(machine.milliseconds_of_a_loop())
             measured.append(_run(part, is_quick=is_quick))
             minutes = (time.monotonic() - start) / 60
-            text = report.markdown(measured, machine.described(), load_before, minutes)
+            during = [
+                ("load average before", f"{load_before:.2f}"),
+                ("a fixed loop before each part, ms", spread(loops, ".0f")),
+                ("duration", f"{minutes:.1f} minutes"),
+            ]
+            text = report.markdown(measured, [*machine.described(), *during])
             if not is_quick:
                 # After each part: who stops a long run keeps what it has measured.
                 _RESULTS.write_text(text)
