@@ -159,7 +159,7 @@ async def test_where_all_calls_are_alike_nothing_stands_before_them() -> None:
     [
         Gate(known(FAR)),
         Gate(known(), always=True),
-        Gate(known(), CallRates(1, 1, lambda: 0.0)),
+        Gate(known(SOCKET), CallRates(1, 1, lambda: 0.0)),
         Gate(known(SOCKET, "callers.unix.roles=read")),
         Gate(known(SOCKET, "callers.unix.assert_groups=false")),
         Gate(
@@ -243,6 +243,26 @@ async def test_a_caller_over_its_rate_is_told_when_to_come_again() -> None:
     assert status.code == 8
     assert status.details[1].Unpack(retry)
     assert retry.retry_delay.ToSeconds() == 2
+
+
+async def test_the_only_caller_is_answered_at_once_within_its_rate() -> None:
+    clock = Clock()
+    gate = Gate(known(), CallRates(1, 2, clock))
+    handler = gate.unary(CHECK, believing, doubting)
+    at_once = gate.at_once(CHECK, lambda data: data or None, doubting_at_once)
+    call: Any = Call("ipv4:127.0.0.1:1")
+    # What is not answered at once is counted where it is.
+    for _ in range(5):
+        assert at_once(b"") is None
+    assert at_once(b"1") == b"1"
+    assert await handler(b"", call) == b"believing"
+    assert at_once(b"3") is None
+    with pytest.raises(TooManyCalls):
+        await handler(b"3", call)
+    clock.now += 1
+    assert at_once(b"4") == b"4"
+    with pytest.raises(TooManyCalls):
+        await handler(b"5", call)
 
 
 async def test_a_stream_over_its_rate_is_read_from_more_slowly() -> None:

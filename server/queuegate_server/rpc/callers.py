@@ -97,20 +97,25 @@ class KnownCallers:
             self._unix if self._has_sockets else self._loopback if self._here_only else None
         )
 
+    @property
+    def the_only_one(self) -> Caller | None:
+        """Whoever calls, if there is nobody else; None if each call must be looked at."""
+        places = self._places()
+        return places[0] if len(places) == 1 else None
+
     def the_same_for_all(self, role: Role) -> Caller | None:
         """Return one who stands for all, if the call alone decides: nobody can show
         anything, and all places are alike. None if each call must be looked at.
         """
+        places = self._places()
+        rights = {(role in each.rights.roles, each.rights.assert_groups) for each in places}
+        return places[0] if len(rights) == 1 else None
+
+    def _places(self) -> list[Caller]:
+        """Return all who can call, where nobody can show anything; nobody where one can."""
         if self._tokens or self._with_certificates or not self._here_only:
-            return None
-        places = [self._loopback] * self._has_ports + [self._unix] * self._has_sockets
-        first, *others = places
-        alike = all(
-            (role in first.rights.roles, first.rights.assert_groups)
-            == (role in other.rights.roles, other.rights.assert_groups)
-            for other in others
-        )
-        return first if alike else None
+            return []
+        return [self._loopback] * self._has_ports + [self._unix] * self._has_sockets
 
     def identify(self, context: Context) -> Caller:
         """Return who makes a call. Raises CallerUnknown, CallerNotPermitted."""

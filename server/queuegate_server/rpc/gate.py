@@ -32,12 +32,13 @@ class Gate:
         """
         self._callers = callers
         self._rates = rates
-        self._each = always or rates is not None
+        self._always = always
         self._choosing: list[Callable[[], None]] = []
 
     def at_once(self, method: str, believing: AtOnce, doubting: AtOnce) -> AtOnce:
         """Guard what answers without waiting: the one that serves every caller answers, or
-        none if calls have to be told apart. Raises KeyError for a method without a role.
+        none if calls have to be told apart, or if the only caller is over its rate. Raises
+        KeyError for a method without a role.
         """
         role = ROLES[method]
         chosen: AtOnce = nothing_at_once
@@ -45,6 +46,9 @@ class Gate:
         def choose() -> None:
             nonlocal chosen
             chosen = self._alike(role, believing, doubting) or nothing_at_once
+            if self._rates is not None:
+                caller = self._callers.the_only_one
+                chosen = _counted(chosen, caller.name, self._rates) if caller else nothing_at_once
 
         def guarded(data: bytes) -> bytes | None:
             return chosen(data)
@@ -59,7 +63,7 @@ class Gate:
 
         def choose() -> None:
             nonlocal alike
-            alike = self._alike(role, believing, doubting)
+            alike = None if self._rates else self._alike(role, believing, doubting)
 
         async def guarded(data: bytes, context: Context) -> bytes:
             if alike is not None:
@@ -122,7 +126,7 @@ class Gate:
     def _alike(self, role: Role, believing: Served, doubting: Served) -> Served | None:
         """Return which of the two serves every call; None if it depends on the caller."""
         # Who administers is logged.
-        each = self._each or role is Role.ADMIN
+        each = self._always or role is Role.ADMIN
         anybody = None if each else self._callers.the_same_for_all(role)
         if anybody is None or role not in anybody.rights.roles:
             return None
@@ -137,6 +141,22 @@ class Gate:
         CALLER.set(caller.name)
         caller.require(role)
         return caller
+
+
+def _counted(at_once: AtOnce, caller: str, rates: CallRates) -> AtOnce:
+    """Count what is answered; what is not, and what is one call too many, is left to the
+    handler that may wait, which counts for itself.
+    """
+
+    def counted(data: bytes) -> bytes | None:
+        if rates.wait(caller) > 0:
+            return None
+        response = at_once(data)
+        if response is not None:
+            rates.charge(caller)
+        return response
+
+    return counted
 
 
 async def _while_admitted(
