@@ -59,7 +59,7 @@ class ClientMethods:
         for example, an empty user name raises ValueError when it is made, before anything
         is asked. If `checks` makes them as it goes, a note on the error names the index.
         """
-        questions = _requests.questions(checks)
+        questions = _requests.questions(checks, Check)
         deadline = self._calls.deadline(timeout)
         found = self._check_columns(questions, deadline)
         method = self._calls.access.BatchCheckQueueAccess
@@ -115,7 +115,7 @@ class ClientMethods:
         self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
         """Ask many questions about applications; as `check_many` does about queues."""
-        questions = list(checks)
+        questions = _requests.questions(checks, ApplicationCheck)
         deadline = self._calls.deadline(timeout)
         method = self._calls.access.BatchCheckApplicationAccess
         results: list[Decision | CheckFailure] = []

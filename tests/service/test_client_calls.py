@@ -10,6 +10,7 @@ import pytest
 import queuegate
 from queuegate import Check, CheckFailure, Decision, Reason
 from queuegate.v1 import access_pb2
+from tests.client_calls import VIEW
 from tests.fakes.scripted_server import REVISION, Script, ScriptedServer
 
 QUEUES = [f"root.q{number}" for number in range(5)]
@@ -268,8 +269,16 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] =
     ("check", ("alice", "root"), {"timeout": 1e12}, ValueError, "at most 86400"),
     ("check", ("alice", "root"), {"timeout": float("nan")}, ValueError, "timeout"),
     ("explain", ("", "root"), {}, ValueError, "user must not be empty"),
-    ("check_many", ([("alice", "root")],), {}, TypeError, r"checks\[0\] must be a Check"),
-    ("check_many", (7,), {}, TypeError, "checks must be a collection"),
+    ("check_many", ([("alice", "root")],), {}, TypeError, r"checks\[0\] must be of the type Check"),
+    ("check_many", (7,), {}, TypeError, "checks must be a collection of Check"),
+    (
+        "check_applications",
+        ([VIEW] * 10_000 + ["view"],),
+        {},
+        TypeError,
+        r"checks\[10000\] must be of the type ApplicationCheck",
+    ),
+    ("check_applications", (7,), {}, TypeError, "checks must be a collection of ApplicationCheck"),
     ("queues", ("alice",), {"access": ""}, ValueError, "access must be one of"),
     ("queues", ("alice",), {"prefix": 1}, TypeError, "prefix must be a str"),
     ("resolve", ("",), {}, ValueError, "user must not be empty"),
