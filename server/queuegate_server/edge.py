@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from queuegate_server.files.followed_files import BadFile
+from queuegate_server.process.tcp import CannotListen, UnusableFile
 from queuegate_server.rpc.callers import KnownCallers
 from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.rates import CallRates
@@ -18,7 +19,6 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
 from queuegate_server.transports.grpc_servers import Server
 from queuegate_server.transports.listen import bind, bind_with_tls
-from queuegate_server.transports.tcp import CannotListen, UnusableFile
 
 _LOG = logging.getLogger("queuegate_server.edge")
 

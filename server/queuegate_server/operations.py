@@ -12,12 +12,12 @@ from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.calls import Calls
 from queuegate_server.observe.lookups import Lookups
 from queuegate_server.ops.status import Phase, Status
+from queuegate_server.process.tcp import address_of, open_tcp
 from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.ops import host_port
 from queuegate_server.transports.certificates import FollowedCertificate
-from queuegate_server.transports.tcp import address_of, open_tcp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

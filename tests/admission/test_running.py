@@ -128,7 +128,7 @@ def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
         ("no folder", ("--configs", "/nowhere"), "/nowhere: cannot be read: No such file"),
         ("no address", ("--listen", "8443"), "'8443' is not host:port"),
         ("no pattern", (), "the pattern '(' is not valid"),
-        ("taken", (), "cannot listen on 127.0.0.1:"),
+        ("taken", (), "cannot listen on '127.0.0.1:"),
     ],
 )
 def test_wrong_starts(

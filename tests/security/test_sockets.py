@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.edge import Edge
+from queuegate_server.process.tcp import CannotListen
 from queuegate_server.settings.addresses import parse_address
 from queuegate_server.settings.load import load_settings
 from queuegate_server.transports.listen import bind
-from queuegate_server.transports.tcp import CannotListen
 from tests.running import server_command
 from tests.security.authorities import client, configured
 

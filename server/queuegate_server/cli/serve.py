@@ -123,7 +123,7 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415
-    from queuegate_server.transports.tcp import CannotListen, UnusableFile  # noqa: PLC0415
+    from queuegate_server.process.tcp import CannotListen, UnusableFile  # noqa: PLC0415
     from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
 
     def started(addresses: list[str], policy: Policy) -> list[str]:
@@ -153,7 +153,7 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
-    from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415 - as there
+    from queuegate_server.process.tcp import CannotListen  # noqa: PLC0415 - as there
     from queuegate_server.workers.service import operations_port  # noqa: PLC0415
     from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
 

@@ -7,10 +7,10 @@ import click
 
 from queuegate_server.cli import policy_files
 from queuegate_server.formats.problems import Problem, Severity
+from queuegate_server.process.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import choose
-from queuegate_server.transports.tcp import CannotListen
 
 
 @click.command()

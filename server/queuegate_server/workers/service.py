@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from queuegate_server.ops.status import Phase
+from queuegate_server.process.tcp import address_of, open_tcp
 from queuegate_server.settings.ops import host_port
-from queuegate_server.transports.tcp import address_of, open_tcp
 from queuegate_server.workers.channel import ChannelError
 from queuegate_server.workers.supervisor import Supervisor
 
