@@ -12,6 +12,8 @@ from typing import Protocol
 import click
 
 from queuegate_server.cli.event_loop import run_in_loop
+from queuegate_server.cli.failure import Failure
+from queuegate_server.files.regular_files import read_regular
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
@@ -28,12 +30,6 @@ from queuegate_server.workers.process import OPTION
 
 class _Read(Protocol):
     def __call__(self, content: bytes | None = None) -> Settings: ...
-
-
-class _Failure(click.ClickException):
-    """Wrong usage or configuration."""
-
-    exit_code = 2
 
 
 @click.command()
@@ -88,7 +84,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return what is in the file; None if there is none, or whoever reads it then says why."""
+    """Return what is in the file, or comes through the pipe; None if there is none, or whoever
+    reads it then says why.
+    """
     try:
         if config is None:
             return None
@@ -102,7 +100,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
     try:
         return read(content)
     except SettingsError as error:
-        raise _Failure("\n".join(str(problem) for problem in error.problems)) from None
+        raise Failure("\n".join(str(problem) for problem in error.problems)) from None
 
 
 def _serve_as_worker(place: Place, read: _Read) -> None:
@@ -113,7 +111,7 @@ def _serve_as_worker(place: Place, read: _Read) -> None:
             holding = with_changes(settings, _settings(read, changed))
         logs.configure(holding.log.level, holding.log.format, worker=place.index)
         _serve(settings, holding, read, place)
-    except _Failure as error:
+    except Failure as error:
         place.report(error.message)
         sys.exit(error.exit_code)
 
@@ -139,16 +137,16 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
     try:
         run_in_loop(main())
     except UnusableFile as error:
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
     except CannotListen as error:
-        raise _Failure(f"cannot listen on {error}") from None
+        raise Failure(f"cannot listen on {error}") from None
     except CannotAudit as error:
-        raise _Failure(f"cannot write the audit log {error}") from None
+        raise Failure(f"cannot write the audit log {error}") from None
     except TracingNotInstalled as error:
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
     except server.CannotStart as error:
         findings = "\n".join(str(problem) for problem in error.problems)
-        raise _Failure(f"the policy cannot be served\n{findings}") from None
+        raise Failure(f"the policy cannot be served\n{findings}") from None
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
@@ -158,7 +156,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
     from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
 
     def reread() -> tuple[Settings, bytes | None]:
-        content = _content(config)
+        content = None if config is None else read_regular(config, MAX_BYTES)
         again = read(content)
         logs.configure(again.log.level, again.log.format)
         return again, content
@@ -174,11 +172,11 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
     try:
         asyncio.run(main())
     except CannotListen as error:
-        raise _Failure(f"cannot listen on {error}") from None
+        raise Failure(f"cannot listen on {error}") from None
     except CannotStart as error:
         if not str(error):
             raise click.ClickException("a worker crashed at the start; see the log") from None
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
 
 
 def _print(lines: Sequence[str]) -> None:
