@@ -128,7 +128,10 @@ def faults(
         ),
         (
             "policies: [{path: a, partition: '[rm]x'}]",
-            "1:33: error: policies[0].partition: not a partition name",
+            (
+                "1:33: error: policies[0].partition: not a partition name: [rm]x; write it as the"
+                " policy does, without `[…]`"
+            ),
         ),
         (
             "log: {format: text}",
