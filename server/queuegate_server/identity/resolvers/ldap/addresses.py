@@ -5,7 +5,7 @@ import socket
 from typing import NamedTuple
 
 from queuegate_server.identity.resolvers.ldap.faults import ServerFault
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 
 
 class IpAddress(NamedTuple):
