@@ -8,7 +8,8 @@ import pytest
 
 import queuegate
 from tests import running
-from tests.client_calls import Ask
+from tests.client_calls import QUICK, Ask
+from tests.fakes.scripted_server import Script, ScriptedServer
 
 OVER_BOTH = {
     "test_bad_input",
@@ -50,3 +51,21 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...,
     yield make
     for call in made:
         await call("close")
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A server that answers the clients by a script, unless a file has one of its own."""
+    with ScriptedServer() as it:
+        yield it
+
+
+@pytest.fixture
+def script(server: ScriptedServer) -> Script:
+    return server.script
+
+
+@pytest.fixture
+async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
+    """Call a method of one client or the other by its name."""
+    return connect(server.address, timeout=10, retry=QUICK)
