@@ -10,7 +10,8 @@ import queuegate
 from queuegate import Decision, Reason
 from queuegate.v1 import access_pb2
 from tests.client_calls import VIEW, Ask
-from tests.fakes.scripted_server import REVISION, Script, ScriptedServer
+from tests.fakes.scripted_server import Script, ScriptedServer
+from tests.fakes.scripted_services import REVISION
 
 QUEUES = [f"root.q{number}" for number in range(5)]
 
