@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,13 @@ from tests import running
 from tests.client_calls import QUICK, Ask
 from tests.fakes.scripted_server import Script, ScriptedServer
 
+_POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: alice
+"""
 OVER_BOTH = {
     "test_bad_input",
     "test_columns",
@@ -30,6 +38,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def over(request: pytest.FixtureRequest) -> Iterator[None]:
     with running.over(getattr(request, "param", None)):
         yield
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """A small policy: alice may submit to root of the partition default."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(_POLICY)
+    return path
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
