@@ -234,8 +234,9 @@ class AsyncClientMethods:
     ) -> ValidationResult:
         """Ask for the findings in a configuration text; it is not served.
 
-        The format is `yunikorn`, `fair-scheduler` or `capacity-scheduler`; if it is not
-        given, the server takes what the text looks like.
+        The format is `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for files
+        that stand beside a policy `yarn-site` or `spark-defaults`; if it is not given, the
+        server takes what the text looks like.
         """
         request = _requests.validation(content, format)
         deadline = self._calls.deadline(timeout)
