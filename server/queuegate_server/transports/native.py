@@ -267,7 +267,7 @@ class NativeServer:
             except grpc.aio.AbortError:
                 call.fail(front, number)
             else:
-                call.respond(front, number, response)
+                front.respond(number, response, None, None)
         except asyncio.CancelledError:
             # To a caller who is gone this does nothing.
             _refuse(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
