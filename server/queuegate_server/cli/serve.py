@@ -20,6 +20,7 @@ from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
 from queuegate_server.process import descriptors
 from queuegate_server.process.systemd_notify import Notifier
+from queuegate_server.process.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
@@ -120,8 +121,7 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
     grpc_environment.set_defaults(os.environ)
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
-    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415
-    from queuegate_server.process.tcp import CannotListen, UnusableFile  # noqa: PLC0415
+    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
     from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
 
     def started(addresses: list[str], policy: Policy) -> list[str]:
@@ -151,9 +151,11 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
-    from queuegate_server.process.tcp import CannotListen  # noqa: PLC0415 - as there
-    from queuegate_server.workers.service import operations_port  # noqa: PLC0415
-    from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
+    from queuegate_server.workers.service import operations_port  # noqa: PLC0415 - as there
+    from queuegate_server.workers.supervisor import (  # noqa: PLC0415 - as there
+        CannotStart,
+        Supervisor,
+    )
 
     def reread() -> tuple[Settings, bytes | None]:
         content = None if config is None else read_regular(config, MAX_BYTES)
