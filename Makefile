@@ -25,7 +25,7 @@ IMAGE  ?= queuegate:0.1.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-native check audit proto lock bench soak faults bench-peers webhook-certificate kube-tools image clean
+.PHONY: help serve test test-native check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools image clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -50,6 +50,10 @@ audit: $(TEST) ## look for known vulnerabilities in the pinned packages, if the 
 
 proto: $(TEST) ## generate the stubs from proto/ into client/
 	$(BIN)/python proto/generate.py
+
+blocking: $(TEST) ## generate the methods of the blocking client from the asyncio one's
+	$(BIN)/python client/generate_blocking.py
+	$(BIN)/ruff format --quiet client/queuegate/_methods.py
 
 lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,tests/requirements.txt,--extra admission --extra ldap --extra native --extra tracing --group dev pyproject.toml)

@@ -63,14 +63,11 @@ def batches(
 ) -> Iterator[access_pb2.BatchCheckApplicationAccessRequest]:
     """Return requests with the questions in order, as few as the limits allow.
 
-    Raises TypeError for what is no question, ValueError for one that is too large.
+    Raises ValueError for a question that is too large for any request.
     """
     batch = access_pb2.BatchCheckApplicationAccessRequest()
     size = 0
     for index, question in enumerate(questions):
-        if not isinstance(question, ApplicationCheck):
-            kind = type(question).__name__
-            raise TypeError(f"checks[{index}] must be an ApplicationCheck, not {kind}")
         item = check(question)
         item_size = item.ByteSize() + _ITEM_OVERHEAD
         if item_size > MAX_REQUEST_BYTES:

@@ -54,6 +54,9 @@ class SparkApplication:
     process_user: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.properties, Mapping):
+            kind = type(self.properties).__name__
+            raise TypeError(f"properties must be a mapping of str to str, not {kind}")
         for name, value in self.properties.items():
             _arguments.text("properties", name)
             _arguments.text(f"properties[{name}]", value, required=False)
@@ -118,9 +121,14 @@ class ApplicationStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationExplanation:
-    """A decision about an application, and the lists behind it."""
+    """A decision about an application, and the lists behind it. True in a condition only if
+    access is granted.
+    """
 
     decision: Decision
     steps: tuple[ApplicationStep, ...]
     """In order; where access is granted, the last one granted it."""
     groups: ExplainedGroups
+
+    def __bool__(self) -> bool:
+        return self.decision.allowed

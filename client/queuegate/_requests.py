@@ -23,6 +23,7 @@ ACCESS_TYPES: Final[Mapping[str, access_pb2.AccessType.ValueType]] = {
 }
 
 
+_Question = TypeVar("_Question")
 _Asking = TypeVar(
     "_Asking", access_pb2.CheckQueueAccessRequest, access_pb2.ExplainQueueAccessRequest
 )
@@ -50,23 +51,25 @@ def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
     return _filled(access_pb2.ExplainQueueAccessRequest(), question)
 
 
-def questions(checks: Iterable[Check]) -> list[Check]:
-    """Return the questions of a batch. Raises TypeError if one is something else.
+def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Question]:
+    """Return the questions of a batch. Raises TypeError if one is not of this kind.
 
     What is raised while a lazy collection makes its questions goes on, with a note that
     says which one it was.
     """
     if not isinstance(checks, Iterable):
-        raise TypeError(f"checks must be a collection of Check, not {type(checks).__name__}")
-    listed: list[Check] = []
+        given = type(checks).__name__
+        raise TypeError(f"checks must be a collection of {kind.__name__}, not {given}")
+    listed: list[_Question] = []
     try:
         listed.extend(checks)
     except (TypeError, ValueError) as error:
         error.add_note(f"at checks[{len(listed)}]; nothing was asked")
         raise
     for index, question in enumerate(listed):
-        if not isinstance(question, Check):
-            raise TypeError(f"checks[{index}] must be a Check, not {type(question).__name__}")
+        if not isinstance(question, kind):
+            given = type(question).__name__
+            raise TypeError(f"checks[{index}] must be of the type {kind.__name__}, not {given}")
     return listed
 
 

@@ -85,7 +85,8 @@ class PolicyInfo:
     """Where it was read from, for people."""
     revision: int
     checksum: str
-    """The SHA-256 of the configuration text in upper-case hexadecimal."""
+    """The SHA-256 of the configuration text in upper-case hexadecimal; of several files, that
+    of all their checksums."""
     loaded_at: datetime | None
     queues: tuple[PolicyQueue, ...]
     """Each queue after its parent and before its next sibling."""

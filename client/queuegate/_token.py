@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +32,8 @@ class TokenFile:
         """What a call brings along: the token of the file, or the last one that it held."""
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + _LOOK_SECONDS
-            try:
+            with suppress(OSError, ValueError):
                 self._metadata = self._read()
-            except (OSError, ValueError):
-                return self._metadata
         return self._metadata
 
     def _read(self) -> Metadata:

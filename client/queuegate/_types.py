@@ -151,7 +151,7 @@ class GroupsOrigin(StrEnum):
     RESOLVER = auto()
     CACHE = auto()
     STALE_CACHE = auto()
-    """Cached and expired: the resolver could not be asked."""
+    """Cached and expired: the resolver could not be asked, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from queuegate_server.files.followed_files import BadFile
+from queuegate_server.process.tcp import CannotListen, UnusableFile
 from queuegate_server.rpc.callers import KnownCallers
 from queuegate_server.rpc.gate import Gate
 from queuegate_server.rpc.rates import CallRates
@@ -18,7 +19,6 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.transports.certificates import FollowedCertificate
 from queuegate_server.transports.grpc_servers import Server
 from queuegate_server.transports.listen import bind, bind_with_tls
-from queuegate_server.transports.tcp import CannotListen, UnusableFile
 
 _LOG = logging.getLogger("queuegate_server.edge")
 
@@ -96,6 +96,7 @@ class Edge:
         asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
         if callers.certificates and not asked:
             _LOG.warning("callers names certificates, and no listener has a client_ca_file")
+        self._warn_of_missing_tokens(callers)
         for path, forbidden in self._guarded():
             with contextlib.suppress(OSError):
                 if path.stat().st_mode & forbidden:
@@ -104,6 +105,15 @@ class Edge:
                         " take the right away (chmod o-rw)",
                         extra={"file": str(path)},
                     )
+
+    def _warn_of_missing_tokens(self, callers: Callers) -> None:
+        missing = callers.tokens.keys() - (self._tokens.names if self._tokens else ())
+        if missing:
+            _LOG.warning(
+                "callers names tokens that have no line in token_file: `queuegate-server token"
+                " NAME` makes one",
+                extra={"names": sorted(missing), "file": str(callers.token_file)},
+            )
 
     def _guarded(self) -> Iterator[tuple[Path, int]]:
         """Yield files, and the bits of the mode that make somebody else of everybody."""
@@ -122,6 +132,7 @@ class Edge:
         async with asyncio.TaskGroup() as group:
             for followed in self._followed():
                 group.create_task(asyncio.to_thread(followed.look))
+        self._warn_of_missing_tokens(callers)
 
     def close(self) -> None:
         """Follow files no longer."""

@@ -3,13 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from queuegate_server.process.systemd_notify import Notifier
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 from queuegate_server.settings.changes import differences, with_changes
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.hangup")
+
+READ_SECONDS: Final = 30.0
+"""How long it may take to read the settings."""
 
 OnHangup = Callable[[Settings], Awaitable[object] | None]
 """Applies the settings that hold from now on. One that raises does not stop the others."""
@@ -24,9 +29,11 @@ class Hangup:
         holding: Settings,
         reread: Callable[[], Settings] | None,
         notifier: Notifier,
+        *,
+        seconds: float = READ_SECONDS,
     ) -> None:
-        """Take the settings at the start, those that hold by now, and what reads them again
-        from where they came.
+        """Take the settings at the start, those that hold by now, what reads them again from
+        where they came, and how long that may take.
         """
         self.settings = holding
         """The settings that hold."""
@@ -34,6 +41,8 @@ class Hangup:
         """What is to be done, in this order."""
         self._started_with = settings
         self._reread = reread
+        self._reader = DaemonThreads(1, "settings-read")
+        self._seconds = seconds
         self._notifier = notifier
         self._one_at_a_time = asyncio.Lock()
 
@@ -55,7 +64,14 @@ class Hangup:
         if self._reread is None:
             return
         try:
-            read = await asyncio.to_thread(self._reread)
+            async with asyncio.timeout(self._seconds):
+                read = await self._reader.run("settings", self._reread)
+        except (TimeoutError, StillRunning, AllThreadsHang):
+            _LOG.error(
+                "settings cannot be read in time; the old ones stay",
+                extra={"seconds": self._seconds},
+            )
+            return
         except SettingsError as error:
             for problem in error.problems:
                 _LOG.error("finding in the settings", extra={"finding": str(problem)})

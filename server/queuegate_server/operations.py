@@ -12,12 +12,12 @@ from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.calls import Calls
 from queuegate_server.observe.lookups import Lookups
 from queuegate_server.ops.status import Phase, Status
+from queuegate_server.process.tcp import address_of, open_tcp
 from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.interceptors import CallLimit
+from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.ops import host_port
 from queuegate_server.transports.certificates import FollowedCertificate
-from queuegate_server.transports.tcp import address_of, open_tcp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ class Operations:
         listen = settings.ops.listen
         self._is_shown = listen is not None
         alone = worker is None
-        self._socket = open_tcp(*host_port(listen)) if listen is not None and alone else None
+        self._socket = open_tcp(*parse_host_port(listen)) if listen is not None and alone else None
         self._audit: AuditLog | None = open_audit_log(
             settings.audit if worker is None else settings.audit.of_worker(worker)
         )

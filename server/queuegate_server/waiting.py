@@ -34,9 +34,9 @@ class Waiting:
         self._overloaded_since = 0.0
         self._is_overloaded = False
 
-    def is_too_long(self, seconds: float, now: float) -> bool:
-        """Note how long a call has waited, and say whether to refuse it. Called for each call
-        in turn, with the time of a monotonic clock.
+    def admit(self, seconds: float, now: float) -> bool:
+        """Note how long a call has waited, and say whether to answer it or to refuse it. Called
+        for each call in turn, with the time of a monotonic clock.
         """
         if self._is_overloaded and now - self._overloaded_since > _TRIED_ANEW:
             self._is_overloaded = False
@@ -45,7 +45,7 @@ class Waiting:
             if not self._is_overloaded or now - self._last_late > _CALM:
                 self._is_overloaded = False
                 self._late = 0
-            return False
+            return True
         if now - self._last_late > _CALM:
             self._late = 0
         if not self._late:
@@ -56,4 +56,4 @@ class Waiting:
         if is_no_burst and not self._is_overloaded:
             self._is_overloaded = True
             self._overloaded_since = now
-        return self._is_overloaded
+        return not self._is_overloaded

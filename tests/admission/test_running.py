@@ -126,9 +126,13 @@ def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
     [
         ("no file", ("--tls-cert", "/nowhere/tls.crt"), "/nowhere/tls.crt: No such file"),
         ("no folder", ("--configs", "/nowhere"), "/nowhere: cannot be read: No such file"),
-        ("no address", ("--listen", "8443"), "'8443' is not host:port"),
+        (
+            "no address",
+            ("--listen", "8443"),
+            "'8443': not an address: write host:port or [ipv6]:port",
+        ),
         ("no pattern", (), "the pattern '(' is not valid"),
-        ("taken", (), "cannot listen on 127.0.0.1:"),
+        ("taken", (), "cannot listen on '127.0.0.1:"),
     ],
 )
 def test_wrong_starts(

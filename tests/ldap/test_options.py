@@ -1,5 +1,6 @@
 """What `validate` finds wrong with the settings, before anything is started."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,11 @@ def test_any_text_is_a_filter_or_a_fault(text: str) -> None:
 def test_expected_values_are_unescaped() -> None:
     template = UserFilter("(|(uid={user})(mail={user}@a\\2etest))")
     assert template.expected("x") == (("uid", "x"), ("mail", "x@a.test"))
+
+
+def test_pipes_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for key in ("bind_password_file", "ca_file"):
+        (fault,) = faults(tmp_path, **{key: str(pipe)})
+        assert f"{pipe} cannot be read: not a regular file" in fault

@@ -21,7 +21,7 @@ from queuegate_server.identity.resolvers.ldap.server import Server
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.shared_resolver import SharedResolver
 from queuegate_server.identity.stack import UserGroups
-from queuegate_server.identity.threads import DaemonThreads
+from queuegate_server.process.threads import DaemonThreads
 from tests.fakes.clock import ManualClock
 from tests.ldap.conftest import Build
 from tests.ldap.fake_directory import Answer, fake_directory

@@ -58,6 +58,21 @@ def test_top_level_is_as_designed() -> None:
     assert names == FOLDERS | FILES
 
 
+def test_contributing_says_what_lies_where() -> None:
+    text = (PROJECT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| (`[^|]*/[^|]*`) \|", text.partition("## Folders")[2], re.MULTILINE)
+    named: set[Path] = set()
+    for row in rows:
+        first, *beside = re.findall(r"`([^`]+)`", row)
+        path = PROJECT / first
+        named |= {path, *(path.parent / name for name in beside)}
+    assert [str(path) for path in named if not path.exists()] == []
+    server = PROJECT / "server" / "queuegate_server"
+    parts = {path for path in server.iterdir() if not path.name.startswith(("_", "py.typed"))}
+    assert FOLDERS - {".ci"} <= {path.relative_to(PROJECT).parts[0] for path in named}
+    assert parts - named == set()
+
+
 def group(name: str) -> list[str]:
     """The requirements of a dependency group, with those that it includes."""
     found: list[str] = []

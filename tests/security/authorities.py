@@ -124,6 +124,26 @@ def with_tls(authority: Authority, *, mutual: bool = True) -> dict[str, Any]:
     return {"address": "127.0.0.1:0", "tls": tls}
 
 
+def issued(authority: Authority) -> dict[str, bytes]:
+    """Return the files that a listener of these tests reads, by name."""
+    certificate, key = authority.server()
+    return {
+        "tls.crt": certificate.read_bytes(),
+        "tls.key": key.read_bytes(),
+        "ca.crt": authority.file.read_bytes(),
+    }
+
+
+def listener(folder: Path) -> dict[str, object]:
+    """Return the settings of a listener with the files `issued`, in this folder."""
+    tls = {
+        "certificate_file": str(folder / "tls.crt"),
+        "key_file": str(folder / "tls.key"),
+        "client_ca_file": str(folder / "ca.crt"),
+    }
+    return {"address": "127.0.0.1:0", "tls": tls}
+
+
 def spiffe(text: str) -> x509.GeneralName:
     return x509.UniformResourceIdentifier(text)
 

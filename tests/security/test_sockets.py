@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.edge import Edge
+from queuegate_server.process.tcp import CannotListen
 from queuegate_server.settings.addresses import parse_address
 from queuegate_server.settings.load import load_settings
 from queuegate_server.transports.listen import bind
-from queuegate_server.transports.tcp import CannotListen
 from tests.running import server_command
 from tests.security.authorities import client, configured
 
@@ -123,6 +123,25 @@ def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
         "nobody beyond this machine may call anything but the health service",
         "callers names certificates, and no listener has a client_ca_file",
     ]
+
+
+async def test_tokens_without_a_line_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"ci:{'0' * 64}\n")
+    tokens = {name: {"roles": ["read"]} for name in ("ci", "dashboard", "ops")}
+    options = [f"callers.token_file={file}", f"callers.tokens={json.dumps(tokens)}"]
+    settings = load_settings(None, {}, options)
+    edge = Edge(settings, lambda: 0.0, lambda: 0.0)
+    edge.warn()
+    file.write_text("".join(f"{name}:{n}{'0' * 63}\n" for n, name in enumerate(("ci", "ops"))))
+    await edge.use(settings.callers)
+    edge.close()
+    about = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert all("have no line in token_file" in record.getMessage() for record in about)
+    assert [record.__dict__["names"] for record in about] == [["dashboard", "ops"], ["dashboard"]]
 
 
 def test_files_that_everybody_may_read_or_change_are_warned_of(

@@ -2,14 +2,23 @@
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import queuegate
 from tests import running
-from tests.client_calls import Ask
+from tests.client_calls import QUICK, Ask
+from tests.fakes.scripted_server import Script, ScriptedServer
 
+_POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: alice
+"""
 OVER_BOTH = {
     "test_bad_input",
     "test_columns",
@@ -31,6 +40,14 @@ def over(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """A small policy: alice may submit to root of the partition default."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(_POLICY)
+    return path
+
+
 @pytest.fixture(params=["blocking", "asyncio"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Ask]]:
     """Make a client of one kind or the other, and call its methods by name."""
@@ -50,3 +67,21 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...,
     yield make
     for call in made:
         await call("close")
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A server that answers the clients by a script, unless a file has one of its own."""
+    with ScriptedServer() as it:
+        yield it
+
+
+@pytest.fixture
+def script(server: ScriptedServer) -> Script:
+    return server.script
+
+
+@pytest.fixture
+async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
+    """Call a method of one client or the other by its name."""
+    return connect(server.address, timeout=10, retry=QUICK)

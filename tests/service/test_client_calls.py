@@ -1,45 +1,25 @@
 """Both clients, call by call: the same questions must give the same answers."""
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import queuegate
-from queuegate import Check, CheckFailure, Decision, Reason
+from queuegate import Decision, Reason
 from queuegate.v1 import access_pb2
-from tests.fakes.scripted_server import REVISION, Script, ScriptedServer
+from tests.client_calls import VIEW, Ask
+from tests.fakes.scripted_server import Script, ScriptedServer
+from tests.fakes.scripted_services import REVISION
 
 QUEUES = [f"root.q{number}" for number in range(5)]
-Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer(queues=QUEUES, health_of={"": 1, "queuegate.v1.PolicyService": 2}) as it:
         yield it
-
-
-@pytest.fixture
-def script(server: ScriptedServer) -> Script:
-    return server.script
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-async def ask(request: pytest.FixtureRequest, server: ScriptedServer) -> AsyncIterator[Ask]:
-    """Call a method of one client or the other by its name."""
-    client = (queuegate.Client if request.param == "blocking" else queuegate.aio.Client)(
-        server.address, timeout=10
-    )
-
-    async def call(method: str, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(client, method)(*args, **kwargs)
-        return await result if inspect.isawaitable(result) else result
-
-    yield call
-    await call("close")
 
 
 async def test_check_sends_every_argument(ask: Ask, script: Script) -> None:
@@ -79,71 +59,6 @@ async def test_an_empty_response_is_denied(ask: Ask, script: Script) -> None:
     decision = await ask("check", "alice", "root.a")
     assert not decision
     assert decision.reason is Reason.UNSPECIFIED
-
-
-async def test_check_many_keeps_the_order_and_fails_one_alone(ask: Ask, script: Script) -> None:
-    users = ["alice", "denied1", "faulty", "bob", "denied2"]
-    results = await ask("check_many", [Check(user, "root.a", groups=["g"]) for user in users])
-    assert [bool(result) for result in results] == [True, False, False, True, False]
-    assert results[0].matched_subject == "alice"
-    assert results[3].matched_subject == "bob"
-    failure = results[2]
-    assert isinstance(failure, CheckFailure)
-    assert isinstance(failure.error, queuegate.InvalidArgument)
-    assert failure.error.violations == [("queue", "bad")]
-    assert failure.error.reason == "INVALID_FIELD"
-    assert len(script.requests("BatchCheckQueueAccess")) == 1
-
-
-async def test_check_many_of_nothing_asks_nothing(ask: Ask, script: Script) -> None:
-    assert await ask("check_many", iter(())) == []
-    assert script.calls == []
-
-
-async def test_a_question_that_cannot_be_right_stops_all(ask: Ask, script: Script) -> None:
-    users = ["alice", "", "bob"]
-    with pytest.raises(ValueError, match="user must not be empty") as caught:
-        await ask("check_many", (Check(user, "root.a") for user in users))
-    assert caught.value.__notes__ == ["at checks[1]; nothing was asked"]
-    assert script.calls == []
-
-
-async def test_check_many_splits_by_number(ask: Ask, script: Script) -> None:
-    count = 25_001
-    results = await ask("check_many", (Check(f"u{n}", "root.a") for n in range(count)))
-    assert [result.matched_subject for result in results] == [f"u{n}" for n in range(count)]
-    sizes = [len(batch.checks) for batch in script.requests("BatchCheckQueueAccess")]
-    assert sizes == [10_000, 10_000, 5_001]
-
-
-async def test_check_many_splits_by_size(ask: Ask, script: Script) -> None:
-    # A server of default settings refuses requests above 4 MiB: all of them arrive.
-    groups = ["g" * 255] * 4_000
-    results = await ask("check_many", [Check(f"u{n}", "root.a", groups=groups) for n in range(9)])
-    assert [result.matched_subject for result in results] == [f"u{n}" for n in range(9)]
-    sizes = [len(batch.checks) for batch in script.requests("BatchCheckQueueAccess")]
-    assert sizes == [4, 4, 1]
-
-
-@pytest.mark.parametrize("answered", [0, 1, 3])
-async def test_check_many_refuses_a_wrong_number_of_results(
-    ask: Ask, script: Script, answered: int
-) -> None:
-    allowed = access_pb2.CheckResult(decision=access_pb2.CheckQueueAccessResponse(allowed=True))
-    script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
-        results=[allowed] * answered
-    )
-    with pytest.raises(queuegate.ServerError, match=f"2 questions with {answered} results"):
-        await ask("check_many", [Check("a", "root"), Check("b", "root")])
-
-
-async def test_a_result_without_an_outcome_is_a_failure(ask: Ask, script: Script) -> None:
-    script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
-        results=[access_pb2.CheckResult()]
-    )
-    (result,) = await ask("check_many", [Check("a", "root")])
-    assert not result
-    assert isinstance(result.error, queuegate.ServerError)
 
 
 async def test_explain(ask: Ask) -> None:
@@ -268,8 +183,16 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] =
     ("check", ("alice", "root"), {"timeout": 1e12}, ValueError, "at most 86400"),
     ("check", ("alice", "root"), {"timeout": float("nan")}, ValueError, "timeout"),
     ("explain", ("", "root"), {}, ValueError, "user must not be empty"),
-    ("check_many", ([("alice", "root")],), {}, TypeError, r"checks\[0\] must be a Check"),
-    ("check_many", (7,), {}, TypeError, "checks must be a collection"),
+    ("check_many", ([("alice", "root")],), {}, TypeError, r"checks\[0\] must be of the type Check"),
+    ("check_many", (7,), {}, TypeError, "checks must be a collection of Check"),
+    (
+        "check_applications",
+        ([VIEW] * 10_000 + ["view"],),
+        {},
+        TypeError,
+        r"checks\[10000\] must be of the type ApplicationCheck",
+    ),
+    ("check_applications", (7,), {}, TypeError, "checks must be a collection of ApplicationCheck"),
     ("queues", ("alice",), {"access": ""}, ValueError, "access must be one of"),
     ("queues", ("alice",), {"prefix": 1}, TypeError, "prefix must be a str"),
     ("resolve", ("",), {}, ValueError, "user must not be empty"),

@@ -33,11 +33,6 @@ def server(shared: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedS
     return shared
 
 
-@pytest.fixture
-def script(server: ScriptedServer) -> Script:
-    return server.script
-
-
 COMMAND = [sys.executable, "-m", "queuegate", *PATIENT]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -17,22 +17,6 @@ from queuegate.exceptions import (
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from tests.client_calls import CALLS, QUICK, UNAVAILABLE, Ask
 from tests.fakes.scripted_server import Fault, Script, ScriptedServer
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as it:
-        yield it
-
-
-@pytest.fixture
-def script(server: ScriptedServer) -> Script:
-    return server.script
-
-
-@pytest.fixture
-async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
-    return connect(server.address, timeout=10, retry=QUICK)
 
 
 def test_every_unary_call_of_the_contract_is_in_the_table() -> None:

@@ -15,14 +15,6 @@ from queuegate_server.cli.serve import serve
 from tests.running import running_server, server_command
 from tests.scripted_directory import ScriptedDirectory, settings_file
 
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: alice
-"""
-
 
 def failing_start(
     *arguments: str, environment: dict[str, str] | None = None
@@ -59,13 +51,6 @@ def assert_says(outcome: tuple[int, str, str], *expected: str) -> None:
     assert len(stderr.splitlines()) <= 3
 
 
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    path = tmp_path / "queues.yaml"
-    path.write_text(POLICY)
-    return path
-
-
 def test_port_taken() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -80,7 +65,7 @@ def test_port_taken_by_another_server() -> None:
 
 
 def test_bad_policy(policy: Path) -> None:
-    policy.write_text(POLICY.replace("submitacl: alice", "submitacl: a b c"))
+    policy.write_text(policy.read_text().replace("submitacl: alice", "submitacl: a b c"))
     listen = f"unix:{policy.parent}/q.sock"
     outcome = failing_start("--policy", str(policy), "--listen", listen)
     assert_says(outcome, f"\n{policy}:5:20: error: ")
@@ -194,10 +179,11 @@ def test_resolver_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_resolver_that_the_policy_asks_for_and_nobody_has_set_up(policy: Path) -> None:
     """Each partition that asks is told of, at its own line."""
     asks = "    usergroupresolver:\n      type: ldap\n"
-    gpu = POLICY.replace("partitions:\n", "").replace("default", "gpu")
-    policy.write_text(POLICY + asks + gpu + asks)
+    text = policy.read_text()
+    gpu = text.replace("partitions:\n", "").replace("default", "gpu")
+    policy.write_text(text + asks + gpu + asks)
     outcome = failing_start("--policy", str(policy), "--listen", "127.0.0.1:0")
-    lines = len(POLICY.splitlines())
+    lines = len(text.splitlines())
     assert_says(
         outcome,
         f"\n{policy}:{lines + 2}:13: error: partition 'default' asks for the resolver type 'ldap'",

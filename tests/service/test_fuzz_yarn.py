@@ -13,8 +13,10 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2
 from tests.random_requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION, Requests
-from tests.random_yarn import YarnModel, YarnRequests, random_cluster
+from tests.random_yarn import random_cluster
+from tests.random_yarn_requests import YarnRequests
 from tests.running import RunningServer, running_server
+from tests.yarn_model import YarnModel
 
 ACCESS = "/queuegate.v1.AccessService/"
 BATCHES = 8

@@ -22,13 +22,6 @@ import queuegate
 from tests.running import RunningServer, running_server, server_command
 
 SERVICES = ["AccessService", "UserGroupService", "PolicyService"]
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: alice
-"""
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +29,6 @@ def plain() -> Iterator[RunningServer]:
     """A server without any configuration."""
     with running_server() as started:
         yield started
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    path = tmp_path / "queues.yaml"
-    path.write_text(POLICY)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -55,7 +41,7 @@ def policy(tmp_path: Path) -> Path:
 def test_the_printed_example_is_granted(
     policy: Path, partition: str, acl: str, printed: str
 ) -> None:
-    policy.write_text(POLICY.replace("default", partition).replace("alice", acl))
+    policy.write_text(policy.read_text().replace("default", partition).replace("alice", acl))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with running_server("--policy", str(policy)) as server:
         assert server.example.endswith(printed)

@@ -10,7 +10,7 @@ SHORT = 0.0005
 
 def refused(waiting: Waiting, calls: Iterable[tuple[float, float]]) -> int:
     """Return how many of the calls, each with its wait and the time, are refused."""
-    return sum(waiting.is_too_long(seconds, now) for seconds, now in calls)
+    return sum(not waiting.admit(seconds, now) for seconds, now in calls)
 
 
 def every(

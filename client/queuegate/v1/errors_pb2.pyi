@@ -35,15 +35,17 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     be asked; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 4
-    """RESOURCE_EXHAUSTED: too much work at once. (A message over the size limit
-    ends with this status too, from gRPC itself and so without a reason.)
+    """RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when
+    to try again, if the server knows. (A message over the size limit ends
+    with this status too, from gRPC itself and so without a reason.)
     """
     ERROR_REASON_CALLER_NOT_PERMITTED: _ErrorReason.ValueType  # 5
     """PERMISSION_DENIED: the caller may not do this."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 6
     """INTERNAL: a fault of the server; the id in the message is in its log too."""
     ERROR_REASON_NOT_READY: _ErrorReason.ValueType  # 7
-    """UNAVAILABLE: the server has not loaded its first policy yet;
+    """UNAVAILABLE: the server has not loaded its first policy yet, or one of
+    several workers did not confirm what all of them must do;
     google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
@@ -83,15 +85,17 @@ ERROR_REASON_RESOLVER_UNAVAILABLE: ErrorReason.ValueType  # 3
 be asked; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 4
-"""RESOURCE_EXHAUSTED: too much work at once. (A message over the size limit
-ends with this status too, from gRPC itself and so without a reason.)
+"""RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when
+to try again, if the server knows. (A message over the size limit ends
+with this status too, from gRPC itself and so without a reason.)
 """
 ERROR_REASON_CALLER_NOT_PERMITTED: ErrorReason.ValueType  # 5
 """PERMISSION_DENIED: the caller may not do this."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 6
 """INTERNAL: a fault of the server; the id in the message is in its log too."""
 ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 7
-"""UNAVAILABLE: the server has not loaded its first policy yet;
+"""UNAVAILABLE: the server has not loaded its first policy yet, or one of
+several workers did not confirm what all of them must do;
 google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8

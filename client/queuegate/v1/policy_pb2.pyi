@@ -181,7 +181,9 @@ class GetPolicyResponse(_message.Message):
     that changed the policy.
     """
     checksum: _builtins.str
-    """The SHA-256 of the configuration text in upper-case hexadecimal."""
+    """The SHA-256 of the configuration text in upper-case hexadecimal; of several
+    files, that of all their checksums.
+    """
     resolver: _builtins.str
     """The name of the resolver of the partition."""
     @_builtins.property

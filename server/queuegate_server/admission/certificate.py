@@ -1,16 +1,19 @@
 """The server's certificate, read again when it is renewed."""
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
 
 from queuegate_server.admission.watch import on_change
+from queuegate_server.files.regular_files import read_regular
+from queuegate_server.process.threads import DaemonThreads
 
 _LOG = logging.getLogger("queuegate_server.admission")
+_MOST_BYTES: Final = 1 << 20
 
 
 class BadCertificate(Exception):
@@ -28,6 +31,8 @@ class Certificate:
         self._certificate = certificate
         self._key = key
         self._reloaded = reloaded
+        # Not those of the event loop: a file system that hangs must not hold up its end.
+        self._reader = DaemonThreads(1, "certificate-read")
         self._served, self._expires = self._read()
         self.context = _context()
         self._load(self.context)
@@ -41,7 +46,7 @@ class Certificate:
         """Serve new connections with what the files say now; keep the old if it is unusable."""
         try:
             # Tried out first: a context that took half of a new pair would serve nobody.
-            served, expires = await asyncio.to_thread(self._read)
+            served, expires = await self._reader.run("read", self._read)
             if served == self._served:
                 return
             self._load(self.context)
@@ -68,10 +73,11 @@ class Certificate:
     def _read(self) -> tuple[bytes, float]:
         """Return what the files hold and when the certificate ends. Raises BadCertificate."""
         try:
-            pem = self._certificate.read_bytes()
+            pem = read_regular(self._certificate, _MOST_BYTES)
+            key = read_regular(self._key, _MOST_BYTES)
             self._load(_context())
             leaf = x509.load_pem_x509_certificates(pem)[0]
-            return pem + self._key.read_bytes(), leaf.not_valid_after_utc.timestamp()
+            return pem + key, leaf.not_valid_after_utc.timestamp()
         except ssl.SSLError as error:
             raise BadCertificate(
                 f"{self._certificate} and {self._key} are no certificate and its key, "

@@ -1,6 +1,5 @@
 """The settings that reviews are decided with now, and how they are replaced."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from queuegate_server.admission.settings import AdmissionSettings, SettingsError, read_settings
 from queuegate_server.admission.watch import on_change
 from queuegate_server.files.configmaps import overlaid
+from queuegate_server.process.threads import DaemonThreads
 
 _LOG = logging.getLogger("queuegate_server.admission")
 
@@ -31,6 +31,8 @@ class CurrentSettings:
         self._folders = folders
         self._environment = environment
         self._reloaded = reloaded
+        # Not those of the event loop: a file system that hangs must not hold up its end.
+        self._reader = DaemonThreads(1, "settings-read")
         self._settings = self._read()
 
     @property
@@ -41,7 +43,7 @@ class CurrentSettings:
     async def reload(self) -> None:
         """Read again."""
         try:
-            settings = await asyncio.to_thread(self._read)
+            settings = await self._reader.run("read", self._read)
         except SettingsError as error:
             self._reloaded(False)
             _LOG.error(

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import time
@@ -24,6 +23,7 @@ from queuegate_server.admission.namespaces import (
 )
 from queuegate_server.admission.ops import ops_app
 from queuegate_server.policy.acl import AclNames
+from queuegate_server.process.tcp import CannotListen, address_of, open_tcp
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MOST_GRACE: Final = 20
@@ -91,7 +91,7 @@ async def serve_admission(
     async with asyncio.TaskGroup() as group:
         serving = [group.create_task(each.serve()) for each in (server, ops)]
         watching = [group.create_task(watch) for watch in watches]
-        started(_address(listening), _address(ops_listening))
+        started(address_of(listening), address_of(ops_listening))
         await stop.wait()
         _LOG.info("draining")
         await asyncio.sleep(options.drain_seconds)
@@ -111,20 +111,10 @@ def _namespaces(options: AdmissionOptions) -> Namespaces:
 
 
 def _listen(address: tuple[str, int]) -> socket.socket:
-    host, port = address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise CannotServe(f"cannot listen on {host}:{port}: {reason}") from None
-    listening.setblocking(False)
-    return listening
-
-
-def _address(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return open_tcp(*address)
+    except CannotListen as error:
+        raise CannotServe(f"cannot listen on {error}") from None
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -6,25 +6,19 @@ from pathlib import Path
 import click
 
 from queuegate_server.cli.event_loop import run_in_loop
+from queuegate_server.cli.failure import Failure
 from queuegate_server.observe import logs
+from queuegate_server.settings.addresses import MalformedAddress, parse_host_port
 
-_HIGHEST_PORT = 65535
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-class _Failure(click.ClickException):
-    """Wrong usage or configuration."""
-
-    exit_code = 2
-
-
 def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, int]:
-    host, colon, port = value.rpartition(":")
-    number = int(port) if port.isascii() and port.isdecimal() else _HIGHEST_PORT + 1
-    if not colon or not host or number > _HIGHEST_PORT:
-        raise click.BadParameter(f"{value!r} is not host:port")
-    return host.removeprefix("[").removesuffix("]"), number
+    try:
+        return parse_host_port(value)
+    except MalformedAddress as error:
+        raise click.BadParameter(f"{value!r}: {error}") from None
 
 
 @click.command()
@@ -148,7 +142,7 @@ def admission(
     try:
         from queuegate_server.admission import run  # noqa: PLC0415 - needs the extra
     except ImportError as error:
-        raise _Failure(
+        raise Failure(
             f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
         ) from None
     from queuegate_server.admission.certificate import BadCertificate  # noqa: PLC0415 - as above
@@ -171,9 +165,9 @@ def admission(
     try:
         run_in_loop(run.serve_admission(options, os.environ, _announce))
     except SettingsError as error:
-        raise _Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
+        raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
     except (BadCertificate, run.CannotServe) as error:
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
 
 
 def _announce(address: str, ops_address: str) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from queuegate_server.cli import policy_files
+from queuegate_server.cli.failure import CANNOT, Failure
+from queuegate_server.files.regular_files import remedy
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.yarn.convert import convert as converted
@@ -14,7 +16,6 @@ from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.yarn_acl import Semantics
 
 _NOT_ALL = 1
-_INVALID = 2
 
 
 @click.command()
@@ -73,10 +74,11 @@ def convert(
     try:
         data, name = policy_files.content(file)
     except OSError as error:
-        raise policy_files.FileError(f"{file}: cannot be read: {error.strerror or error}") from None
+        message = f"{file}: cannot be read: {error.strerror or error} ({remedy(error)})"
+        raise Failure(message) from None
     detected = format_name or detect_format(data)
     if detected not in STATES:
-        raise policy_files.FileError(f"{name}: this is no file of a scheduler of YARN")
+        raise Failure(f"{name}: this is no file of a scheduler of YARN")
     chosen = Semantics(semantics)
     options = YarnOptions(
         semantics=lambda _: chosen, site=policy_files.site(yarn_site), daemon_user=daemon_user
@@ -86,7 +88,7 @@ def convert(
     for problem in (*result.problems, *result.lost):
         click.echo(str(problem), err=True)
     if not result.text:
-        context.exit(_INVALID)
+        context.exit(CANNOT)
     _write(result.text, output, force=force)
     for remark in result.remarks:
         click.echo(f"note: {remark}", err=True)
@@ -101,7 +103,7 @@ def _write(text: str, output: Path | None, *, force: bool) -> None:
         with output.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise policy_files.FileError(f"{output}: exists; --force overwrites it") from None
+        raise Failure(f"{output}: exists; --force overwrites it") from None
     except OSError as error:
         message = f"{output}: cannot be written: {error.strerror or error}"
-        raise policy_files.FileError(message) from None
+        raise Failure(message) from None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from queuegate_server.cli.failure import Failure
 from queuegate_server.identity.lookup import Found, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.steps import Step
@@ -14,7 +15,6 @@ from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 
 _FAILED = 1
-_WRONG_CONFIGURATION = 2
 
 
 @click.command("ldap-check")
@@ -39,7 +39,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     try:
         settings = load_settings(config, os.environ, overrides)
     except SettingsError as error:
-        raise _Wrong("\n".join(str(problem) for problem in error.problems)) from None
+        raise Failure("\n".join(str(problem) for problem in error.problems)) from None
     name, options = _chosen(settings, resolver)
     click.echo(f"resolver {name}, user {user!r}")
     if not options.verify_certificate:
@@ -48,7 +48,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     try:
         found = asyncio.run(_check(options, user))
     except ImportError as error:
-        raise _Wrong(
+        raise Failure(
             f"the LDAP driver cannot be loaded ({error}): pip install 'queuegate[ldap]'"
         ) from None
     raise SystemExit(0 if found else _FAILED)
@@ -65,7 +65,7 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
     if name in known:
         return name, known[name]
     names = ", ".join(known) or "none"
-    raise _Wrong(f"choose one of the resolvers of type ldap by --resolver; there are: {names}")
+    raise Failure(f"choose one of the resolvers of type ldap by --resolver; there are: {names}")
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
@@ -108,9 +108,3 @@ def _show(step: Step) -> None:
     click.echo(f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {detail}")
     if step.fault and step.advice:
         click.echo(f"        advice: {step.advice}")
-
-
-class _Wrong(click.ClickException):
-    """Wrong usage or configuration."""
-
-    exit_code = _WRONG_CONFIGURATION

@@ -6,29 +6,22 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from queuegate_server.cli.failure import CANNOT, Failure
 from queuegate_server.files.regular_files import open_regular, read_regular, remedy
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.formats.problems import Problem, Severity, has_errors
-from queuegate_server.formats.yaml_tree import MAX_BYTES
+from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.policy.acl import AclNames
 from queuegate_server.policy.yarn_acl import Semantics
 
 NO: Final = 1
 """Exit status: the answer is no."""
-CANNOT_READ: Final = 2
-"""Exit status: wrong usage, or a file that cannot be read."""
 
 _STDIN: Final = "-"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Check = Callable[[bytes, str], Iterable[Problem]]
 """From the bytes of a file and the name to show for it to findings in order."""
-
-
-class FileError(click.ClickException):
-    """A file cannot be read or written, or is none that the command takes."""
-
-    exit_code = CANNOT_READ
 
 
 acl_names_option: Final = click.option(
@@ -105,14 +98,14 @@ def checker(
 
 
 def site(path: Path | None) -> tuple[bytes, str] | None:
-    """Return the content and the name of a yarn-site.xml. Raises FileError."""
+    """Return the content and the name of a yarn-site.xml. Raises Failure."""
     if path is None:
         return None
     try:
         return read_regular(path, MAX_BYTES), str(path)
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error} ({remedy(error)})"
-        raise FileError(message) from None
+        raise Failure(message) from None
 
 
 def content(file: str) -> tuple[bytes, str]:
@@ -142,7 +135,7 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
         found += problems
     click.echo(_summary(count, found), err=True)
     if not readable:
-        return CANNOT_READ
+        return CANNOT
     return NO if has_errors(found) or (warnings_fail and found) else 0
 
 

@@ -12,12 +12,15 @@ from typing import Protocol
 import click
 
 from queuegate_server.cli.event_loop import run_in_loop
+from queuegate_server.cli.failure import Failure
+from queuegate_server.files.regular_files import read_regular
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.policy.names import DEFAULT_PARTITION
 from queuegate_server.policy.tree import Policy
 from queuegate_server.process import descriptors
 from queuegate_server.process.systemd_notify import Notifier
+from queuegate_server.process.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
@@ -28,12 +31,6 @@ from queuegate_server.workers.process import OPTION
 
 class _Read(Protocol):
     def __call__(self, content: bytes | None = None) -> Settings: ...
-
-
-class _Failure(click.ClickException):
-    """Wrong usage or configuration."""
-
-    exit_code = 2
 
 
 @click.command()
@@ -88,7 +85,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return what is in the file; None if there is none, or whoever reads it then says why."""
+    """Return what is in the file, or comes through the pipe; None if there is none, or whoever
+    reads it then says why.
+    """
     try:
         if config is None:
             return None
@@ -102,7 +101,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
     try:
         return read(content)
     except SettingsError as error:
-        raise _Failure("\n".join(str(problem) for problem in error.problems)) from None
+        raise Failure("\n".join(str(problem) for problem in error.problems)) from None
 
 
 def _serve_as_worker(place: Place, read: _Read) -> None:
@@ -113,7 +112,7 @@ def _serve_as_worker(place: Place, read: _Read) -> None:
             holding = with_changes(settings, _settings(read, changed))
         logs.configure(holding.log.level, holding.log.format, worker=place.index)
         _serve(settings, holding, read, place)
-    except _Failure as error:
+    except Failure as error:
         place.report(error.message)
         sys.exit(error.exit_code)
 
@@ -122,8 +121,7 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
     grpc_environment.set_defaults(os.environ)
     from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
-    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415
-    from queuegate_server.transports.tcp import CannotListen, UnusableFile  # noqa: PLC0415
+    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
     from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
 
     def started(addresses: list[str], policy: Policy) -> list[str]:
@@ -139,26 +137,28 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
     try:
         run_in_loop(main())
     except UnusableFile as error:
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
     except CannotListen as error:
-        raise _Failure(f"cannot listen on {error}") from None
+        raise Failure(f"cannot listen on {error}") from None
     except CannotAudit as error:
-        raise _Failure(f"cannot write the audit log {error}") from None
+        raise Failure(f"cannot write the audit log {error}") from None
     except TracingNotInstalled as error:
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
     except server.CannotStart as error:
         findings = "\n".join(str(problem) for problem in error.problems)
-        raise _Failure(f"the policy cannot be served\n{findings}") from None
+        raise Failure(f"the policy cannot be served\n{findings}") from None
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
-    from queuegate_server.transports.tcp import CannotListen  # noqa: PLC0415 - as there
-    from queuegate_server.workers.service import operations_port  # noqa: PLC0415
-    from queuegate_server.workers.supervisor import CannotStart, Supervisor  # noqa: PLC0415
+    from queuegate_server.workers.service import operations_port  # noqa: PLC0415 - as there
+    from queuegate_server.workers.supervisor import (  # noqa: PLC0415 - as there
+        CannotStart,
+        Supervisor,
+    )
 
     def reread() -> tuple[Settings, bytes | None]:
-        content = _content(config)
+        content = None if config is None else read_regular(config, MAX_BYTES)
         again = read(content)
         logs.configure(again.log.level, again.log.format)
         return again, content
@@ -174,11 +174,11 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
     try:
         asyncio.run(main())
     except CannotListen as error:
-        raise _Failure(f"cannot listen on {error}") from None
+        raise Failure(f"cannot listen on {error}") from None
     except CannotStart as error:
         if not str(error):
             raise click.ClickException("a worker crashed at the start; see the log") from None
-        raise _Failure(str(error)) from None
+        raise Failure(str(error)) from None
 
 
 def _print(lines: Sequence[str]) -> None:

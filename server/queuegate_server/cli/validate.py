@@ -7,10 +7,10 @@ import click
 
 from queuegate_server.cli import policy_files
 from queuegate_server.formats.problems import Problem, Severity
+from queuegate_server.process.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import choose
-from queuegate_server.transports.tcp import CannotListen
 
 
 @click.command()
@@ -56,16 +56,13 @@ def validate(
         semantics=semantics,
     )
 
-    def check_settings(_: bytes, name: str) -> Iterable[Problem]:
-        return _settings_problems(name)
-
-    chosen = check_settings if are_settings else check
+    chosen = _settings_problems if are_settings else check
     context.exit(policy_files.report(files, chosen, warnings_fail=False))
 
 
-def _settings_problems(name: str) -> Iterable[Problem]:
+def _settings_problems(data: bytes, name: str) -> Iterable[Problem]:
     try:
-        settings = load_settings(Path(name))
+        settings = load_settings(Path(name), content=data)
     except SettingsError as error:
         return error.problems
     return [Problem(name, 0, 0, Severity.ERROR, text) for text in _unusable(settings)]

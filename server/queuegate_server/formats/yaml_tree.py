@@ -19,33 +19,8 @@ from yaml.tokens import StreamEndToken
 from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yaml_builder import Builder
-from queuegate_server.formats.yaml_nodes import (
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-    plain_data,
-)
-from queuegate_server.formats.yaml_text import (
-    MAX_BYTES,
-    At,
-    Unreadable,
-    decode,
-    source_lines,
-    split_lines,
-)
-
-__all__ = [
-    "MAX_BYTES",
-    "Document",
-    "Mapping",
-    "Node",
-    "Scalar",
-    "Sequence",
-    "plain_data",
-    "read",
-    "source_lines",
-]
+from queuegate_server.formats.yaml_nodes import Node, Scalar
+from queuegate_server.formats.yaml_text import At, Unreadable, decode, split_lines
 
 # Only the parsing half of these classes is used. The first one needs libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -17,12 +17,12 @@ from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, l
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
-from queuegate_server.identity.threads import DaemonThreads
 from queuegate_server.loading.policy_files import OneFile, PolicyFiles, policy_files
 from queuegate_server.loading.watched_file import Content, WatchedFile
 from queuegate_server.policy.tree import Partition
 from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.process.giving_way import taking_turns
+from queuegate_server.process.threads import DaemonThreads
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
 
 

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, TypeVar
 
 import watchfiles
 
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads
 from queuegate_server.loading.policy_files import PolicyFiles
 from queuegate_server.process.giving_way import give_way, taking_turns
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads
 
 T = TypeVar("T")
 

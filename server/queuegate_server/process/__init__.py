@@ -1,1 +1,1 @@
-"""This process and the system under it: threads, memory, open files, systemd."""
+"""This process and the system under it: threads, memory, open files, ports, systemd."""

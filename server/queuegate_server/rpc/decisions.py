@@ -40,7 +40,7 @@ class AuditLog(Protocol):
 
 
 class Decisions:
-    """Used from one event loop."""
+    """The decisions so far, and what is to be recorded of them. Used from one event loop."""
 
     def __init__(
         self, audit: AuditLog | None = None, *, allowed: bool = False, wall: Callable[[], float]

@@ -21,7 +21,8 @@ MOST_CONTENT: Final = 2 * 1024 * 1024
 which no other thread runs: this bounds what other calls wait for."""
 _VALIDATIONS_AT_ONCE: Final = 1
 """Each one takes its share of the interpreter from all other calls."""
-_VALIDATIONS_WAITING: Final = 16
+_MOST_VALIDATIONS: Final = 16
+"""That run or wait for their turn."""
 _SHOWN_AT_ONCE: Final = 2_000
 _CONTENT: Final = ""
 """The name of a text that was sent."""
@@ -62,7 +63,7 @@ class PolicyServicer:
         self._engine = engine
         self._reloader = reloader
         self._validating = asyncio.Semaphore(_VALIDATIONS_AT_ONCE)
-        self._waiting = 0
+        self._validations = 0
 
     async def GetPolicy(self, data: bytes) -> bytes:
         """Show the policy of a partition."""
@@ -105,14 +106,14 @@ class PolicyServicer:
         if format_name not in FILE_FORMATS:
             known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
-        if self._waiting >= _VALIDATIONS_WAITING:
+        if self._validations >= _MOST_VALIDATIONS:
             raise TooMuchWork("too many validations at once")
-        self._waiting += 1
+        self._validations += 1
         try:
             async with self._validating:
                 return await asyncio.to_thread(_validation, format_name, content)
         finally:
-            self._waiting -= 1
+            self._validations -= 1
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Read the configuration again."""

@@ -31,6 +31,11 @@ class TokenFile:
         """How often they have changed."""
         self._file = FollowedFiles((path,), lambda read: parse(read[0], path), self._publish)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that have a token."""
+        return frozenset(name for name, _ in self._hashes)
+
     def look(self) -> None:
         """Read the file now; blocks for ten seconds at most."""
         self._file.look()

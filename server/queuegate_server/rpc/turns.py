@@ -88,7 +88,7 @@ class Turns:
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True
-            self._waiting.is_too_long(0.0, now)
+            self._waiting.admit(0.0, now)
             return
         self._seen += 1
         turn = asyncio.get_running_loop().create_future()
@@ -119,7 +119,7 @@ class Turns:
             turn, since = line.popleft()
             if turn.done():
                 continue
-            if line is self._calls and self._waiting.is_too_long(now - since, now):
+            if line is self._calls and not self._waiting.admit(now - since, now):
                 self._refused["waited"] += 1
                 told = "there is more work than can be done in time"
                 turn.set_exception(TooMuchWork(told, _RETRY_SECONDS))

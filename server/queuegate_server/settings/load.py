@@ -6,10 +6,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from queuegate_server.files.regular_files import remedy
+from queuegate_server.files.regular_files import read_regular, remedy
 from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
 from queuegate_server.formats.yaml_nodes import plain_data
-from queuegate_server.formats.yaml_tree import MAX_BYTES, Document, read
+from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.formats.yaml_tree import Document, read
 from queuegate_server.settings.faults import Places, located
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.overrides import Overrides, from_environment, from_options
@@ -35,7 +36,8 @@ def load_settings(
     `file` is YAML; without one, everything that nothing else sets has its default.
     `variables` are those of the environment, of which `QUEUEGATE_…` count, and `options`
     are texts `key=value` with dots in the key. With `content`, the file is not read: it is
-    what was in it. Raises SettingsError with all faults.
+    what was in it. Raises SettingsError with all faults, also for what is no regular file:
+    to read a pipe again would never end.
     """
     document = _read(file) if content is None else read(content, str(file))
     tree_or_text = plain_data(document.root)
@@ -79,8 +81,7 @@ def _read(file: Path | None) -> Document:
     if file is None:
         return Document(None, ())
     try:
-        with file.open("rb") as opened:
-            return read(opened.read(MAX_BYTES + 1), str(file))
+        return read(read_regular(file, MAX_BYTES), str(file))
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         return Document(None, (_of_file(str(file), message, remedy(error)),))

@@ -37,29 +37,27 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def _partition_name(name: str) -> str:
+    """Spell `default` as the policy does, which takes any spelling of it."""
+    if not name or name.startswith("["):
+        raise PydanticCustomError(
+            "partition",
+            "not a partition name: {name}; write it as the policy does, without `[…]`",
+            {"name": name or "(empty)"},
+        )
+    return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
+
+
 def _partition_names(
     partitions: Mapping[str, "PartitionSettings"],
 ) -> Mapping[str, "PartitionSettings"]:
-    """Spell `default` as the policy does, which takes any spelling of it."""
     spelled: dict[str, PartitionSettings] = {}
     for name, settings in partitions.items():
-        known_as = DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
-        if not name or name.startswith("["):
-            raise PydanticCustomError(
-                "partition",
-                "not a partition name: {name}; write it as the policy does, without `[…]`",
-                {"name": name or "(empty)"},
-            )
+        known_as = _partition_name(name)
         if known_as in spelled:
             raise PydanticCustomError("partition", "the partition default is there twice")
         spelled[known_as] = settings
     return spelled
-
-
-def _partition_name(name: str) -> str:
-    if not name or name.startswith("["):
-        raise PydanticCustomError("partition", "not a partition name")
-    return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
 
 
 class PolicySource(Section):

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
+
+from queuegate_server.settings.section import Section
 
 
 def _endpoint(text: str) -> str:
@@ -13,10 +15,8 @@ def _endpoint(text: str) -> str:
     return text
 
 
-class Tracing(BaseModel):
+class Tracing(Section):
     """Where spans are sent, and how many."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     enabled: bool = Field(
         False, description="Whether to send spans; needs the extra `tracing` to be installed."

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import grpc
 
+from queuegate_server.process.tcp import CannotListen, open_tcp
 from queuegate_server.settings.addresses import Address
-from queuegate_server.transports.tcp import CannotListen
 
 
 class _Binds(Protocol):
@@ -126,15 +126,9 @@ def _why_not(address: Address) -> str:
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the rights on its folder"
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
-            probe.listen()
-    except OSError as error:
-        return f"{address.text!r}: {error.strerror or error}"
+        open_tcp(address.host, address.port).close()
+    except CannotListen as error:
+        return str(error)
     return f"{address.text!r}: cannot be bound"
 
 

@@ -240,7 +240,7 @@ class NativeServer:
     ) -> bool:
         """Answer a call, or refuse it if its turn comes too late; False: ask its handler."""
         now = time.monotonic()
-        if self._waiting.is_too_long(now - arrived, now):
+        if not self._waiting.admit(now - arrived, now):
             self._refuse_as_too_much(front, number, "waited")
             return True
         try:
@@ -259,7 +259,7 @@ class NativeServer:
         """Answer a call, unless its turn comes too late."""
         try:
             now = time.monotonic()
-            if served.may_be_refused and self._waiting.is_too_long(now - call.arrived, now):
+            if served.may_be_refused and not self._waiting.admit(now - call.arrived, now):
                 self._refuse_as_too_much(front, number, "waited")
                 return
             try:
@@ -267,7 +267,7 @@ class NativeServer:
             except grpc.aio.AbortError:
                 call.fail(front, number)
             else:
-                call.respond(front, number, response)
+                front.respond(number, response, None, None)
         except asyncio.CancelledError:
             # To a caller who is gone this does nothing.
             _refuse(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")

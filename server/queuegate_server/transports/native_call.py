@@ -25,7 +25,7 @@ class Call:
     server's handlers use.
     """
 
-    __slots__ = ("_code", "_deadline", "_details", "_message", "_sent", "_trailing", "arrived")
+    __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
         """Take what the transport knows: metadata, peer and seconds left; and when it told
@@ -37,8 +37,7 @@ class Call:
         self._deadline = None if left is None else arrived + left
         self._code: grpc.StatusCode | None = None
         self._message = ""
-        self._sent: list[tuple[str, str | bytes]] | None = None
-        self._trailing: list[tuple[str, str | bytes]] | None = None
+        self._trailing: Metadata = ()
 
     def peer(self) -> str:
         """Return who calls, such as `ipv4:127.0.0.1:1234`."""
@@ -62,35 +61,17 @@ class Call:
         """Return the status so far; None is OK."""
         return self._code
 
-    def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:
-        """Replace the metadata that ends the call."""
-        self._trailing = list(trailing_metadata)
-
-    def trailing_metadata(self) -> Metadata:
-        """Return the metadata that ends the call."""
-        return self._trailing or ()
-
-    async def send_initial_metadata(self, initial_metadata: Metadata) -> None:
-        """Set the metadata that begins the answer. It goes out with the answer."""
-        self._sent = list(initial_metadata)
-
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()
     ) -> NoReturn:
         """End the call with a status."""
-        self._code, self._message = code, details
-        if trailing_metadata:
-            self._trailing = list(trailing_metadata)
+        self._code, self._message, self._trailing = code, details, trailing_metadata
         raise grpc.aio.AbortError
-
-    def respond(self, front: NativeGrpcFront, number: int, response: bytes) -> None:
-        """Answer the call."""
-        front.respond(number, response, self._sent, self._trailing)
 
     def fail(self, front: NativeGrpcFront, number: int) -> None:
         """End the call with the status that `abort` has set."""
         code = self._code or grpc.StatusCode.UNKNOWN
-        trailing = [entry for entry in self._trailing or () if entry[0] != _RESERVED]
+        trailing = [entry for entry in self._trailing if entry[0] != _RESERVED]
         front.fail(number, code.value[0], self._message, trailing)
 
 

@@ -1,11 +1,10 @@
 """Ports that several processes listen on, chosen and kept by the supervisor."""
 
-import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from queuegate_server.process.tcp import reserve_tcp
 from queuegate_server.settings.addresses import Address
-from queuegate_server.transports.tcp import CannotListen
 
 
 def reserve(addresses: Sequence[Address], stack: ExitStack) -> tuple[int, ...]:
@@ -15,23 +14,5 @@ def reserve(addresses: Sequence[Address], stack: ExitStack) -> tuple[int, ...]:
     Another server on the port would answer from another policy: raises CannotListen if
     there is one.
     """
-    return tuple(_reserve(address, stack) for address in addresses)
-
-
-def _reserve(address: Address, stack: ExitStack) -> int:
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        # Fails if anybody listens, also one who would share the port.
-        with socket.socket(family, kind, protocol) as alone:
-            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            alone.bind(place)
-        # Bound but not listening: it holds the port and gets no connection.
-        kept = stack.enter_context(socket.socket(family, kind, protocol))
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        kept.bind(place)
-    except OSError as error:
-        raise CannotListen(f"{address.text!r}: {error.strerror or error}") from None
-    return int(kept.getsockname()[1])
+    kept = (stack.enter_context(reserve_tcp(one.host, one.port)) for one in addresses)
+    return tuple(int(socket.getsockname()[1]) for socket in kept)

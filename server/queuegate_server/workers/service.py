@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from queuegate_server.ops.status import Phase
-from queuegate_server.settings.ops import host_port
-from queuegate_server.transports.tcp import address_of, open_tcp
+from queuegate_server.process.tcp import address_of, open_tcp
+from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.workers.channel import ChannelError
 from queuegate_server.workers.supervisor import Supervisor
 
@@ -109,7 +109,7 @@ async def operations_port(listen: str | None, supervisor: Supervisor) -> AsyncIt
     from queuegate_server.ops.app import OpsServer  # noqa: PLC0415
     from queuegate_server.ops.versions import versions  # noqa: PLC0415
 
-    opened = open_tcp(*host_port(listen))
+    opened = open_tcp(*parse_host_port(listen))
     server = OpsServer(Service(supervisor), versions())
     address = address_of(opened)
     await server.start(opened)

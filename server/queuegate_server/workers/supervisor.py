@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from queuegate_server.process.systemd_notify import Notifier
+from queuegate_server.process.threads import DaemonThreads
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
 from queuegate_server.workers.channel import ChannelError
@@ -30,6 +31,7 @@ _STEADY_SECONDS: Final = 10.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 _HANGUP_SECONDS: Final = 60.0
+_READ_SECONDS: Final = 30.0
 _METRICS_SECONDS: Final = 2.0
 _READINESS_SECONDS: Final = 0.5
 """A worker that hangs must not hold up a probe, which waits for 1 s as a rule."""
@@ -64,6 +66,7 @@ class Supervisor:
         self._hung_up = False
         self._started = started
         self._reread = reread
+        self._reader = DaemonThreads(1, "settings-read")
         self._notifier = notifier
         self._revisions = Revisions()
         self._metrics = MergedMetrics()
@@ -234,7 +237,8 @@ class Supervisor:
         if self.all_served:
             self._notifier.reloading()
         with contextlib.suppress(Exception):  # the workers tell what is wrong
-            settings, content = self._reread()
+            async with asyncio.timeout(_READ_SECONDS):
+                settings, content = await self._reader.run("settings", self._reread)
             self._settings = with_changes(self._settings, settings)
             self._files.change(content)
         for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():

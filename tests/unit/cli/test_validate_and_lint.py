@@ -39,6 +39,13 @@ def test_settings_that_no_transport_can_serve(tmp_path: Path) -> None:
     assert "transport native has no Unix sockets" in done.stdout
 
 
+def test_settings_from_standard_input() -> None:
+    assert run(validate, "--settings", "-", stdin="workers: 2\n").exit_code == 0
+    done = run(validate, "--settings", "-", stdin="workers: many\n")
+    assert done.stdout == "<stdin>:1:10: error: workers: must be a whole number\n"
+    assert done.exit_code == 1
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,15 +1,19 @@
 """The face of the package: names, signatures, and what an import costs."""
 
+import ast
 import inspect
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import queuegate
 from queuegate import exceptions
+
+CLIENT = Path(__file__).resolve().parents[3] / "client"
 
 
 def test_exported_names_are_sorted_and_there() -> None:
@@ -53,20 +57,31 @@ def test_an_unknown_name() -> None:
 def methods(kind: type) -> dict[str, Any]:
     return {
         name: value
-        for name, value in vars(kind).items()
-        if inspect.isfunction(value) and not name.startswith("_")
+        for name, value in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
     }
 
 
 def test_both_clients_have_the_same_face() -> None:
     blocking, asynchronous = methods(queuegate.Client), methods(queuegate.aio.Client)
     assert list(blocking) == list(asynchronous)
+    assert "check" in blocking
     blocking["__init__"] = queuegate.Client.__init__
     asynchronous["__init__"] = queuegate.aio.Client.__init__
     for name, method in blocking.items():
         assert inspect.signature(method) == inspect.signature(asynchronous[name]), name
         if name != "__init__":
             assert inspect.iscoroutinefunction(asynchronous[name])
+            assert inspect.getdoc(method) == inspect.getdoc(asynchronous[name])
+
+
+def test_the_blocking_methods_are_those_of_asyncio_without_await(tmp_path: Path) -> None:
+    fresh = tmp_path / "_methods.py"
+    subprocess.run([sys.executable, CLIENT / "generate_blocking.py", fresh], check=True, timeout=60)
+    committed = CLIENT / "queuegate" / "_methods.py"
+    assert ast.dump(ast.parse(committed.read_text())) == ast.dump(ast.parse(fresh.read_text())), (
+        "run `make blocking`"
+    )
 
 
 def test_no_message_of_the_contract_is_in_a_signature() -> None:

@@ -25,9 +25,16 @@ def test_an_empty_partition_is_the_default_one_of_the_contract() -> None:
     assert Check("alice", "root", partition="").partition == ""
 
 
+def explained(*, allowed: bool) -> queuegate.ApplicationExplanation:
+    groups = queuegate.ExplainedGroups(queuegate.GroupsOrigin.NOT_NEEDED, (), "none", "")
+    return queuegate.ApplicationExplanation(Decision(allowed, REASON, "", "*", 1), (), groups)
+
+
 TRUTH: list[tuple[Any, bool]] = [
     (Decision(True, REASON, "root", "*", 1), True),
     (Decision(False, REASON, "root", "*", 1), False),
+    (explained(allowed=True), True),
+    (explained(allowed=False), False),
     (CheckFailure(queuegate.ServerError("x")), False),
     (queuegate.HealthStatus.SERVING, True),
     (queuegate.HealthStatus.NOT_SERVING, False),
@@ -53,6 +60,12 @@ def test_a_resolution_is_true_only_if_resolved(outcome: queuegate.ResolveOutcome
 
 def test_a_failure_is_no_denial() -> None:
     assert not hasattr(CheckFailure(queuegate.ServerError("x")), "allowed")
+
+
+def test_properties_of_spark_are_a_mapping() -> None:
+    pairs: Any = [("spark.acls.enable", "true")]
+    with pytest.raises(TypeError, match="properties must be a mapping of str to str, not list"):
+        queuegate.SparkApplication(pairs)
 
 
 def test_values_are_immutable() -> None:

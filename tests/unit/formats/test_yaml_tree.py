@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.formats import yaml_builder, yaml_text, yaml_tree
-from queuegate_server.formats.yaml_tree import Mapping, Scalar, Sequence, plain_data, read
+from queuegate_server.formats.yaml_nodes import Mapping, Scalar, Sequence, plain_data
+from queuegate_server.formats.yaml_tree import read
 
 PARSERS = {"libyaml": yaml.CBaseLoader, "pure Python": yaml.BaseLoader}
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from queuegate_server.settings.addresses import MalformedAddress, parse_address
+from queuegate_server.settings.addresses import (
+    MalformedAddress,
+    parse_address,
+    parse_host_port,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,7 @@ def test_accepted(text: str, expected: tuple[str, int, str], local: bool) -> Non
         "::1:50051",
         "localhost:-1",
         "localhost:٣",
+        "localhost:" + "9" * 5_000,
         "unix:",
         "unix:relative",
         "unix:/a,b",
@@ -48,3 +53,19 @@ def test_accepted(text: str, expected: tuple[str, int, str], local: bool) -> Non
 def test_refused(text: str) -> None:
     with pytest.raises(MalformedAddress, match=r"port|unix:/|Unix socket"):
         parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9464", ("::1", 9464)), ("a-b.c:1", ("a-b.c", 1))],
+)
+def test_host_and_port(text: str, expected: tuple[str, int]) -> None:
+    assert parse_host_port(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", ":1", "::1:1", "[1]:1", "a b:1", "a:", "a:65536", "a:" + "9" * 5_000]
+)
+def test_no_host_and_port(text: str) -> None:
+    with pytest.raises(MalformedAddress, match=r"host:port|0 to 65535"):
+        parse_host_port(text)

@@ -1,5 +1,6 @@
 """Settings from all sources together."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,10 @@ def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(file)
     assert "the file is larger than" in str(caught.value.problems[0])
+
+
+def test_a_pipe_is_refused(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    assert str(caught.value).startswith("queuegate.yaml: error: cannot be read: not a regular file")

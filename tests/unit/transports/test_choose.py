@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from queuegate_server.process.tcp import CannotListen
 from queuegate_server.settings.connections import Connections
 from queuegate_server.settings.listeners import Listener
 from queuegate_server.transports.choose import choose
-from queuegate_server.transports.tcp import CannotListen
 
 HERE = {"address": "127.0.0.1:1"}
 TLS = {"certificate_file": "a", "key_file": "b"}

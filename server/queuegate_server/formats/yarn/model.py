@@ -39,13 +39,6 @@ class Text(NamedTuple):
     text: str
 
 
-class At(NamedTuple):
-    """A place."""
-
-    line: int
-    column: int
-
-
 @dataclass(slots=True, eq=False)
 class StatedQueue:
     """A queue as a file states it. An ACL is None where the file says nothing of it."""

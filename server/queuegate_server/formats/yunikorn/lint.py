@@ -7,6 +7,7 @@ from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.findings import Findings, TooManyErrors
 from queuegate_server.formats.problems import Problem
 from queuegate_server.formats.yaml_nodes import Node
+from queuegate_server.formats.yaml_text import source_lines
 from queuegate_server.formats.yunikorn import lint_acls, lint_blanks, lint_names, lint_queues
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
@@ -39,7 +40,7 @@ def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tup
     if document.root is None:
         return ()
     try:
-        subject = _subject(document.root, yaml_tree.source_lines(data), acl_names)
+        subject = _subject(document.root, source_lines(data), acl_names)
     except TooManyErrors:
         return ()
     findings = Findings(file)

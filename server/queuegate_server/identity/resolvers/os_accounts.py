@@ -8,7 +8,7 @@ from pydantic import Field
 from queuegate_server.identity import accounts
 from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
 

@@ -19,6 +19,8 @@ from queuegate_server.observe.lookups import Lookups
 
 _RESOLVER: Final = ("resolver", "defined_in")
 _PARTITION: Final = ("partition",)
+_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
+"""Attributes of the statistics of a directory."""
 
 
 class Resolvers(Protocol):
@@ -165,7 +167,3 @@ class LdapMetrics(Collector):
             for event in _EVENTS:
                 events.add_metric((*labels, event), getattr(counted, event))
         yield from (steps, seconds, events)
-
-
-_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
-"""Attributes of the statistics."""

@@ -5,7 +5,7 @@ import socket
 from typing import NamedTuple
 
 from queuegate_server.identity.resolvers.ldap.faults import ServerFault
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 
 
 class IpAddress(NamedTuple):
@@ -21,11 +21,12 @@ async def ip_addresses(host: str, port: int, threads: DaemonThreads) -> tuple[Ip
     The system's resolver blocks: it gets a thread that nobody waits for at the end.
     """
     try:
-        family = socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6  # noqa: PLR2004
+        address = ipaddress.ip_address(host)
     except ValueError:
         pass
     else:
-        return (IpAddress(family, host),)
+        is_ipv4 = isinstance(address, ipaddress.IPv4Address)
+        return (IpAddress(socket.AF_INET if is_ipv4 else socket.AF_INET6, host),)
     try:
         found = await threads.run(
             host, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -14,7 +14,7 @@ from queuegate_server.identity.resolvers.ldap.steps import Observer, Step, step
 from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
 from queuegate_server.identity.resolvers.ldap.transport import Transport, open_transport
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 
 _GOOD: Final = 0
 

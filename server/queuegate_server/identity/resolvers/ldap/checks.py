@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from queuegate_server.files.regular_files import read_regular
 from queuegate_server.identity.resolvers.ldap.dn import is_dn, is_login
 from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*|[0-9]+(\.[0-9]+)*")
 _DOMAIN: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _MOST_PASSWORD: Final = 4096
+_MOST_LOOKED_AT: Final = 65_536
 
 
 def urls(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ def readable_file(value: Path | None) -> Path | None:
     """Check that a file is there and holds something."""
     if value is not None:
         try:
-            empty = not value.read_bytes().strip()
+            empty = not read_regular(value, _MOST_LOOKED_AT).strip()
         except OSError as error:
             raise ValueError(f"{value} cannot be read: {error.strerror}") from None
         if empty:
@@ -110,8 +112,7 @@ def read_password(file: Path, *, trimmed: bool = False) -> bytes:
     Raises OSError if it cannot be read and ValueError if it is no password: an empty one
     would make the bind an anonymous one (RFC 4513, 5.1.2).
     """
-    with file.open("rb") as opened:
-        password = opened.read(_MOST_PASSWORD + 1)
+    password = read_regular(file, _MOST_PASSWORD)
     password = password.strip() if trimmed else password.removesuffix(b"\n").removesuffix(b"\r")
     if not password or b"\0" in password or len(password) > _MOST_PASSWORD:
         raise ValueError(f"{file} holds no password")

@@ -19,7 +19,7 @@ from queuegate_server.identity.resolvers.ldap.steps import Observer, Statistics
 from queuegate_server.identity.resolvers.ldap.strategies import Strategy
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.resolvers.ldap.users import Users, is_possible_name
-from queuegate_server.identity.threads import DaemonThreads
+from queuegate_server.process.threads import DaemonThreads
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 

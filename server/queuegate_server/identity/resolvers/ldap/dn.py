@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+_LONGEST: Final = 4096
 _TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
 _PAIR: Final = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
 _PLAIN: Final = r'[^\0"+,;<>\\]'
@@ -14,7 +15,7 @@ _LOGIN: Final = re.compile(r"[^\0\s@=,]+@[^\0\s@=,]+|[^\0\s\\=,]+\\[^\0\\=,]+")
 
 def is_dn(text: str) -> bool:
     """Say whether a text is a name by RFC 4514; the empty name of the root is one, too."""
-    return len(text) <= 4096 and (not text or _DN.fullmatch(text) is not None)  # noqa: PLR2004
+    return len(text) <= _LONGEST and (not text or _DN.fullmatch(text) is not None)
 
 
 def is_login(text: str) -> bool:

@@ -11,6 +11,9 @@ from queuegate_server.identity.resolvers.ldap.faults import ServerFault
 _START_TLS: Final = b"1.3.6.1.4.1.1466.20037"
 _LONGEST: Final = 65_536
 _SEQUENCE: Final = 0x30
+_HEAD: Final = 2
+"""Bytes before a message whose length fits into the second one."""
+_LONGEST_HEAD: Final = 6
 _LONG_FORM: Final = 0x80
 _MESSAGE_ID: Final = 1
 
@@ -46,16 +49,16 @@ def take_message(buffer: bytearray) -> bytes | None:
 
     Raises ServerFault for what is no LDAP message or too long for an answer to ours.
     """
-    if len(buffer) < 2:  # noqa: PLR2004
+    if len(buffer) < _HEAD:
         return None
     size = buffer[1]
-    start = 2
+    start = _HEAD
     if size & _LONG_FORM:
         start += size & ~_LONG_FORM
         if len(buffer) < start:
             return None
-        size = int.from_bytes(buffer[2:start], "big")
-    if buffer[0] != _SEQUENCE or size > _LONGEST or start > 6:  # noqa: PLR2004
+        size = int.from_bytes(buffer[_HEAD:start], "big")
+    if buffer[0] != _SEQUENCE or size > _LONGEST or start > _LONGEST_HEAD:
         raise ServerFault(
             "the server does not speak LDAP", "check the port: is it ldaps, or no directory at all?"
         )

@@ -97,10 +97,14 @@ class Side(asyncio.Protocol):
     def join(self, peer: "Side") -> None:
         """Carry bytes from here on."""
         self.peer, peer.peer = peer, self
-        for side, other in ((self, peer), (peer, self)):
-            if side._buffer and other.transport:  # noqa: SLF001
-                other.transport.write(bytes(side._buffer))  # noqa: SLF001
-                side._buffer.clear()  # noqa: SLF001
+        self.pass_on()
+        peer.pass_on()
+
+    def pass_on(self) -> None:
+        """Send the peer what came before it was there."""
+        if self._buffer and self.peer and self.peer.transport:
+            self.peer.transport.write(bytes(self._buffer))
+            self._buffer.clear()
 
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():

@@ -6,7 +6,7 @@ from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.faults import ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _Signature = tuple[tuple[int, int, int] | None, ...]

@@ -19,7 +19,7 @@ from queuegate_server.identity.resolvers.ldap.relay import Side
 from queuegate_server.identity.resolvers.ldap.steps import Observer, step
 from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
-from queuegate_server.identity.threads import DaemonThreads
+from queuegate_server.process.threads import DaemonThreads
 
 _BUFFER: Final = 1 << 20
 _UNCONFIRMED_SECONDS: Final = 10

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from queuegate_server.identity.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 from tests.fakes.loop import until
 
 pytestmark = pytest.mark.usefixtures("no_task_left")

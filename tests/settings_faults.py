@@ -1,0 +1,20 @@
+"""What is wrong with settings, as lines."""
+
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.settings.load import SettingsError, load_settings
+
+
+def faults(
+    file: Path | None, text: str = "", variables: dict[str, str] | None = None, *options: str
+) -> list[str]:
+    """Return what is wrong, a line for each finding."""
+    if file is not None:
+        file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, variables, options)
+    lines = [str(problem) for problem in caught.value.problems]
+    assert str(caught.value) == "\n".join(lines)
+    return lines
