@@ -15,6 +15,19 @@ OnHangup = Callable[[Settings], Awaitable[object] | None]
 """Applies the settings that hold from now on. One that raises does not stop the others."""
 
 
+async def each_time(asked: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+    """Work whenever the event is set, until cancelled: once more for all the times it was set
+    meanwhile, however many signals come.
+    """
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            await work()
+        except Exception:
+            _LOG.exception("unexpected error")
+
+
 class Hangup:
     """Runs one at a time, whoever asks. Used from one event loop."""
 

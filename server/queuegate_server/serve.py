@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
-from queuegate_server.hangup import Hangup, OnHangup
+from queuegate_server.hangup import Hangup, OnHangup, each_time
 from queuegate_server.loading.reload import Reloader
 from queuegate_server.observe import logs
 from queuegate_server.ops.status import Phase
@@ -59,11 +59,13 @@ async def serve(
     notifier = Notifier()
     hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
+    hung_up = asyncio.Event()
     tasks: set[asyncio.Task[object]] = {
+        asyncio.create_task(each_time(hung_up, hangup.run)),
         asyncio.create_task(short_collections()),
         asyncio.create_task(batch_scheduling()),
     }
-    _on_signals(stop, hangup, tasks)
+    _on_signals(stop, hung_up)
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
@@ -166,7 +168,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[object]]) -> None:
+def _on_signals(stop: asyncio.Event, hung_up: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def ask_to_stop() -> None:
@@ -175,14 +177,9 @@ def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[obj
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
 
-    def ask_to_reload() -> None:
-        task = asyncio.create_task(hangup.run())
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask_to_stop)
-    loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
+    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
 
 
 def _announce(bound: list[str], settings: Settings) -> None:

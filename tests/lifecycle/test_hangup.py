@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,18 @@ def test_the_log_level_changes(configured: Configured) -> None:
 
         eventually(is_told, expected=True)
         assert not [entry for entry in server.logs if "restart" in entry["event"]]
+
+
+@BOTH
+def test_of_many_signals_the_last_one_counts(configured: Configured) -> None:
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        for _ in range(300):
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.0005)
+        configured.hang_up(server, log={"level": "debug"})
+        server.wait_for_log("settings are replaced", count=configured.workers)
+        assert check(channel, "alice").allowed
+        assert not [entry for entry in server.logs if "confirm" in entry["event"]]
 
 
 @ALONE

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from queuegate_server.hangup import each_time
 from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
@@ -72,7 +73,7 @@ class Supervisor:
         self.all_served = False
         """Whether all workers have come up."""
         self._stop = asyncio.Event()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._asked_to_reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
         """How many workers have been replaced so far, by the reason."""
 
@@ -101,6 +102,7 @@ class Supervisor:
                 asyncio.create_task(self._keep(index)) for index in range(self._settings.workers)
             ]
             alive = asyncio.create_task(self._notifier.keep_alive())
+            reloading = asyncio.create_task(each_time(self._asked_to_reload, self._hang_up))
             try:
                 await asyncio.wait({stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
                 for task in keeping:
@@ -110,7 +112,7 @@ class Supervisor:
                 self._stop.set()
                 self._notifier.stopping()
                 await self._end()
-                for other in (stopping, alive, *keeping, *self._tasks):
+                for other in (stopping, alive, reloading, *keeping):
                     other.cancel()
                 await asyncio.gather(*keeping, return_exceptions=True)
         _LOG.info("stopped")
@@ -257,14 +259,9 @@ class Supervisor:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-        def ask_to_reload() -> None:
-            task = asyncio.create_task(self._hang_up())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ask_to_stop, number)
-        loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload.set)
 
     async def _end(self) -> None:
         drain = self._settings.drain
