@@ -20,6 +20,7 @@ from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import choose
+from queuegate_server.transports.tcp import check_free
 from queuegate_server.workers.member import Member
 
 _LOG = logging.getLogger("queuegate_server.serve")
@@ -59,13 +60,11 @@ async def serve(
     notifier = Notifier()
     hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
-    hung_up = asyncio.Event()
     tasks: set[asyncio.Task[object]] = {
-        asyncio.create_task(each_time(hung_up, hangup.run)),
+        asyncio.create_task(each_time(_on_signals(stop), hangup.run)),
         asyncio.create_task(short_collections()),
         asyncio.create_task(batch_scheduling()),
     }
-    _on_signals(stop, hung_up)
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
@@ -111,9 +110,14 @@ async def serve(
 
 
 def _addresses(settings: Settings, member: Member | None) -> list[Address]:
-    """Return where to listen; a worker at the ports that its supervisor has chosen."""
+    """Return where to listen; a worker at the ports that its supervisor has chosen.
+
+    Raises CannotListen.
+    """
     addresses = [listener.parsed for listener in settings.listen]
     if member is None:
+        for address in addresses:
+            check_free(address.host, address.port)
         return addresses
     ports = member.place.ports
     return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
@@ -168,7 +172,9 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event, hung_up: asyncio.Event) -> None:
+def _on_signals(stop: asyncio.Event) -> asyncio.Event:
+    """Have SIGTERM and SIGINT set `stop`; return what SIGHUP sets."""
+    hung_up = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def ask_to_stop() -> None:
@@ -180,6 +186,7 @@ def _on_signals(stop: asyncio.Event, hung_up: asyncio.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask_to_stop)
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+    return hung_up
 
 
 def _announce(bound: list[str], settings: Settings) -> None:

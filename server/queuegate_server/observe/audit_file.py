@@ -110,13 +110,7 @@ class AuditFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
         descriptor = os.open(self._path, flags, _MODE)
         try:
-            mode = os.fstat(descriptor).st_mode
-            if stat.S_ISFIFO(mode):
-                # Open for reading as well, it would take records that nobody ever reads.
-                raise OSError(errno.EINVAL, _IS_A_PIPE)
-            if stat.S_ISREG(mode):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._torn = _mend_end(descriptor)
+            self._torn = _take(descriptor)
         except BaseException:
             os.close(descriptor)
             raise
@@ -173,6 +167,18 @@ class AuditFile:
             os.ftruncate(self._descriptor, size)
         except OSError:
             self._torn = True
+
+
+def _take(descriptor: int) -> bool:
+    """Make the file ours alone, and say whether it ends within a line."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode):
+        # Open for reading as well, it would take records that nobody ever reads.
+        raise OSError(errno.EINVAL, _IS_A_PIPE)
+    if not stat.S_ISREG(mode):
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _mend_end(descriptor)
 
 
 def _mend_end(descriptor: int) -> bool:

@@ -1,5 +1,7 @@
 """Sockets for what is not gRPC."""
 
+import contextlib
+import errno
 import socket
 
 
@@ -35,6 +37,32 @@ def open_tcp(host: str, port: int) -> socket.socket:
         opened.close()
         raise CannotListen(f"{text!r}: {error.strerror or error}") from None
     return opened
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse a name if somebody listens on one of its addresses: gRPC would be content with the
+    others, and whoever connects by the name could reach either server.
+
+    Raises CannotListen.
+    """
+    # gRPC takes both of these for localhost, whatever the machine says of it.
+    hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
+    places = []
+    for each in hosts if port else ():
+        with contextlib.suppress(OSError):  # told when it is bound
+            places += socket.getaddrinfo(
+                each, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+    for family, kind, protocol, _, place in places:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(place)
+                probe.listen()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                at = "" if place[0] == host else f" ({place[0]})"
+                raise CannotListen(f"{_text(host, port)!r}: {error.strerror}{at}") from None
 
 
 def address_of(opened: socket.socket) -> str:

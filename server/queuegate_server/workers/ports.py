@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from queuegate_server.settings.addresses import Address
-from queuegate_server.transports.tcp import CannotListen
+from queuegate_server.transports.tcp import CannotListen, check_free
 
 
 def reserve(addresses: Sequence[Address], stack: ExitStack) -> tuple[int, ...]:
@@ -19,6 +19,7 @@ def reserve(addresses: Sequence[Address], stack: ExitStack) -> tuple[int, ...]:
 
 
 def _reserve(address: Address, stack: ExitStack) -> int:
+    check_free(address.host, address.port)
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
