@@ -8,24 +8,12 @@ from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.changes import differences, with_changes
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.rereading import Rereading
 
 _LOG = logging.getLogger("queuegate_server.hangup")
 
 OnHangup = Callable[[Settings], Awaitable[object] | None]
 """Applies the settings that hold from now on. One that raises does not stop the others."""
-
-
-async def each_time(asked: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
-    """Work whenever the event is set, until cancelled: once more for all the times it was set
-    meanwhile, however many signals come.
-    """
-    while True:
-        await asked.wait()
-        asked.clear()
-        try:
-            await work()
-        except Exception:
-            _LOG.exception("unexpected error")
 
 
 class Hangup:
@@ -46,7 +34,7 @@ class Hangup:
         self.on_hangup: list[OnHangup] = []
         """What is to be done, in this order."""
         self._started_with = settings
-        self._reread = reread
+        self._rereading = None if reread is None else Rereading(reread)
         self._notifier = notifier
         self._one_at_a_time = asyncio.Lock()
 
@@ -65,10 +53,10 @@ class Hangup:
             self._notifier.ready()
 
     async def _read_settings(self) -> None:
-        if self._reread is None:
+        if self._rereading is None:
             return
         try:
-            read = await asyncio.to_thread(self._reread)
+            read = await self._rereading.read()
         except SettingsError as error:
             for problem in error.problems:
                 _LOG.error("finding in the settings", extra={"finding": str(problem)})

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from queuegate_server.compose import Parts, compose
 from queuegate_server.formats.problems import Problem
-from queuegate_server.hangup import Hangup, OnHangup, each_time
+from queuegate_server.hangup import Hangup, OnHangup
 from queuegate_server.loading.reload import Reloader
 from queuegate_server.observe import logs
 from queuegate_server.ops.status import Phase
@@ -16,6 +16,7 @@ from queuegate_server.policy.tree import Policy
 from queuegate_server.process import descriptors
 from queuegate_server.process.batch_scheduling import batch_scheduling
 from queuegate_server.process.short_collections import short_collections
+from queuegate_server.process.signals import each_time
 from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings

@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from queuegate_server.hangup import each_time
+from queuegate_server.process.signals import each_time
 from queuegate_server.process.systemd_notify import Notifier
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.rereading import Rereading
 from queuegate_server.workers.channel import ChannelError
 from queuegate_server.workers.metrics import MergedMetrics
 from queuegate_server.workers.ports import reserve
@@ -64,7 +65,7 @@ class Supervisor:
         self._files = SettingsFiles(content)
         self._hung_up = False
         self._started = started
-        self._reread = reread
+        self._rereading = Rereading(reread)
         self._notifier = notifier
         self._revisions = Revisions()
         self._metrics = MergedMetrics()
@@ -236,7 +237,7 @@ class Supervisor:
         if self.all_served:
             self._notifier.reloading()
         with contextlib.suppress(Exception):  # the workers tell what is wrong
-            settings, content = self._reread()
+            settings, content = await self._rereading.read()
             self._settings = with_changes(self._settings, settings)
             self._files.change(content)
         for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from queuegate_server.hangup import each_time
+from queuegate_server.process.signals import each_time
 
 
 async def test_however_often_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
