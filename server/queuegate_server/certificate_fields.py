@@ -14,15 +14,24 @@ _FORMATS: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime, as RFC 5280 (4.1.2.5) wants them written."""
 
 
+def validity(pem: bytes) -> tuple[float, float] | None:
+    """Return from when and until when all certificates in a file are valid, in Unix seconds;
+    None if that cannot be read.
+    """
+    try:
+        blocks = _PEM.findall(pem.decode("ascii", "replace"))
+        periods = [_period(ssl.PEM_cert_to_DER_cert(block)) for block in blocks]
+        return max(begin for begin, _ in periods), min(end for _, end in periods)
+    except (ValueError, IndexError, KeyError):
+        return None
+
+
 def first_expiry(pem: bytes) -> float | None:
     """Return when the first of the certificates in a file expires, in Unix seconds; None if
     that cannot be read.
     """
-    try:
-        blocks = _PEM.findall(pem.decode("ascii", "replace"))
-        return min(_not_after(ssl.PEM_cert_to_DER_cert(block)) for block in blocks)
-    except (ValueError, IndexError, KeyError):
-        return None
+    period = validity(pem)
+    return None if period is None else period[1]
 
 
 def public_key_type(pem: bytes) -> bytes | None:
@@ -39,9 +48,15 @@ def public_key_type(pem: bytes) -> bytes | None:
         return None
 
 
-def _not_after(der: bytes) -> float:
-    """Read `tbsCertificate.validity.notAfter`. Raises ValueError, IndexError, KeyError."""
-    at = _end(der, _open(der, _validity(der)))
+def _period(der: bytes) -> tuple[float, float]:
+    """Read `notBefore` and `notAfter` of `tbsCertificate.validity`. Raises ValueError,
+    IndexError, KeyError.
+    """
+    not_before = _open(der, _validity(der))
+    return _time(der, not_before), _time(der, _end(der, not_before))
+
+
+def _time(der: bytes, at: int) -> float:
     begin, end = _bounds(der, at)
     text = der[begin:end].decode("ascii")
     return datetime.strptime(text, _FORMATS[der[at]]).replace(tzinfo=UTC).timestamp()

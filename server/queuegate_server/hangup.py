@@ -3,18 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from queuegate_server.process.systemd_notify import Notifier
-from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
 from queuegate_server.settings.changes import differences, with_changes
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.rereading import Rereading
 
 _LOG = logging.getLogger("queuegate_server.hangup")
-
-READ_SECONDS: Final = 30.0
-"""How long it may take to read the settings."""
 
 OnHangup = Callable[[Settings], Awaitable[object] | None]
 """Applies the settings that hold from now on. One that raises does not stop the others."""
@@ -29,20 +25,16 @@ class Hangup:
         holding: Settings,
         reread: Callable[[], Settings] | None,
         notifier: Notifier,
-        *,
-        seconds: float = READ_SECONDS,
     ) -> None:
-        """Take the settings at the start, those that hold by now, what reads them again from
-        where they came, and how long that may take.
+        """Take the settings at the start, those that hold by now, and what reads them again
+        from where they came.
         """
         self.settings = holding
         """The settings that hold."""
         self.on_hangup: list[OnHangup] = []
         """What is to be done, in this order."""
         self._started_with = settings
-        self._reread = reread
-        self._reader = DaemonThreads(1, "settings-read")
-        self._seconds = seconds
+        self._rereading = None if reread is None else Rereading(reread)
         self._notifier = notifier
         self._one_at_a_time = asyncio.Lock()
 
@@ -61,17 +53,10 @@ class Hangup:
             self._notifier.ready()
 
     async def _read_settings(self) -> None:
-        if self._reread is None:
+        if self._rereading is None:
             return
         try:
-            async with asyncio.timeout(self._seconds):
-                read = await self._reader.run("settings", self._reread)
-        except (TimeoutError, StillRunning, AllThreadsHang):
-            _LOG.error(
-                "settings cannot be read in time; the old ones stay",
-                extra={"seconds": self._seconds},
-            )
-            return
+            read = await self._rereading.read()
         except SettingsError as error:
             for problem in error.problems:
                 _LOG.error("finding in the settings", extra={"finding": str(problem)})

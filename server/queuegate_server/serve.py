@@ -16,7 +16,9 @@ from queuegate_server.policy.tree import Policy
 from queuegate_server.process import descriptors
 from queuegate_server.process.batch_scheduling import batch_scheduling
 from queuegate_server.process.short_collections import short_collections
+from queuegate_server.process.signals import each_time
 from queuegate_server.process.systemd_notify import Notifier
+from queuegate_server.process.tcp import check_free
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import choose
@@ -60,10 +62,10 @@ async def serve(
     hangup = Hangup(settings, holding, reread, notifier)
     hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = {
+        asyncio.create_task(each_time(_on_signals(stop), hangup.run)),
         asyncio.create_task(short_collections()),
         asyncio.create_task(batch_scheduling()),
     }
-    _on_signals(stop, hangup, tasks)
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
@@ -109,9 +111,14 @@ async def serve(
 
 
 def _addresses(settings: Settings, member: Member | None) -> list[Address]:
-    """Return where to listen; a worker at the ports that its supervisor has chosen."""
+    """Return where to listen; a worker at the ports that its supervisor has chosen.
+
+    Raises CannotListen.
+    """
     addresses = [listener.parsed for listener in settings.listen]
     if member is None:
+        for address in addresses:
+            check_free(address.host, address.port)
         return addresses
     ports = member.place.ports
     return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
@@ -166,7 +173,9 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[object]]) -> None:
+def _on_signals(stop: asyncio.Event) -> asyncio.Event:
+    """Have SIGTERM and SIGINT set `stop`; return what SIGHUP sets."""
+    hung_up = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def ask_to_stop() -> None:
@@ -175,14 +184,10 @@ def _on_signals(stop: asyncio.Event, hangup: Hangup, tasks: set[asyncio.Task[obj
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
 
-    def ask_to_reload() -> None:
-        task = asyncio.create_task(hangup.run())
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask_to_stop)
-    loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
+    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+    return hung_up
 
 
 def _announce(bound: list[str], settings: Settings) -> None:

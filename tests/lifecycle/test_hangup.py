@@ -1,7 +1,9 @@
 """SIGHUP: what can change does, what cannot is told, and a bad file changes nothing."""
 
 import json
+import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from tests.lifecycle.workers import check, pids, send, wait_for_replacement, write_policy
+from tests.ops_port import get, ops_address
 from tests.running import RunningServer, running_server
 from tests.scripted_directory import ScriptedDirectory, settings_file
 from tests.security.test_tokens import CI, line
@@ -69,6 +72,32 @@ def test_the_log_level_changes(configured: Configured) -> None:
 
         eventually(is_told, expected=True)
         assert not [entry for entry in server.logs if "restart" in entry["event"]]
+
+
+@BOTH
+def test_of_many_signals_the_last_one_counts(configured: Configured) -> None:
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        for _ in range(300):
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.0005)
+        configured.hang_up(server, log={"level": "debug"})
+        server.wait_for_log("settings are replaced", count=configured.workers)
+        assert check(channel, "alice").allowed
+        assert not [entry for entry in server.logs if "confirm" in entry["event"]]
+
+
+@BOTH
+def test_settings_that_hang_hold_nothing_up(configured: Configured) -> None:
+    configured.settings["ops"] = {"listen": "127.0.0.1:0"}
+    with configured.running() as server:
+        configured.config.unlink()
+        os.mkfifo(configured.config)
+        server.process.send_signal(signal.SIGHUP)
+        # Open once the server reads from it, and waits for more.
+        with configured.config.open("w"), grpc.insecure_channel(server.address) as channel:
+            assert check(channel, "alice").allowed
+            assert get(ops_address(server), "/livez")[0] == 200
+            assert server.stop() == 0
 
 
 @ALONE

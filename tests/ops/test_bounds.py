@@ -44,12 +44,17 @@ def exchange(place: tuple[str, int], sent: bytes) -> bytes:
         (b"GET /livez HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n" % (b"a" * 5_000), b"400"),
         (b"GET /livez HTTP/1.1\r\n%s\r\n" % (b"X: a\r\n" * 500), b"400"),
         (b"not http\r\n\r\n", b"400"),
+        (b"GET /livez HTTP/1.1\r\n\r\n", b"400"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400"),
     ],
 )
-def test_one_request_a_connection(place: tuple[str, int], sent: bytes, status: bytes) -> None:
+def test_one_request_a_connection(
+    server: RunningServer, place: tuple[str, int], sent: bytes, status: bytes
+) -> None:
     answer = exchange(place, sent)
     assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.0 " + status))
     assert answer.count(b"HTTP/1.") == 1
+    assert "aiohttp.server" not in {entry["logger"] for entry in server.logs}
 
 
 def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[str, int]) -> None:

@@ -45,18 +45,26 @@ def on_another_curve(folder: Path) -> None:
     )
 
 
-def test_an_expired_certificate_is_told(
-    tmp_path: Path, ours: Authority, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("begin", "end", "fault"), [(-2, -1, "has expired"), (1, 2, "is not valid yet")]
+)
+def test_a_certificate_that_is_not_valid_now_is_told(
+    tmp_path: Path,
+    ours: Authority,
+    caplog: pytest.LogCaptureFixture,
+    begin: int,
+    end: int,
+    fault: str,
 ) -> None:
-    yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(1)
-    expired = ours.made.issue_cert("localhost", not_after=yesterday)
-    files = {**issued(ours), "tls.key": expired.private_key_pem.bytes()}
-    files["tls.crt"] = expired.cert_chain_pems[0].bytes()
+    at = [dt.datetime.now(dt.UTC) + dt.timedelta(days) for days in (begin, end)]
+    made = ours.made.issue_cert("localhost", not_before=at[0], not_after=at[1])
+    files = {**issued(ours), "tls.key": made.private_key_pem.bytes()}
+    files["tls.crt"] = made.cert_chain_pems[0].bytes()
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     FollowedCertificate(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0").close()
     (told,) = caplog.records
-    assert told.getMessage() == "the certificate has expired: clients refuse to connect"
+    assert told.getMessage() == f"the certificate {fault}: clients refuse to connect"
     assert told.__dict__["file"] == f"{tmp_path}/tls.crt"
 
 

@@ -203,6 +203,11 @@ def test_faults_of_the_file(text: str, fault: str) -> None:
         parse(text.encode(), Path("t"))
 
 
+def test_what_an_editor_of_another_system_leaves() -> None:
+    text = "\ufeff# tokens\r\n\r\n" + line("a", CI).replace("\n", "\r\n")
+    assert [name for name, _ in parse(text.encode(), Path("t"))] == ["a"]
+
+
 def test_two_tokens_of_one_name_while_one_takes_over(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(line("ci", CI) + line("ci", OTHER))

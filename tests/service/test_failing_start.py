@@ -57,6 +57,15 @@ def test_port_taken() -> None:
         assert_says(failing_start("--listen", address), address, "in use")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_port_taken_on_one_address_of_a_name(workers: int) -> None:
+    """Whoever connects by the name could reach either server."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        address = f"localhost:{taken.getsockname()[1]}"
+        outcome = failing_start("--listen", address, "--set", f"workers={workers}")
+        assert_says(outcome, address, "in use (127.0.0.1)")
+
+
 def test_port_taken_by_another_server() -> None:
     """Two servers on one port would answer from two policies."""
     with running_server() as server, queuegate.Client(server.address) as client:

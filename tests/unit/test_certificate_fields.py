@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 import trustme
 
-from queuegate_server.certificate_fields import first_expiry, public_key_type
+from queuegate_server.certificate_fields import first_expiry, public_key_type, validity
 
 SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
 LATER = dt.datetime(2049, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
@@ -24,6 +24,14 @@ def test_one_certificate(expires: dt.datetime) -> None:
 def test_the_first_of_several_counts() -> None:
     both = b"bag attributes\n" + pem(LATER) + b"\nmore\n" + pem(SOON)
     assert first_expiry(both) == SOON.timestamp()
+
+
+def test_from_the_last_begin_to_the_first_end() -> None:
+    begins = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2022, 2021)]
+    made = trustme.CA()
+    files = [made.issue_cert("host", not_before=each, not_after=LATER) for each in begins]
+    chain = b"".join(each.cert_chain_pems[0].bytes() for each in files)
+    assert validity(chain) == (begins[1].timestamp(), LATER.timestamp())
 
 
 def test_what_is_no_certificate_has_no_expiry() -> None:

@@ -1,8 +1,11 @@
 """`queuegate-server`: the entry point."""
 
 import contextlib
+import os
 import signal
 import sys
+
+from queuegate_server.process import descriptors
 
 _FAILED = 2
 """Exit status: wrong usage or configuration, or what could not be read or written."""
@@ -10,6 +13,9 @@ _FAILED = 2
 
 def main() -> None:
     """Run the command line; say how to install the server where only the client is."""
+    descriptors.occupy_the_standard_ones()
+    if sys.__stderr__ is None:
+        sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
         # Whoever has a server read its files again must not end one that is just starting.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import shlex
 import sys
@@ -27,6 +28,8 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.transports import grpc_environment
 from queuegate_server.workers.place import Place
 from queuegate_server.workers.process import OPTION
+
+_LOG = logging.getLogger("queuegate_server.serve")
 
 
 class _Read(Protocol):
@@ -182,8 +185,11 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 
 
 def _print(lines: Sequence[str]) -> None:
-    for line in lines:
-        click.echo(line)
+    try:
+        for line in lines:
+            click.echo(line)
+    except OSError as error:
+        _LOG.warning("standard output cannot be written", extra={"reason": error.strerror})
 
 
 def _announcement(addresses: list[str], policy: Policy) -> list[str]:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -244,6 +245,8 @@ def open_audit_log(settings: Audit) -> AuditLog | None:
     if path is None or not settings.is_on:
         return None
     if path == STDOUT:
+        if sys.__stdout__ is None:
+            raise CannotAudit("-: standard output is closed")
         return AuditLog(settings, StandardOutput())
     try:
         syncs = settings.fsync != "never"

@@ -1,6 +1,6 @@
 """The file of the audit log: whole lines or none, rotated by size, followed when moved."""
 
-import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -16,6 +16,7 @@ _LOG = logging.getLogger("queuegate_server.audit")
 _MODE: Final = 0o640
 _LONGEST_TAIL: Final = 1_048_576
 _OUR_LINE: Final = b'{"time":'
+_IS_A_PIPE: Final = "is a pipe: take a file, or - for standard output"
 
 
 class Target(Protocol):
@@ -109,9 +110,7 @@ class AuditFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
         descriptor = os.open(self._path, flags, _MODE)
         try:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._torn = _mend_end(descriptor)
+            self._torn = _take(descriptor)
         except BaseException:
             os.close(descriptor)
             raise
@@ -142,9 +141,11 @@ class AuditFile:
         """Begin a new file and return its size. If that fails, the old one grows on."""
         try:
             if self._keep:
-                for number in range(self._keep - 1, 0, -1):
-                    with contextlib.suppress(FileNotFoundError):
-                        self._numbered(number).replace(self._numbered(number + 1))
+                # No further than to a free number: after a rotation that failed, that is the first.
+                numbers = range(1, self._keep)
+                free = next((n for n in numbers if not self._numbered(n).exists()), self._keep)
+                for number in range(free - 1, 0, -1):
+                    self._numbered(number).replace(self._numbered(number + 1))
                 self._path.replace(self._numbered(1))
             else:
                 self._path.unlink()
@@ -166,6 +167,18 @@ class AuditFile:
             os.ftruncate(self._descriptor, size)
         except OSError:
             self._torn = True
+
+
+def _take(descriptor: int) -> bool:
+    """Make the file ours alone, and say whether it ends within a line."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode):
+        # Open for reading as well, it would take records that nobody ever reads.
+        raise OSError(errno.EINVAL, _IS_A_PIPE)
+    if not stat.S_ISREG(mode):
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _mend_end(descriptor)
 
 
 def _mend_end(descriptor: int) -> bool:

@@ -5,12 +5,16 @@ ends after a few seconds, whatever its peer does.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
 
+_LOG = logging.getLogger("queuegate_server.operations")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _CONNECTION_SECONDS: Final = 5.0
@@ -55,6 +59,7 @@ class OpsServer:
             shutdown_timeout=_CLOSE_SECONDS,
         )
         self._listener: asyncio.Server | None = None
+        server_logger.addFilter(_is_our_fault)
 
     async def start(self, opened: socket.socket) -> None:
         """Serve on a bound socket, which is taken over."""
@@ -128,6 +133,17 @@ async def _one_request(request: web.Request, handler: Handler) -> web.StreamResp
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.force_close()
     return response
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Keep tracebacks of what is no HTTP out of the log: anybody may send it, and a gRPC client
+    that has the wrong port does so for ever.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, HttpProcessingError):
+        return True
+    _LOG.debug("a request is not HTTP", extra={"error": type(error).__name__})
+    return False
 
 
 def _json(content: dict[str, Any], *, ok: bool) -> web.Response:

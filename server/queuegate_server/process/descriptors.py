@@ -1,10 +1,25 @@
-"""The limit of this process on open files, of which each connection is one."""
+"""The open files of this process: the standard ones, and how many there may be, of which each
+connection is one.
+"""
 
 import contextlib
 import logging
+import os
 import resource
+from typing import Final
 
 _LOG = logging.getLogger("queuegate_server.process.descriptors")
+
+_STANDARD_ERROR: Final = 2
+
+
+def occupy_the_standard_ones() -> None:
+    """Open those of input, output and errors that are closed, on nothing: otherwise a connection
+    could get the number, and what is meant for people, or for the audit log, would go there.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(descriptor)
 
 
 def allow_as_many_as_possible() -> None:

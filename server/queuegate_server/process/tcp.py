@@ -1,8 +1,9 @@
 """TCP ports of this machine: opened, reserved, and as text."""
 
+import errno
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class CannotListen(Exception):
@@ -34,9 +35,35 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 
     Raises CannotListen, also if another process listens there and would share the port.
     """
-    open_tcp(host, port).close()
+    check_free(host, port)
     with _told(host, port):
         return _bound(host, port, shared=True)
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse a name if somebody listens on one of its addresses: gRPC would be content with the
+    others, and whoever connects by the name could reach either server.
+
+    Raises CannotListen.
+    """
+    # gRPC takes both of these for localhost, whatever the machine says of it.
+    hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
+    places = []
+    for each in hosts if port else ():
+        with suppress(OSError):  # told when it is bound
+            places += socket.getaddrinfo(
+                each, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+    for family, kind, protocol, _, place in places:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(place)
+                probe.listen()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                at = "" if place[0] == host else f" ({place[0]})"
+                raise CannotListen(f"{_text(host, port)!r}: {error.strerror}{at}") from None
 
 
 def address_of(opened: socket.socket) -> str:

@@ -66,7 +66,7 @@ def parse(content: bytes, path: Path) -> Hashes:
     A name may have several tokens, so that one can take over from another. Raises BadFile.
     """
     hashes: dict[bytes, str] = {}
-    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), start=1):
+    for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue

@@ -35,6 +35,9 @@ _MESSAGES: Final = {
     "enum": "must be {expected}",
     "literal_error": "must be {expected}",
     "extra_forbidden": "unknown key",
+    "finite_number": "must be a number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
@@ -103,7 +106,7 @@ def located(error: ErrorDetails, places: Places, tree: Mapping[str, object]) -> 
     elif template is not None:
         message = template.format_map(_plain(error.get("ctx", {})))
     else:
-        message = error["msg"].removeprefix("Input should ").removeprefix("Value error, ")
+        message = error["msg"].replace("Input should ", "must ", 1).removeprefix("Value error, ")
     unknown = error["type"] == "extra_forbidden"
     remedy = _known_keys(location, tree) if unknown else ""
     return places.problem(location, message, remedy, at_key=unknown)

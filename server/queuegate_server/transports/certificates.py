@@ -8,7 +8,7 @@ from typing import Final
 
 import grpc
 
-from queuegate_server.certificate_fields import first_expiry, public_key_type
+from queuegate_server.certificate_fields import public_key_type, validity
 from queuegate_server.files.followed_files import BadFile, FollowedFiles
 from queuegate_server.settings.listeners import Tls
 
@@ -27,6 +27,9 @@ _KEYS_OF_GRPC: Final = tuple(
 )
 """Types of keys that gRPC's TLS knows. With others, which OpenSSL takes, it goes on with the
 certificate before, and does not say so."""
+
+_Read = tuple[grpc.ServerCertificateConfiguration, tuple[float, float] | None]
+"""With the period in which the certificate and its chain are valid, if that is known."""
 
 
 class FollowedCertificate:
@@ -76,13 +79,18 @@ class FollowedCertificate:
         """Follow the files no longer."""
         self._files.close()
 
-    def _publish(self, read: tuple[grpc.ServerCertificateConfiguration, float | None]) -> None:
-        self._current, self.expires = read
-        if self.expires is not None and self.expires <= time.time():
+    def _publish(self, read: _Read) -> None:
+        self._current, period = read
+        self.expires = None if period is None else period[1]
+        if period is None or period[0] <= time.time() < period[1]:
+            return
+        fields = {"listener": self.listener, "file": str(self._tls.certificate_file)}
+        if period[0] > time.time():
             _LOG.warning(
-                "the certificate has expired: clients refuse to connect",
-                extra={"listener": self.listener, "file": str(self._tls.certificate_file)},
+                "the certificate is not valid yet: clients refuse to connect", extra=fields
             )
+        else:
+            _LOG.warning("the certificate has expired: clients refuse to connect", extra=fields)
 
     def _take(self) -> grpc.ServerCertificateConfiguration | None:
         """Return what is new since the last handshake, None if nothing is.
@@ -96,9 +104,7 @@ class FollowedCertificate:
         self._given = current
         return current
 
-    def _configuration(
-        self, contents: Sequence[bytes]
-    ) -> tuple[grpc.ServerCertificateConfiguration, float | None]:
+    def _configuration(self, contents: Sequence[bytes]) -> _Read:
         certificate, key, *authorities = contents
         _check(self._tls)
         type_of_key = public_key_type(certificate)
@@ -110,7 +116,7 @@ class FollowedCertificate:
         configuration = grpc.ssl_server_certificate_configuration(
             [(key, certificate)], *authorities
         )
-        return configuration, first_expiry(certificate)
+        return configuration, validity(certificate)
 
 
 def _check(tls: Tls) -> None:
@@ -123,7 +129,9 @@ def _check(tls: Tls) -> None:
         try:
             context.load_verify_locations(path)
         except ssl.SSLError:
-            raise BadFile(f"{path}: {name} has no PEM certificate") from None
+            raise BadFile(
+                f"{path}: {name} has no PEM certificate, or one that cannot be read"
+            ) from None
     try:
         context.load_cert_chain(tls.certificate_file, tls.key_file, password=_no_passphrase)
     except ssl.SSLError as error:

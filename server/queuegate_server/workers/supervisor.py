@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from queuegate_server.process.signals import each_time
 from queuegate_server.process.systemd_notify import Notifier
-from queuegate_server.process.threads import DaemonThreads
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.rereading import Rereading
 from queuegate_server.workers.channel import ChannelError
 from queuegate_server.workers.metrics import MergedMetrics
 from queuegate_server.workers.ports import reserve
@@ -31,7 +32,6 @@ _STEADY_SECONDS: Final = 10.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 _HANGUP_SECONDS: Final = 60.0
-_READ_SECONDS: Final = 30.0
 _METRICS_SECONDS: Final = 2.0
 _READINESS_SECONDS: Final = 0.5
 """A worker that hangs must not hold up a probe, which waits for 1 s as a rule."""
@@ -65,8 +65,7 @@ class Supervisor:
         self._files = SettingsFiles(content)
         self._hung_up = False
         self._started = started
-        self._reread = reread
-        self._reader = DaemonThreads(1, "settings-read")
+        self._rereading = Rereading(reread)
         self._notifier = notifier
         self._revisions = Revisions()
         self._metrics = MergedMetrics()
@@ -75,7 +74,7 @@ class Supervisor:
         self.all_served = False
         """Whether all workers have come up."""
         self._stop = asyncio.Event()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._asked_to_reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
         """How many workers have been replaced so far, by the reason."""
 
@@ -104,6 +103,7 @@ class Supervisor:
                 asyncio.create_task(self._keep(index)) for index in range(self._settings.workers)
             ]
             alive = asyncio.create_task(self._notifier.keep_alive())
+            reloading = asyncio.create_task(each_time(self._asked_to_reload, self._hang_up))
             try:
                 await asyncio.wait({stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
                 for task in keeping:
@@ -113,7 +113,7 @@ class Supervisor:
                 self._stop.set()
                 self._notifier.stopping()
                 await self._end()
-                for other in (stopping, alive, *keeping, *self._tasks):
+                for other in (stopping, alive, reloading, *keeping):
                     other.cancel()
                 await asyncio.gather(*keeping, return_exceptions=True)
         _LOG.info("stopped")
@@ -237,8 +237,7 @@ class Supervisor:
         if self.all_served:
             self._notifier.reloading()
         with contextlib.suppress(Exception):  # the workers tell what is wrong
-            async with asyncio.timeout(_READ_SECONDS):
-                settings, content = await self._reader.run("settings", self._reread)
+            settings, content = await self._rereading.read()
             self._settings = with_changes(self._settings, settings)
             self._files.change(content)
         for index, answer in (await self.ask_all("hangup", seconds=_HANGUP_SECONDS)).items():
@@ -261,14 +260,9 @@ class Supervisor:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-        def ask_to_reload() -> None:
-            task = asyncio.create_task(self._hang_up())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ask_to_stop, number)
-        loop.add_signal_handler(signal.SIGHUP, ask_to_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload.set)
 
     async def _end(self) -> None:
         drain = self._settings.drain

@@ -1,5 +1,6 @@
 """The file of the audit log, where no server can be made to do it."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,28 @@ def test_a_rotation_that_fails_loses_nothing(tmp_path: Path) -> None:
     file.close()
     assert (tmp_path / "audit.log.1").read_bytes() == RECORD * 3
     assert path.read_bytes() == RECORD
+
+
+def test_a_rotation_that_always_fails_keeps_the_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a file that is mounted: the others of its folder can be renamed, it cannot."""
+    path = tmp_path / "audit.log"
+    for number in range(1, 4):
+        (tmp_path / f"audit.log.{number}").write_text(str(number))
+    replace = Path.replace
+
+    def refuse(source: Path, target: Path) -> Path:
+        if source == path:
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    file = AuditFile(path, len(RECORD), 3)
+    for _ in range(6):
+        file.write(RECORD)
+    file.close()
+    assert file.failed_rotations == 5
+    assert path.read_bytes() == RECORD * 6
+    assert (tmp_path / "audit.log.2").read_text() == "1"
+    assert (tmp_path / "audit.log.3").read_text() == "2"

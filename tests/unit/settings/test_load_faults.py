@@ -137,6 +137,8 @@ from tests.settings_faults import faults
             "limits: {max_concurrent_calls: many}",
             "1:32: error: limits.max_concurrent_calls: must be a whole number",
         ),
+        ("limits: {caller_rate: fast}", "1:23: error: limits.caller_rate: must be a number"),
+        ("limits: {caller_rate: .inf}", "1:23: error: limits.caller_rate: must be a number"),
         (
             "limits: {max_message: 5GiB}",
             "1:23: error: limits.max_message: must be at most 1073741824",
