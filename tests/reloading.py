@@ -1,8 +1,9 @@
 """A server whose policy file changes, and what may be asked of it."""
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,16 @@ BOB = queues_of("bob")
 
 
 SERVED = "policy is served"
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file as careful programs do: aside, then renamed.
+
+    One that is written in place may be read while it is half written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, errors="surrogateescape")
+    new.replace(path)
 
 
 @dataclass
@@ -67,21 +78,15 @@ class Reloading:
         return len([entry for entry in self.logs if entry["event"] == event])
 
     def replace(self, text: str) -> None:
-        """Write the file as careful programs do: aside, then renamed.
+        replace(self.path, text)
 
-        A file that is written in place may be read while it is half written.
-        """
-        new = self.path.with_name("queues.new")
-        new.write_text(text, errors="surrogateescape")
-        new.replace(self.path)
-
-    def reload(self, timeout: float = 10) -> queuegate.ReloadResult:
+    def reload(self, timeout: float = 60) -> queuegate.ReloadResult:
         result = self.client.reload(timeout=timeout)
-        return replace(result, revision=result.revision - self.revisions_before)
+        return dataclasses.replace(result, revision=result.revision - self.revisions_before)
 
     def policy(self) -> queuegate.PolicyInfo:
         policy = self.client.policy()
-        return replace(policy, revision=policy.revision - self.revisions_before)
+        return dataclasses.replace(policy, revision=policy.revision - self.revisions_before)
 
     def revision(self) -> int:
         return self.policy().revision
@@ -99,7 +104,7 @@ def reloading_server(path: Path) -> Iterator[Reloading]:
     """Run a server on a policy file."""
     with (
         running_server("--policy", str(path), *ADMIN) as server,
-        queuegate.Client(server.address, timeout=20) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         yield Reloading(server, path, client)
 

@@ -116,7 +116,7 @@ def test_half_a_surrogate_pair(webhook: Webhook) -> None:
 
 def raw_connection(webhook: Webhook) -> ssl.SSLSocket:
     host, port = webhook.address.rsplit(":", 1)
-    plain = socket.create_connection((host, int(port)), timeout=40)
+    plain = socket.create_connection((host, int(port)), timeout=60)
     return webhook.client_context().wrap_socket(plain, server_hostname="localhost")
 
 
@@ -135,7 +135,7 @@ def test_slow_clients(webhook: Webhook) -> None:
     """Those who stop in the middle lose the connection; meanwhile others are answered."""
     host, port = webhook.address.rsplit(":", 1)
     head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    silent = socket.create_connection((host, int(port)), timeout=40)
+    silent = socket.create_connection((host, int(port)), timeout=60)
     in_head = raw_connection(webhook)
     in_head.sendall(head)
     in_body = raw_connection(webhook)

@@ -59,7 +59,7 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
         context = webhook.client_context()
         try:
             while not stop.is_set():
-                with httpx2.Client(verify=context, timeout=20) as client:
+                with httpx2.Client(verify=context, timeout=60) as client:
                     answer = client.post(f"https://{webhook.address}/mutate", json=review())
                 answered.append(answer.status_code)
         except BaseException as error:
@@ -103,7 +103,7 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
         command, stdin=pipe, stderr=pipe, text=True, start_new_session=True
     ) as process:
         try:
-            assert process.wait(20) == 2
+            assert process.wait(60) == 2
         finally:
             process.kill()
         assert process.stderr is not None
@@ -118,7 +118,7 @@ def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
         eventually(lambda: webhook.plain.get("/readyz").status_code, 503)
         # Not yet taken out of the load balancer: still answered.
         assert webhook.review("/mutate", review())["allowed"]
-        assert webhook.server.process.wait(20) == 0
+        assert webhook.server.process.wait(60) == 0
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_wrong_starts(
         values["--listen"] = webhook.address
     values.update(zip(arguments[::2], arguments[1::2], strict=True))
     command = server_command("admission", *(part for pair in values.items() for part in pair))
-    result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr

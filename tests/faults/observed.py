@@ -80,7 +80,7 @@ class Observed:
         waited = -waited_for_processor(pid) if self.server.process.poll() is None else 0.0
         yield
         retry = queuegate.Retry(attempts=1)
-        with queuegate.Client(self.address, retry=retry) as client:
+        with queuegate.Client(self.address, timeout=SERVING_WITHIN, retry=retry) as client:
             while not is_serving(client):
                 assert time.monotonic() - begin < 60, "not serving"
                 time.sleep(0.01)

@@ -24,7 +24,7 @@ def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> No
     again = running_server("--policy", str(policy_file), listen=[server.address])
     with ExitStack() as stack, observed(server, record) as fault:
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0
         with fault.expected_to_serve():
             fault.server = stack.enter_context(again)
     assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

@@ -24,6 +24,6 @@ def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
         with fault.expected_to_serve():
             pass
         wait_for_replacement(server, 1, hanging)
-        eventually(lambda: get_json(ops, "/readyz")[1]["serving"], WORKERS, seconds=30)
+        eventually(lambda: get_json(ops, "/readyz")[1]["serving"], WORKERS)
         assert value(ops, "queuegate_workers_replaced_total", "silent") >= 1
     assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

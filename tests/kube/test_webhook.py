@@ -79,7 +79,7 @@ def register(cluster: ApiServer, webhook: Webhook) -> None:
         answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe"))
         return KEY in answer.json()["metadata"].get("annotations", {})
 
-    eventually(works, True, seconds=30)
+    eventually(works, True)
     answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe", {KEY: "{}"}))
     assert answer.status_code == 403
 

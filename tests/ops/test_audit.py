@@ -64,7 +64,7 @@ def auditing(
             "--config", settings_file(folder, settings), *LISTEN,
             environment=directory.environment,
         ) as server,
-        queuegate.Client(server.address, timeout=10, retry=no_retry) as client,
+        queuegate.Client(server.address, timeout=60, retry=no_retry) as client,
     ):  # fmt: skip
         yield server, client
 
@@ -136,7 +136,8 @@ def test_what_is_recorded(
 ) -> None:
     with auditing(tmp_path, records=records, when_unwritable=policy) as (server, client):
         ask_everything(server.address, client)
-        eventually(lambda: len(log(tmp_path)), len(expected))
+        # Nothing but its number is asked of a file that is still being written.
+        eventually(lambda: (tmp_path / "audit.log").read_bytes().count(b"\n"), len(expected))
         found = log(tmp_path)
         assert sorted((record["method"], *told(record)) for record in found) == sorted(expected)
         written = partial(value, ops_address(server), "queuegate_audit_records_total", "written")
@@ -176,7 +177,10 @@ def test_a_record_says_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize("audit", [{"records": "none"}, {"path": None}])
 def test_off(tmp_path: Path, audit: dict[str, Any]) -> None:
     settings = settings_file(tmp_path, {"audit": {"path": str(tmp_path / "audit.log"), **audit}})
-    with running_server("--config", settings) as server, queuegate.Client(server.address) as client:
+    with (
+        running_server("--config", settings) as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
         client.check("nobody", "root")
     assert not (tmp_path / "audit.log").exists()
 
@@ -272,7 +276,7 @@ def test_block_when_nobody_reads_standard_output(tmp_path: Path) -> None:
         for _ in range(20):  # at once: these do not wait two seconds each
             with pytest.raises(queuegate.ServerUnavailable):
                 client.check(*DENIED)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 40
         assert value(ops_address(server), "queuegate_audit_writable") == 0
         server.process.kill()
 
@@ -364,7 +368,7 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
         workers = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
         for worker in workers:
             worker.start()
-        eventually(lambda: len(answered) > 300, expected=True, seconds=40)
+        eventually(lambda: len(answered) > 300, expected=True)
         server.process.send_signal(signal.SIGKILL)
         for worker in workers:
             worker.join()
@@ -373,7 +377,7 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
         torn.write(b'{"time":"2026-')  # as a kill in the middle of a write leaves it
     with (
         running_server("--set", f"audit.path={file}") as server,
-        queuegate.Client(server.address) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         assert not client.check("after", "root")
     recorded = [record["user"] for record in log(tmp_path)]

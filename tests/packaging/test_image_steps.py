@@ -107,7 +107,7 @@ def serving(image_root: Path, image_environment: dict[str, str], tmp_path: Path)
         assert address, log.read_text()
         yield address
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("script", ["queuegate", "queuegate-server"])

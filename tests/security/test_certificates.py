@@ -68,7 +68,7 @@ def listener(folder: Path) -> dict[str, object]:
 
 def served(server: RunningServer) -> str:
     host, port = server.address.rsplit(":", 1)
-    return ssl.get_server_certificate((host, int(port)), timeout=10)
+    return ssl.get_server_certificate((host, int(port)), timeout=60)
 
 
 def leaf(files: dict[str, bytes]) -> str:
@@ -313,7 +313,7 @@ def failing_start(config: Path) -> str:
         server_command("serve", "--config", str(config)),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert outcome.returncode == 2

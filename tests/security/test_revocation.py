@@ -191,7 +191,7 @@ def status(asking: grpc.Channel) -> grpc.StatusCode:
         access=access_pb2.ACCESS_TYPE_SUBMIT,
     )
     try:
-        access_pb2_grpc.AccessServiceStub(asking).CheckQueueAccess(check, timeout=10)
+        access_pb2_grpc.AccessServiceStub(asking).CheckQueueAccess(check, timeout=60)
     except grpc.RpcError as error:
         return error.code()
     return grpc.StatusCode.OK

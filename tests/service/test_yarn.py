@@ -55,7 +55,7 @@ def client(folder: Path) -> Iterator[queuegate.Client]:
     )
     semantics = "partitions.proxied.semantics=hadoop"
     options = ("--set", f"policies={json.dumps(policies)}", "--set", semantics, *ADMIN)
-    with running_server(*options) as server, queuegate.Client(server.address, timeout=10) as asking:
+    with running_server(*options) as server, queuegate.Client(server.address, timeout=60) as asking:
         yield asking
 
 
@@ -186,7 +186,7 @@ def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
     command = server_command(
         "serve", "--listen", "127.0.0.1:0", "--set", f"policies={json.dumps(policies)}"
     )
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 2
     assert "the partition 'default' is in" in ended.stderr
     assert "give one of them another name" in ended.stderr
@@ -195,7 +195,7 @@ def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["fair-scheduler.xml", "capacity-scheduler.xml"])
 def test_the_examples_are_clean(name: str) -> None:
     command = server_command("lint", "--yarn-site", "examples/yarn-site.xml", f"examples/{name}")
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
@@ -243,7 +243,17 @@ def test_a_service_that_acts_for_the_user(
     assert client.check_application(check).matched_subject == "~hue"
     with pytest.raises(queuegate.InvalidArgument, match="real_user: has a control character"):
         client.check("eve", "a", partition="proxied", real_user="a\nb")
-    base = ["--address", client.address, "check", "eve", "a", "--partition", "proxied"]
+    base = [
+        "--address",
+        client.address,
+        "--timeout",
+        "60",
+        "check",
+        "eve",
+        "a",
+        "--partition",
+        "proxied",
+    ]
     assert main([*base, "--group", "g", "--real-user", "knox"]) == 0
     assert "~knox" in capsys.readouterr().out
     assert main([*base, "--group", "g"]) == 1
@@ -289,7 +299,7 @@ def test_faulty_questions_about_applications(client: queuegate.Client) -> None:
 def test_the_partition_comes_before_what_it_alone_can_judge(
     client: queuegate.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["--address", client.address]
+    base = ["--address", client.address, "--timeout", "60"]
     app = ["--queue", "Datascience.Production", "--owner", "John"]
     for line in (
         ["check", "Jane", "Datascience.Production"],
@@ -331,7 +341,7 @@ def test_a_missing_application_is_all_that_is_missing(client: queuegate.Client) 
 def test_app_check_on_the_command_line(
     client: queuegate.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["--address", client.address, "app-check", "--partition", "hadoop"]
+    base = ["--address", client.address, "--timeout", "60", "app-check", "--partition", "hadoop"]
     app = ["--queue", "root.Datascience.Production", "--owner", "John"]
     assert main([*base, "Bob", "modify", *app, "--explain"]) == 0
     output = capsys.readouterr().out

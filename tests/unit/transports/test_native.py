@@ -83,7 +83,7 @@ async def ended(channel: grpc.aio.Channel, method: str, data: bytes) -> object:
     """Return the answer to a call, or the status and the text that it ends with."""
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}")
     try:
-        return await call(data, timeout=20)
+        return await call(data, timeout=60)
     except grpc.aio.AioRpcError as error:
         return error.code().name, error.details()
 

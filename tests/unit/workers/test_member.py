@@ -51,7 +51,7 @@ async def supervisor() -> AsyncIterator[tuple[Supervisor, Member]]:
     yield supervisor, member
     await member.close()
     supervisor.channel.close()
-    await asyncio.wait({reading}, timeout=10)
+    await asyncio.wait({reading}, timeout=60)
 
 
 async def upper(data: bytes) -> bytes:
