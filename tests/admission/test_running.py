@@ -13,6 +13,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from tests.admission.test_bounds import review
+from tests.reloading import replace
 from tests.running import server_command
 from tests.waiting import eventually
 from tests.webhook import Webhook, patch_of, running_webhook, write_certificate
@@ -71,7 +72,7 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
     for _ in range(3):
         serial = webhook.renew()
         eventually(webhook.served_serial, serial)
-    (webhook.files / "tls.key").write_text("no key")
+    replace(webhook.files / "tls.key", "no key")
     webhook.server.wait_for_log("the new certificate is not usable; the old one stays")
     assert webhook.served_serial() == serial
     renewed = write_certificate(webhook.ca, webhook.files)
@@ -111,7 +112,7 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
 
 
 def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
-    with running_webhook(tmp_path, "--drain-seconds", "1") as webhook:
+    with running_webhook(tmp_path, "--drain-seconds", "4") as webhook:
         assert webhook.plain.get("/livez").status_code == 200
         assert webhook.plain.get("/readyz").status_code == 200
         webhook.server.process.terminate()

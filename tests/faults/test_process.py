@@ -1,11 +1,23 @@
 """The process is killed, or asked to end, while it is asked."""
 
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.faults.observed import Record, observed
+from tests.free_ports import free_port
 from tests.running import RunningServer, running_server
+
+
+@pytest.fixture
+def server(policy_file: Path) -> Iterator[RunningServer]:
+    """A server at a port that nobody else gets while it is away."""
+    address = f"127.0.0.1:{free_port()}"
+    with running_server("--policy", str(policy_file), listen=[address]) as started:
+        yield started
 
 
 def test_kill_and_restart(server: RunningServer, policy_file: Path, record: Record) -> None:

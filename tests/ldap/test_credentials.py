@@ -118,7 +118,7 @@ async def test_row_14_password_emptied_later_binds_nobody(
     password_file.write_text("\n")
     own_directory.kill()
     own_directory.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             outcome = await opened.resolve("bob")
             assert isinstance(outcome, CouldNotAsk)

@@ -112,7 +112,7 @@ def test_renewed_under_load_without_a_failed_call(tmp_path: Path, ours: Authorit
         finally:
             ended.set()
             for thread in threads:
-                thread.join(30)
+                thread.join(60)
     assert not failed
     assert answered[0] > 0
 

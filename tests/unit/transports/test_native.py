@@ -33,7 +33,7 @@ async def fail(_data: bytes, _context: Any) -> bytes:
 
 async def wait_first(data: bytes, _context: Any) -> bytes:
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.sleep(0.001)
     return data
 
