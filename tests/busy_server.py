@@ -57,6 +57,8 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
     directory.answer({"census": {"census": True}})
     settings = {
         "policy": {"path": str(folder / "queues.yaml")},
+        # Here nothing is an overload.
+        "limits": {"max_wait": "60s"},
         "resolvers": {
             "corp": directory.resolver(lookup_timeout=lookup_timeout, max_concurrent=10_000)
         },

@@ -1,6 +1,9 @@
 """A server whose policy file changes, and what may be asked of it."""
 
 import dataclasses
+import itertools
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import queuegate
+from tests.lifecycle.notify_socket import NotifySocket
 from tests.running import ADMIN, RunningServer, running_server
 from tests.waiting import eventually
 
@@ -31,6 +35,7 @@ BOB = queues_of("bob")
 
 
 SERVED = "policy is served"
+_servers = itertools.count()
 
 
 def replace(path: Path, text: str) -> None:
@@ -52,6 +57,8 @@ class Reloading:
     server: RunningServer
     path: Path
     client: queuegate.Client
+    manager: NotifySocket
+    hung_up: int = 0
     revisions_before: int = 0
     logs_before: int = 0
 
@@ -80,6 +87,12 @@ class Reloading:
     def replace(self, text: str) -> None:
         replace(self.path, text)
 
+    def hang_up(self) -> None:
+        """Send SIGHUP, and return when all that it makes the server do is done."""
+        self.hung_up += 1
+        self.server.process.send_signal(signal.SIGHUP)
+        self.manager.wait_for("READY=1", count=1 + self.hung_up)
+
     def reload(self, timeout: float = 60) -> queuegate.ReloadResult:
         result = self.client.reload(timeout=timeout)
         return dataclasses.replace(result, revision=result.revision - self.revisions_before)
@@ -103,10 +116,11 @@ class Reloading:
 def reloading_server(path: Path) -> Iterator[Reloading]:
     """Run a server on a policy file."""
     with (
-        running_server("--policy", str(path), *ADMIN) as server,
+        NotifySocket(f"@queuegate-{os.getpid()}-{next(_servers)}") as manager,
+        running_server("--policy", str(path), *ADMIN, environment=manager.environment) as server,
         queuegate.Client(server.address, timeout=60) as client,
     ):
-        yield Reloading(server, path, client)
+        yield Reloading(server, path, client, manager)
 
 
 @contextmanager

@@ -39,11 +39,14 @@ class ScriptedDirectory:
         return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
     def resolver(self, **options: Any) -> dict[str, Any]:
-        """Return an entry for `resolvers` of the settings; its breaker never opens."""
+        """Return an entry for `resolvers` of the settings; its breaker never opens, and no
+        look-up takes too long because the machine is busy.
+        """
         return {
             "type": "scripted",
             "folder": str(self.folder),
             "breaker_failures": 10_000,
+            "lookup_timeout": "60s",
             **options,
         }
 

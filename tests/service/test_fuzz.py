@@ -67,7 +67,8 @@ def server(
     (tmp_path / "queues.yaml").write_text(model_and_paths[2])
     bounds = ("default", "table")
     few = [f"partitions.{name}.cache.max_entries=1000" for name in bounds]
-    options = [part for setting in few for part in ("--set", setting)]
+    # Hundreds of calls at once are no overload here.
+    options = [part for setting in (*few, "limits.max_wait=60s") for part in ("--set", setting)]
     with running_server("--policy", str(tmp_path / "queues.yaml"), *options, *ADMIN) as started:
         yield started
 

@@ -45,7 +45,8 @@ def model(chance: random.Random) -> YarnModel:
 @pytest.fixture
 def server(tmp_path: Path, model: YarnModel) -> Iterator[RunningServer]:
     policies = []
-    options = []
+    # Hundreds of calls at once are no overload here.
+    options = ["--set", "limits.max_wait=60s"]
     for name, found in model.clusters.items():
         (tmp_path / f"{name}.xml").write_text(found.xml())
         (tmp_path / f"{name}-site.xml").write_text(found.site())

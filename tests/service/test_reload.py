@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -100,11 +99,11 @@ def test_sighup_reads_the_file_again(reloading: Reloading) -> None:
     reloading.replace("partitions: 7\n")
     eventually(lambda: reloading.count(NOT_VALID), 1)
     # The watch has nothing more to tell: only the signal makes a second attempt.
-    reloading.server.process.send_signal(signal.SIGHUP)
+    reloading.hang_up()
     eventually(lambda: reloading.count(NOT_VALID), 2)
-    reloading.path.write_text(BOB)
-    reloading.server.process.send_signal(signal.SIGHUP)
-    eventually(reloading.owner, ["bob"])
+    reloading.replace(BOB)
+    reloading.hang_up()
+    assert reloading.owner() == ["bob"]
     assert reloading.revision() == 2
 
 
@@ -234,7 +233,7 @@ def test_many_reloads_at_once(reloading: Reloading) -> None:
     reloading.replace(BOB)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: reloading.reload(), range(8)))
-        reloading.server.process.send_signal(signal.SIGHUP)
+        reloading.hang_up()
     assert {(result.succeeded, result.revision) for result in results} == {(True, 2)}
     assert reloading.revision() == 2
 
