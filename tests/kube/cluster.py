@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.free_ports import free_port
 
 BUILT = Path(".tools/kube")
-START_SECONDS = 60
+START_SECONDS = 120
 USERS = {
     "admin": "system:masters",
     "bob": "dev",

@@ -15,7 +15,7 @@ from tests.kube.cluster import ApiServer, program, running_cluster
 from tests.waiting import eventually
 from tests.webhook import Webhook, running_webhook
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 KEY = "yunikorn.apache.org/user.info"
 PODS = "/api/v1/namespaces/dev/pods"
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"

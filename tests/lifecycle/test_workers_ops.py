@@ -144,7 +144,7 @@ def test_a_worker_that_hangs_does_not_hold_up_the_others(server: RunningServer) 
                 {labels for name, labels in found if name == "queuegate_ready"},
             )
 
-        eventually(told, (1, decided, {frozenset({"0"})}))
+        eventually(told, (1.0, decided, {frozenset({"0"})}))
     finally:
         send(hanging, signal.SIGCONT)
     eventually(lambda: readiness(address), {"ready": True, "serving": 2})
