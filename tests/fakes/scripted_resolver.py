@@ -47,7 +47,7 @@ class Scripted:
         with self._asked.open("a") as asked:
             asked.write(f"{user}\n")
         await asyncio.sleep(answer.get("seconds", 0))
-        while answer.get("held") and not self._released.exists():  # noqa: ASYNC110
+        while answer.get("held") and not self._released.exists():  # noqa: ASYNC110 - the test is another process
             await asyncio.sleep(0.01)
         if "groups" in answer:
             return Found(tuple(answer["groups"]))
