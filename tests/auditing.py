@@ -54,7 +54,7 @@ def auditing(
             "--config", settings_file(folder, settings), *LISTEN,
             environment=directory.environment,
         ) as server,
-        queuegate.Client(server.address, timeout=10, retry=no_retry) as client,
+        queuegate.Client(server.address, timeout=60, retry=no_retry) as client,
     ):  # fmt: skip
         yield server, client
 

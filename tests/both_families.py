@@ -48,5 +48,5 @@ def served(folder: Path) -> Iterator[queuegate.Client]:
     )
     semantics = "partitions.proxied.semantics=hadoop"
     options = ("--set", f"policies={json.dumps(policies)}", "--set", semantics, *ADMIN)
-    with running_server(*options) as server, queuegate.Client(server.address, timeout=10) as asking:
+    with running_server(*options) as server, queuegate.Client(server.address, timeout=60) as asking:
         yield asking

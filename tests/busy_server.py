@@ -41,7 +41,7 @@ class Setup:
 
 
 @contextmanager
-def busy_server(folder: Path) -> Iterator[Setup]:
+def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]:
     """Run the server; its cache is too small and its lifetimes are short."""
     chance = random.Random(SEED)
     queues = random_queues(chance, 400, USERS, GROUPS)
@@ -57,7 +57,11 @@ def busy_server(folder: Path) -> Iterator[Setup]:
     directory.answer({"census": {"census": True}})
     settings = {
         "policy": {"path": str(folder / "queues.yaml")},
-        "resolvers": {"corp": directory.resolver(lookup_timeout="500ms", max_concurrent=10_000)},
+        # Here nothing is an overload.
+        "limits": {"max_wait": "60s"},
+        "resolvers": {
+            "corp": directory.resolver(lookup_timeout=lookup_timeout, max_concurrent=10_000)
+        },
         "partitions": {
             "default": {
                 "resolver": "corp",

@@ -59,7 +59,7 @@ def request(
 
 def check(channel: grpc.Channel, **fields: Any) -> access_pb2.CheckQueueAccessResponse:
     stub = access_pb2_grpc.AccessServiceStub(channel)
-    return stub.CheckQueueAccess(request(**fields), timeout=5)
+    return stub.CheckQueueAccess(request(**fields), timeout=60)
 
 
 def violations(error: grpc.RpcError) -> list[str]:
@@ -81,4 +81,4 @@ def raw(channel: grpc.Channel, service: str, method: str, data: bytes) -> bytes:
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
         f"/queuegate.v1.{service}/{method}"
     )
-    return call(data, timeout=5)
+    return call(data, timeout=60)

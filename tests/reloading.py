@@ -1,12 +1,17 @@
 """A server whose policy file changes, and what may be asked of it."""
 
+import dataclasses
+import itertools
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import queuegate
+from tests.lifecycle.notify_socket import NotifySocket
 from tests.running import ADMIN, RunningServer, running_server
 from tests.waiting import eventually
 
@@ -30,6 +35,17 @@ BOB = queues_of("bob")
 
 
 SERVED = "policy is served"
+_servers = itertools.count()
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file as careful programs do: aside, then renamed.
+
+    One that is written in place may be read while it is half written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, errors="surrogateescape")
+    new.replace(path)
 
 
 @dataclass
@@ -41,6 +57,8 @@ class Reloading:
     server: RunningServer
     path: Path
     client: queuegate.Client
+    manager: NotifySocket
+    hung_up: int = 0
     revisions_before: int = 0
     logs_before: int = 0
 
@@ -67,21 +85,21 @@ class Reloading:
         return len([entry for entry in self.logs if entry["event"] == event])
 
     def replace(self, text: str) -> None:
-        """Write the file as careful programs do: aside, then renamed.
+        replace(self.path, text)
 
-        A file that is written in place may be read while it is half written.
-        """
-        new = self.path.with_name("queues.new")
-        new.write_text(text, errors="surrogateescape")
-        new.replace(self.path)
+    def hang_up(self) -> None:
+        """Send SIGHUP, and return when all that it makes the server do is done."""
+        self.hung_up += 1
+        self.server.process.send_signal(signal.SIGHUP)
+        self.manager.wait_for("READY=1", count=1 + self.hung_up)
 
-    def reload(self, timeout: float = 10) -> queuegate.ReloadResult:
+    def reload(self, timeout: float = 60) -> queuegate.ReloadResult:
         result = self.client.reload(timeout=timeout)
-        return replace(result, revision=result.revision - self.revisions_before)
+        return dataclasses.replace(result, revision=result.revision - self.revisions_before)
 
     def policy(self) -> queuegate.PolicyInfo:
         policy = self.client.policy()
-        return replace(policy, revision=policy.revision - self.revisions_before)
+        return dataclasses.replace(policy, revision=policy.revision - self.revisions_before)
 
     def revision(self) -> int:
         return self.policy().revision
@@ -98,10 +116,11 @@ class Reloading:
 def reloading_server(path: Path) -> Iterator[Reloading]:
     """Run a server on a policy file."""
     with (
-        running_server("--policy", str(path), *ADMIN) as server,
-        queuegate.Client(server.address, timeout=20) as client,
+        NotifySocket(f"@queuegate-{os.getpid()}-{next(_servers)}") as manager,
+        running_server("--policy", str(path), *ADMIN, environment=manager.environment) as server,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
-        yield Reloading(server, path, client)
+        yield Reloading(server, path, client, manager)
 
 
 @contextmanager

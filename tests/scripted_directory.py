@@ -39,17 +39,21 @@ class ScriptedDirectory:
         return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
     def resolver(self, **options: Any) -> dict[str, Any]:
-        """Return an entry for `resolvers` of the settings; its breaker never opens."""
+        """Return an entry for `resolvers` of the settings; its breaker never opens, and no
+        look-up takes too long because the machine is busy.
+        """
         return {
             "type": "scripted",
             "folder": str(self.folder),
             "breaker_failures": 10_000,
+            "lookup_timeout": "60s",
             **options,
         }
 
     def start_over(self, answers: dict[str, dict[str, Any]]) -> None:
         """Know the given users and no others, and empty the record."""
-        (self.folder / "asked").unlink(missing_ok=True)
+        for file in ("asked", "released"):
+            (self.folder / file).unlink(missing_ok=True)
         self.script = {"*": {"unknown": "not in the script"}}
         self.answer(answers)
 
@@ -59,6 +63,10 @@ class ScriptedDirectory:
         new = self.folder / "answers.new"
         new.write_text(json.dumps(self.script))
         new.replace(self.folder / "answers.json")
+
+    def release(self) -> None:
+        """Give the answers that are `held`."""
+        (self.folder / "released").touch()
 
     def asked(self, user: str | None = None) -> int:
         """Say how many look-ups reached the resolver, of one user or of all."""

@@ -65,4 +65,4 @@ def start_over(directory: ScriptedDirectory, server: RunningServer) -> None:
 
 def connected(server: RunningServer) -> queuegate.Client:
     """Return a client that takes the first answer it gets."""
-    return queuegate.Client(server.address, timeout=10, retry=queuegate.Retry(attempts=1))
+    return queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))

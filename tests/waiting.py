@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(probe: Callable[[], T], expected: T, seconds: float = 30) -> None:
+def eventually(probe: Callable[[], T], expected: T, seconds: float = 60) -> None:
     """Wait until the probe gives what is expected; fail with what it gives instead."""
     end = time.monotonic() + seconds
     while (found := probe()) != expected:

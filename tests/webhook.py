@@ -30,9 +30,11 @@ class MountedConfigMap:
         self.folder.mkdir(parents=True)
         self._versions.mkdir()
         self._number = itertools.count()
+        self.values: Mapping[str, str | bytes]
         self.write({})
 
     def write(self, values: Mapping[str, str | bytes]) -> None:
+        self.values = dict(values)
         version = self._versions / str(next(self._number))
         version.mkdir()
         for key, value in values.items():
@@ -65,9 +67,9 @@ class Webhook:
 
     def __post_init__(self) -> None:
         self.http = httpx2.Client(
-            base_url=f"https://{self.address}", verify=self.client_context(), timeout=20
+            base_url=f"https://{self.address}", verify=self.client_context(), timeout=60
         )
-        self.plain = httpx2.Client(base_url=f"http://{self.ops}", timeout=20)
+        self.plain = httpx2.Client(base_url=f"http://{self.ops}", timeout=60)
 
     def client_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context()
@@ -94,7 +96,12 @@ class Webhook:
         return sum(self.metric(name, f'result="{result}"') for result in ("success", "failure"))
 
     def configure(self, values: Mapping[str, str]) -> None:
-        """Replace yunikorn-configs and wait until it was read."""
+        """Replace yunikorn-configs and wait until it was read.
+
+        A text is counted once, however many changes in the folder the swap consists of.
+        """
+        if values == self.configs.values:
+            return
         before = self.reloads()
         self.configs.write(values)
         eventually(lambda: self.reloads() > before, True)

@@ -13,6 +13,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from tests.admission.test_bounds import review
+from tests.reloading import replace
 from tests.running import server_command
 from tests.waiting import eventually
 from tests.webhook import Webhook, patch_of, running_webhook, write_certificate
@@ -59,7 +60,7 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
         context = webhook.client_context()
         try:
             while not stop.is_set():
-                with httpx2.Client(verify=context, timeout=20) as client:
+                with httpx2.Client(verify=context, timeout=60) as client:
                     answer = client.post(f"https://{webhook.address}/mutate", json=review())
                 answered.append(answer.status_code)
         except BaseException as error:
@@ -71,7 +72,7 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
     for _ in range(3):
         serial = webhook.renew()
         eventually(webhook.served_serial, serial)
-    (webhook.files / "tls.key").write_text("no key")
+    replace(webhook.files / "tls.key", "no key")
     webhook.server.wait_for_log("the new certificate is not usable; the old one stays")
     assert webhook.served_serial() == serial
     renewed = write_certificate(webhook.ca, webhook.files)
@@ -103,7 +104,7 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
         command, stdin=pipe, stderr=pipe, text=True, start_new_session=True
     ) as process:
         try:
-            assert process.wait(20) == 2
+            assert process.wait(60) == 2
         finally:
             process.kill()
         assert process.stderr is not None
@@ -111,14 +112,14 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
 
 
 def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
-    with running_webhook(tmp_path, "--drain-seconds", "1") as webhook:
+    with running_webhook(tmp_path, "--drain-seconds", "3") as webhook:
         assert webhook.plain.get("/livez").status_code == 200
         assert webhook.plain.get("/readyz").status_code == 200
         webhook.server.process.terminate()
         eventually(lambda: webhook.plain.get("/readyz").status_code, 503)
         # Not yet taken out of the load balancer: still answered.
         assert webhook.review("/mutate", review())["allowed"]
-        assert webhook.server.process.wait(20) == 0
+        assert webhook.server.process.wait(60) == 0
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_wrong_starts(
         values["--listen"] = webhook.address
     values.update(zip(arguments[::2], arguments[1::2], strict=True))
     command = server_command("admission", *(part for pair in values.items() for part in pair))
-    result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr

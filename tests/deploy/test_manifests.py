@@ -1,7 +1,6 @@
 """The manifests: valid, in agreement with each other, and startable as they are."""
 
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import yaml
 
 import queuegate
 from queuegate_server.admission.app import Webhook as WebhookApp
+from tests.free_ports import free_port
 from tests.running import server_command
 from tests.webhook import announced, write_certificate
 
@@ -223,8 +223,7 @@ def test_server_starts_with_these_arguments(
     named_ports = {port["containerPort"] for port in container.get("ports", ())}
     settings = settings_of(pod)
     for port in named_ports | set(map(int, re.findall(r"127\.0\.0\.1:(\d+)", str(settings)))):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            ports[port] = free.getsockname()[1]
+        ports[port] = free_port()
 
     def here(text: str) -> str:
         for folder, replaced in folders.items():
@@ -242,7 +241,7 @@ def test_server_starts_with_these_arguments(
             asked = container[probe]
             if "grpc" in asked:
                 address = f"127.0.0.1:{ports[asked['grpc']['port']]}"
-                with queuegate.Client(address) as client:
+                with queuegate.Client(address, timeout=60) as client:
                     assert client.health()
                     with pytest.raises(queuegate.NotPermitted):
                         client.check("alice", "root")
@@ -250,7 +249,9 @@ def test_server_starts_with_these_arguments(
                 named = {port["name"]: port["containerPort"] for port in container["ports"]}
                 port_here = ports[named[asked["httpGet"]["port"]]]
                 path = asked["httpGet"]["path"]
-                assert httpx2.get(f"http://127.0.0.1:{port_here}{path}").status_code == 200
+                assert (
+                    httpx2.get(f"http://127.0.0.1:{port_here}{path}", timeout=60).status_code == 200
+                )
         server.process.terminate()
         server.wait_for_log("draining")
 

@@ -14,7 +14,9 @@ from queuegate_server.identity.options import ResolverOptions
 
 
 class ScriptedOptions(ResolverOptions):
-    """Where the script is: `answers.json` in a folder; `asked` there gets a line a look-up."""
+    """Where the script is: `answers.json` in a folder; `asked` there gets a line a look-up, and
+    once there is `released`, no answer is held back any more.
+    """
 
     folder: Path
 
@@ -27,6 +29,7 @@ class Scripted:
     def __init__(self, options: ScriptedOptions) -> None:
         self._answers = options.folder / "answers.json"
         self._asked = options.folder / "asked"
+        self._released = options.folder / "released"
         self._script: dict[str, Any] = {}
         self._read = (0, 0)
 
@@ -35,14 +38,17 @@ class Scripted:
 
     async def resolve(self, user: str) -> Outcome:
         """Answer by the user's entry, or the entry `*`."""
-        with self._asked.open("a") as asked:
-            asked.write(f"{user}\n")
         status = self._answers.stat()
         if self._read != (written := (status.st_ino, status.st_mtime_ns)):
             self._script, self._read = json.loads(self._answers.read_text()), written
         script = self._script
         answer = script[user] if user in script else script["*"]
+        # Whoever sees the question recorded knows that a later script does not answer it.
+        with self._asked.open("a") as asked:
+            asked.write(f"{user}\n")
         await asyncio.sleep(answer.get("seconds", 0))
+        while answer.get("held") and not self._released.exists():  # noqa: ASYNC110 - the test is another process
+            await asyncio.sleep(0.01)
         if "groups" in answer:
             return Found(tuple(answer["groups"]))
         if "unknown" in answer:

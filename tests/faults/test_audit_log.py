@@ -35,7 +35,7 @@ def test_full_disk_under_block(tmp_path: Path, policy_file: Path, record: Record
             limit_files(server, path.stat().st_size + ROOM)
             server.wait_for_log("the audit log cannot be written")
             no_retry = queuegate.Retry(attempts=1)
-            with queuegate.Client(server.address, timeout=20, retry=no_retry) as client:
+            with queuegate.Client(server.address, timeout=60, retry=no_retry) as client:
                 for _ in range(100):
                     with pytest.raises(queuegate.ServerUnavailable):
                         client.check("alice", "root.work")

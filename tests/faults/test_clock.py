@@ -46,7 +46,7 @@ def test_clock_stepped(tmp_path: Path, policy_file: Path, library: Path, record:
             environment=directory.environment | environment,
         ) as server,
         observed(server, record) as fault,
-        queuegate.Client(server.address, timeout=20, retry=queuegate.Retry(attempts=1)) as client,
+        queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1)) as client,
     ):
         assert client.check("carl", "root.work")
         for turn, step in (("bob", 2 * DAY), ("alice", -2 * DAY), ("bob", 0)):

@@ -19,7 +19,7 @@ def test_descriptor_limit(server: RunningServer, policy_file: Path, record: Reco
     """Whoever is connected is answered, a reload fails and keeps the policy, and newcomers
     are served as soon as there is room.
     """
-    with observed(server, record) as fault, queuegate.Client(server.address, timeout=20) as client:
+    with observed(server, record) as fault, queuegate.Client(server.address, timeout=60) as client:
         revision = client.policy().revision
         before = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
         most = count_descriptors(server.pid) + ROOM

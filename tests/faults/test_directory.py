@@ -63,12 +63,12 @@ partitions:
 """
         )
         with running_server("--config", str(config)) as server:
-            with queuegate.Client(server.address, timeout=20) as client:
+            with queuegate.Client(server.address, timeout=60) as client:
                 for user in ("bob", "carol"):
-                    eventually(partial(is_known, client, user), expected=True, seconds=30)
+                    eventually(partial(is_known, client, user), expected=True)
             with observed(server, record, facts=FACTS) as fault:
                 no_retry = queuegate.Retry(attempts=1)
-                with queuegate.Client(server.address, timeout=20, retry=no_retry) as client:
+                with queuegate.Client(server.address, timeout=60, retry=no_retry) as client:
                     directory.freeze()
                     eventually(lambda: client.resolve("bob").stale, expected=True)
                     for number in range(5):

@@ -1,11 +1,23 @@
 """The process is killed, or asked to end, while it is asked."""
 
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.faults.observed import Record, observed
+from tests.free_ports import free_port
 from tests.running import RunningServer, running_server
+
+
+@pytest.fixture
+def server(policy_file: Path) -> Iterator[RunningServer]:
+    """A server at a port that nobody else gets while it is away."""
+    address = f"127.0.0.1:{free_port()}"
+    with running_server("--policy", str(policy_file), listen=[address]) as started:
+        yield started
 
 
 def test_kill_and_restart(server: RunningServer, policy_file: Path, record: Record) -> None:
@@ -24,7 +36,7 @@ def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> No
     again = running_server("--policy", str(policy_file), listen=[server.address])
     with ExitStack() as stack, observed(server, record) as fault:
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0
         with fault.expected_to_serve():
             fault.server = stack.enter_context(again)
     assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -16,8 +15,10 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.free_ports import free_port
+
 BUILT = Path(".tools/kube")
-START_SECONDS = 60
+START_SECONDS = 120
 USERS = {
     "admin": "system:masters",
     "bob": "dev",
@@ -39,7 +40,7 @@ class ApiServer:
     def __init__(self, address: str, ca: trustme.CA) -> None:
         context = ssl.create_default_context()
         ca.configure_trust(context)
-        self._http = httpx2.Client(base_url=address, verify=context, timeout=30)
+        self._http = httpx2.Client(base_url=address, verify=context, timeout=60)
 
     def ask(self, user: str, method: str, path: str, content: Any = None) -> httpx2.Response:
         kind = "application/json-patch+json" if method == "PATCH" else "application/json"
@@ -132,9 +133,3 @@ def wait_until_ready(api: ApiServer, process: "subprocess.Popen[bytes]", folder:
             pass
         time.sleep(0.2)
     raise AssertionError((folder / "kube-apiserver.log").read_text()[-3000:])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port

@@ -15,7 +15,7 @@ from tests.kube.cluster import ApiServer, program, running_cluster
 from tests.waiting import eventually
 from tests.webhook import Webhook, running_webhook
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 KEY = "yunikorn.apache.org/user.info"
 PODS = "/api/v1/namespaces/dev/pods"
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
@@ -79,7 +79,7 @@ def register(cluster: ApiServer, webhook: Webhook) -> None:
         answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe"))
         return KEY in answer.json()["metadata"].get("annotations", {})
 
-    eventually(works, True, seconds=30)
+    eventually(works, True)
     answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe", {KEY: "{}"}))
     assert answer.status_code == 403
 

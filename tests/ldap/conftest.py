@@ -61,8 +61,9 @@ def options(ca_file: Path, password_file: Path) -> Callable[..., LdapOptions]:
             "bind_password_file": password_file,
             "user_base": PEOPLE,
             "group_base": GROUPS,
-            "operation_timeout": 1,
-            "connect_timeout": 1,
+            # A busy machine must not decide the outcome.
+            "operation_timeout": 30,
+            "connect_timeout": 30,
             "retry_after": 0.1,
         }
         given = {key: value for key, value in (given | more).items() if value is not None}

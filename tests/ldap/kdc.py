@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.ldap.slapd import free_port, freeze, program
+from tests.free_ports import free_port
+from tests.ldap.slapd import freeze, program
 
 REALM = "LAB.TEST"
 OURS = f"queuegate@{REALM}"
@@ -75,7 +76,7 @@ class Kdc:
                 stdout=log,
                 stderr=log,
             )
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while "commencing operation" not in self.log():
             if self.process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(self.log() + (self.folder / "kdc.out").read_text())
@@ -106,7 +107,7 @@ class Kdc:
             env=os.environ | self.environment,
             capture_output=True,
             check=False,
-            timeout=30,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr.decode()
 

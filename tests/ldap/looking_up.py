@@ -17,21 +17,21 @@ async def timed(resolver: LdapResolver, user: str = "bob") -> tuple[Outcome, flo
     return outcome, time.monotonic() - start
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Let others run until something is so."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
 
 
-async def until_found(resolver: LdapResolver, seconds: float = 10) -> None:
+async def until_found(resolver: LdapResolver, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while (outcome := await resolver.resolve("bob")) != BOB:
         assert time.monotonic() < end, outcome
         await asyncio.sleep(0.02)
 
 
-async def until_asked(resolver: LdapResolver, url: str, seconds: float = 10) -> None:
+async def until_asked(resolver: LdapResolver, url: str, seconds: float = 60) -> None:
     """Wait until look-ups go to this server."""
     end = time.monotonic() + seconds
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import trustme
 
+from tests.free_ports import free_port
+
 SUFFIX = "dc=lab,dc=test"
 ADMIN = f"cn=admin,{SUFFIX}"
 SERVICE = f"cn=svc,{SUFFIX}"
@@ -50,12 +52,6 @@ overlay memberof
 overlay ppolicy
 {database}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def program(name: str) -> str:
@@ -132,12 +128,12 @@ class Slapd:
                 stderr=log,
                 env={**os.environ, **self.environment},
             )  # fmt: skip
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         ports = (self.port, self.tls_port) if self.tls else (self.port,)
         while True:
             try:
                 for port in ports:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    socket.create_connection(("127.0.0.1", port), 10).close()
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > end:
                     raise AssertionError((self.folder / "slapd.log").read_text()) from None

@@ -88,16 +88,15 @@ def big_directory(ca: trustme.CA, tmp_path: Path) -> Any:
     return lambda ldif, more: running_slapd(tmp_path / "big", ca, "", more_database=more, load=ldif)
 
 
-@pytest.mark.timeout(120)
 async def test_row_25_ten_thousand_groups(resolver: Build, big_directory: Any) -> None:
     unlimited = f'limits dn.exact="{SERVICE}" size.soft=500 size.hard=500 size.prtotal=unlimited'
     with big_directory(many_groups(10_000), unlimited) as slapd:
-        whole = await resolver(slapd, max_groups=10_000, operation_timeout=5)
+        whole = await resolver(slapd, max_groups=10_000, operation_timeout=30)
         outcome = await whole.resolve("bob")
         assert isinstance(outcome, Found), outcome
         assert len(set(outcome.groups)) == 10_000
         # More than the bound is a failure and not the first five thousand.
-        bounded = await (await resolver(slapd, operation_timeout=5)).resolve("bob")
+        bounded = await (await resolver(slapd, operation_timeout=30)).resolve("bob")
         assert isinstance(bounded, CouldNotAsk)
         assert "more than 5000" in bounded.detail
         unpaged = await (await resolver(slapd, page_size=0, max_groups=10_000)).resolve("bob")
@@ -135,7 +134,7 @@ async def test_row_27_referrals_are_not_followed(resolver: Build, own_directory:
     for given in ({}, {"groups_from": "member_of"}):
         start = time.monotonic()
         assert await (await resolver(own_directory, **given)).resolve("bob") == BOB
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 25
     server.close()
     assert asked == []
 
@@ -163,7 +162,7 @@ async def test_row_29_refusal_is_not_repeated(resolver: Build, directory: Slapd,
 
 
 async def test_row_30_a_thousand_users_at_once(resolver: Build, directory: Slapd) -> None:
-    opened = await resolver(directory, max_in_flight=8, operation_timeout=5)
+    opened = await resolver(directory, max_in_flight=8, operation_timeout=30)
     names = ["alice", "bob", "carol", "nobody"] * 250
     outcomes = await asyncio.gather(*(opened.resolve(name) for name in names))
     for name, outcome in zip(names, outcomes, strict=True):
@@ -181,7 +180,7 @@ async def test_row_30_beyond_the_queue_it_fails_at_once(resolver: Build) -> None
         )
         tasks = [asyncio.create_task(opened.resolve("bob")) for _ in range(30)]
         # Long before the time of those that wait for the server is over.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(50):
             while len(fake.searches) < 4 or sum(task.done() for task in tasks) < 20:
                 await asyncio.sleep(0.01)
         done = [task for task in tasks if task.done()]
@@ -239,4 +238,4 @@ async def test_lies_are_failures(resolver: Build, reply: bytes) -> None:
         start = time.monotonic()
         outcome: Outcome = await opened.resolve("bob")
         assert isinstance(outcome, CouldNotAsk)
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 25

@@ -36,7 +36,7 @@ async def test_row_13_wrong_password_is_not_tried_again_and_again(
     assert opened.statistics.steps[directory.url, "bind"].failed == 1
     # The rotated secret is used long before `auth_retry_after` is over.
     password_file.write_text(PASSWORD)
-    await until_found(opened, 30)
+    await until_found(opened)
     for secret in (WRONG, PASSWORD):
         assert secret not in caplog.text
 
@@ -52,7 +52,7 @@ async def test_row_13_password_rotated_while_connected(
     password_file.write_text("next\n")
     own_directory.kill()
     own_directory.start()
-    await until_found(opened, 30)
+    await until_found(opened)
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -118,7 +118,7 @@ async def test_row_14_password_emptied_later_binds_nobody(
     password_file.write_text("\n")
     own_directory.kill()
     own_directory.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             outcome = await opened.resolve("bob")
             assert isinstance(outcome, CouldNotAsk)

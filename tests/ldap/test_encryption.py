@@ -68,7 +68,7 @@ async def test_row_15_other_ca_file_is_used_without_a_restart(
     opened = await resolver(own_directory, ca_file=file)
     assert isinstance(await opened.resolve("bob"), CouldNotAsk)
     ca.cert_pem.write_to_path(str(file))
-    await until_found(opened, 30)
+    await until_found(opened)
 
 
 async def test_row_15_old_tls_is_refused(resolver: Build, ca: trustme.CA, tmp_path: Path) -> None:

@@ -39,13 +39,13 @@ async def test_row_32_the_process_ends_while_a_server_hangs(
     options: Any, own_directory: Slapd, scheme: str
 ) -> None:
     url = own_directory.url if scheme == "ldap" else own_directory.tls_url
-    given = options(url, operation_timeout=30, connect_timeout=30, lookup_timeout=60)
+    given = options(url, operation_timeout=60, connect_timeout=60, lookup_timeout=60)
     own_directory.freeze()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(20):  # the time limits above are 30 s and more
+    async with asyncio.timeout(50):  # the time limits above are 60 s
         output, _ = await process.communicate(given.model_dump_json(exclude_defaults=True).encode())
     assert output.decode().strip() == "['CouldNotAsk']"
     assert process.returncode == 0

@@ -83,7 +83,7 @@ def check(kdc: Kdc, config: Path, **environment: str) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -129,10 +129,10 @@ def test_a_server_without_gssapi(
 
 def test_a_hung_kdc_holds_up_nobody(kdc: Kdc, configure: Configure) -> None:
     kdc.freeze()
-    config = configure(more="connect_timeout: 500ms\n    retry_after: 50ms")
+    config = configure(more="connect_timeout: 2s\n    retry_after: 50ms")
     with (
         running_server("--config", str(config), environment=kdc.environment) as server,
-        Client(server.address, timeout=10) as client,
+        Client(server.address, timeout=60) as client,
     ):
         assert client.check("bob", "root.open")
         with pytest.raises(GroupsUnavailable, match="gave no connection within"):
@@ -140,8 +140,8 @@ def test_a_hung_kdc_holds_up_nobody(kdc: Kdc, configure: Configure) -> None:
         descriptors = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
         # Attempts to connect follow each other, and none leaves a process or a descriptor.
         seen: set[int] = set()
-        end = time.monotonic() + 30
-        while len(seen) < 3:
+        end = time.monotonic() + 60
+        while len(seen) < 2:
             binding = children(server.pid)
             assert len(binding) <= 1
             seen.update(binding)
@@ -157,11 +157,11 @@ def test_the_process_ends_while_a_kdc_hangs(kdc: Kdc, configure: Configure) -> N
     kdc.freeze()
     config = configure(more="connect_timeout: 60s")
     with running_server("--config", str(config), environment=kdc.environment) as server:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not (binding := children(server.pid)):
             assert time.monotonic() < end
             time.sleep(0.01)
-        assert server.stop(20) == 0
+        assert server.stop(50) == 0
     for pid in binding:
         assert not Path(f"/proc/{pid}").exists()
 
@@ -176,7 +176,7 @@ def children(pid: int) -> list[int]:
 
 
 def wait_until_allowed(client: Client, user: str, queue: str) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while True:
         try:
             assert client.check(user, queue)

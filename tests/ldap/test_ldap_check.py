@@ -7,8 +7,9 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.ldap_check import ldap_check
 from queuegate_server.cli.validate import validate
+from tests.free_ports import free_port
 from tests.ldap.entries import dn, group
-from tests.ldap.slapd import PASSWORD, SERVICE, Slapd, free_port
+from tests.ldap.slapd import PASSWORD, SERVICE, Slapd
 from tests.running import server_command
 
 
@@ -46,7 +47,7 @@ def test_every_step_is_shown(
 ) -> None:
     config = settings(tmp_path, ca_file, password_file, directory.url, directory.tls_url)
     command = server_command("ldap-check", "--config", str(config), "--user", "alice")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
     for step in ("resolve", "connect", "starttls", "tls", "bind", "user search", "group search"):

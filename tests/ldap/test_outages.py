@@ -23,14 +23,16 @@ from queuegate_server.identity.shared_resolver import SharedResolver
 from queuegate_server.identity.stack import UserGroups
 from queuegate_server.process.threads import DaemonThreads
 from tests.fakes.clock import ManualClock
+from tests.free_ports import free_port
 from tests.ldap.conftest import Build
 from tests.ldap.fake_directory import Answer, fake_directory
 from tests.ldap.looking_up import BOB, timed, until_asked
 from tests.ldap.proxy import Then, proxy_to
-from tests.ldap.slapd import Slapd, free_port
+from tests.ldap.slapd import Slapd
 
 FAST = {"connect_timeout": 0.4, "operation_timeout": 0.4, "lookup_timeout": 2}
-HANGS = 10
+PATIENT = {"connect_timeout": 1.5, "operation_timeout": 1.5, "lookup_timeout": 20}
+HANGS = 25
 """Seconds that only a look-up without a limit takes, however busy the machine is."""
 MANY = [f"nobody{n}" for n in range(50)]
 
@@ -108,7 +110,7 @@ async def test_row_3_refused_port_is_passed_over_at_once(resolver: Build, direct
     opened = await resolver(directory, urls=[dead, directory.url], connect_timeout=30)
     outcome, seconds = await timed(opened)
     assert outcome == BOB
-    assert seconds < 15
+    assert seconds < HANGS
 
 
 @pytest.mark.parametrize("port", [silent_port, dropping_port])
@@ -119,11 +121,11 @@ async def test_rows_4_and_5_silent_server_costs_one_deadline_once(
     with port() as number:
         silent = f"{scheme}://127.0.0.1:{number}"
         opened = await resolver(
-            directory, urls=[silent, directory.url], connect_timeout=0.6, retry_after=60
+            directory, urls=[silent, directory.url], connect_timeout=1.5, retry_after=60
         )
         outcome, seconds = await timed(opened)
         assert outcome == BOB
-        assert 0.5 < seconds < HANGS
+        assert 1.4 < seconds < HANGS
         for _ in range(5):
             assert await opened.resolve("bob") == BOB
         assert dials(opened, silent) == 1
@@ -149,7 +151,7 @@ async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
     target = directory.tls_port if way == "ldaps" else directory.port
     async with proxy_to(target) as proxy:
         url = proxy.tls_url if way == "ldaps" else proxy.url
-        patient = more | {"connect_timeout": 10, "operation_timeout": 10}
+        patient = more | {"connect_timeout": 30, "operation_timeout": 30, "lookup_timeout": 60}
         assert await (await resolver(url, **patient)).resolve("bob") == BOB
         total = proxy.received
     # Signatures differ in length by some bytes from one handshake to the next.
@@ -173,7 +175,7 @@ async def test_row_8_hang_in_mid_session_moves_to_the_other_server(
     resolver: Build, own_directory: Slapd, directory: Slapd
 ) -> None:
     opened = await resolver(
-        directory, **FAST, urls=[own_directory.tls_url, directory.tls_url], max_in_flight=8
+        directory, **PATIENT, urls=[own_directory.tls_url, directory.tls_url], max_in_flight=8
     )
     assert await opened.resolve("bob") == BOB
     own_directory.freeze()
@@ -182,7 +184,7 @@ async def test_row_8_hang_in_mid_session_moves_to_the_other_server(
     assert max(seconds for _, seconds in found) < HANGS
     # Soon nobody waits for the hanging server any more.
     end = time.monotonic() + HANGS
-    while (await timed(opened))[1] > FAST["connect_timeout"] / 2:
+    while (await timed(opened))[1] > PATIENT["connect_timeout"] / 2:
         assert time.monotonic() < end
     # Back to the first one when it answers again.
     own_directory.thaw()
@@ -198,13 +200,13 @@ async def test_row_8_server_that_takes_binds_and_no_searches_is_left_alone(
             urls=[fake.url, directory.url],
             start_tls=False,
             allow_plaintext_bind=True,
-            operation_timeout=0.3,
+            operation_timeout=1,
             retry_after=60,
         )
         for _ in range(3):
             outcome, seconds = await timed(opened)
             assert outcome == BOB
-            assert seconds > 0.25
+            assert seconds > 0.9
         for _ in range(5):
             assert await opened.resolve("bob") == BOB
         assert len(fake.searches) == 3

@@ -51,7 +51,7 @@ def test_decisions_come_from_the_directory(
 ) -> None:
     config = settings(tmp_path, own_directory, ca_file, password_file)
     with running_server("--config", str(config)) as server:
-        with Client(server.address, timeout=5) as client:
+        with Client(server.address, timeout=60) as client:
             assert client.check("bob", "root.team")
             assert not client.check("carol", "root.team")
             unknown = client.check("BOB", "root.team")
@@ -70,7 +70,10 @@ def test_server_starts_while_the_directory_is_down(
 ) -> None:
     own_directory.freeze()
     config = settings(tmp_path, own_directory, ca_file, password_file)
-    with running_server("--config", str(config)) as server, Client(server.address) as client:
+    with (
+        running_server("--config", str(config)) as server,
+        Client(server.address, timeout=60) as client,
+    ):
         assert client.check("dave", "root.open")
         # The server ends although the directory hangs.
         assert server.stop(10) == 0
@@ -85,7 +88,7 @@ def test_policy_that_asks_for_ldap_without_settings_says_what_is_missing(tmp_pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 2
     assert "secrets_dir /run/secrets/ldap" in done.stderr

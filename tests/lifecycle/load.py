@@ -31,7 +31,7 @@ async def ask(address: str) -> None:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     calls, failed, begin = 0, [], time.monotonic()
-    async with aio.Client(address, timeout=20) as client:
+    async with aio.Client(address, timeout=60) as client:
 
         async def one() -> None:
             nonlocal calls
@@ -84,7 +84,7 @@ class Load:
     ) -> None:
         for process in self._processes:
             try:
-                output, _ = process.communicate(timeout=40)
+                output, _ = process.communicate(timeout=100)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise

@@ -31,7 +31,7 @@ class NotifySocket:
         if not self._address.startswith("@"):
             Path(self._address).unlink()
 
-    def wait_for(self, text: str, *, count: int = 1, seconds: float = 20) -> None:
+    def wait_for(self, text: str, *, count: int = 1, seconds: float = 60) -> None:
         """Wait until a state was told so often."""
         end = time.monotonic() + seconds
         while sum(text in states for states in self.told) < count:

@@ -150,7 +150,7 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
         with grpc.insecure_channel(address) as channel:
             stub = access_pb2_grpc.AccessServiceStub(channel)
             with pytest.raises(grpc.RpcError) as caught:
-                stub.CheckQueueAccess(request, metadata=bearer, timeout=20)
+                stub.CheckQueueAccess(request, metadata=bearer, timeout=60)
         return caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
     with configured.running() as server:
@@ -181,7 +181,7 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
 
 @ALONE
 def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured) -> None:
-    with configured.running() as server, queuegate.Client(server.address, timeout=20) as client:
+    with configured.running() as server, queuegate.Client(server.address, timeout=60) as client:
         assert client.check("alice", "root.a")
         configured.hang_up(server, callers={"loopback": {"roles": ["read"]}})
         server.wait_for_log("settings are replaced")
@@ -217,7 +217,7 @@ def test_what_needs_a_restart_is_named_without_its_value(configured: Configured)
 def test_a_bad_file_changes_nothing_but_the_policy_is_read(configured: Configured) -> None:
     with (
         configured.running() as server,
-        queuegate.Client(server.address, timeout=20) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         write_policy(configured.folder, "bob")
         configured.hang_up(server, log={"level": "loud"}, drain={"graze": "1s"})

@@ -63,7 +63,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     config = settings_file(folder, settings)
     with (
         several_workers("--config", config, environment=directory.environment) as server,
-        queuegate.Client(server.address, timeout=40) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         yield Service(server, client, folder, directory)
 
@@ -110,7 +110,7 @@ def test_a_reload_of_a_worker_that_starts_waits_for_it(service: Service) -> None
     with grpc.insecure_channel(service.server.address) as channel:
         stub = policy_pb2_grpc.PolicyServiceStub(channel)
         answer = stub.ReloadPolicy(
-            policy_pb2.ReloadPolicyRequest(), timeout=40, wait_for_ready=True
+            policy_pb2.ReloadPolicyRequest(), timeout=60, wait_for_ready=True
         )
         assert (answer.succeeded, answer.revision) == (True, last + 1)
     wait_for_replacement(service.server, 0, before)
@@ -125,7 +125,7 @@ def test_another_server_cannot_share_the_port(service: Service) -> None:
         server_command("serve", "--listen", service.server.address),
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=60,
         check=False,
     )
     assert (alone.returncode, "in use" in alone.stderr) == (2, True)

@@ -25,6 +25,7 @@ from tests.lifecycle.workers import (
 )
 from tests.ops.test_metrics import documented
 from tests.ops_port import LISTEN, get, get_json, ops_address, samples, value
+from tests.reloading import replace
 from tests.running import RunningServer, server_command
 from tests.waiting import eventually
 
@@ -51,6 +52,28 @@ def send_calls(server: RunningServer, count: int) -> None:
             assert check(opened[number % len(opened)], "alice").allowed
 
 
+def counts(address: str, *wanted: tuple[str, ...]) -> list[float]:
+    """Return some counts at a moment at which all workers have told theirs: of one that takes
+    long to answer, those that it told before are added up.
+    """
+    found: dict[tuple[str, frozenset[str]], float] = {}
+
+    def answering() -> int:
+        found.clear()
+        found.update(samples(address))
+        return sum(name == "queuegate_ready" for name, _ in found)
+
+    eventually(answering, WORKERS)
+    return [
+        sum(
+            number
+            for (name, values), number in found.items()
+            if name == metric and values.issuperset(labels)
+        )
+        for metric, *labels in wanted
+    ]
+
+
 def readiness(address: str) -> dict[str, Any]:
     status, details = get_json(address, "/readyz")
     assert details["ready"] == (status == 200)
@@ -63,9 +86,9 @@ def test_all_serve(server: RunningServer) -> None:
     assert get(address, "/livez") == (200, "ok\n")
     assert get_json(address, "/startupz") == (200, {"started": True, "phase": "serving"})
     assert set(get_json(address, "/version")[1]) == {"version", "python", "grpc"}
+    eventually(lambda: readiness(address), {"ready": True, "serving": WORKERS})
     status, details = get_json(address, "/readyz")
     assert (status, details["ready"], details["phase"]) == (200, True, "serving")
-    assert details["serving"] == WORKERS
     assert set(details["workers"]) == {str(index) for index in range(WORKERS)}
     for said in details["workers"].values():
         assert (said["ready"], said["policy"]["loaded"]) == (True, True)
@@ -74,10 +97,10 @@ def test_all_serve(server: RunningServer) -> None:
 
 def test_known_traffic_is_added_up(server: RunningServer) -> None:
     address = ops_address(server)
-    counts = (STARTED, DECIDED, ("grpc_server_handled_total", "CheckQueueAccess", "OK"))
-    before = [value(address, *count) for count in counts]
+    wanted = (STARTED, DECIDED, ("grpc_server_handled_total", "CheckQueueAccess", "OK"))
+    before = counts(address, *wanted)
     send_calls(server, 50)
-    assert [value(address, *count) for count in counts] == [found + 50 for found in before]
+    eventually(lambda: counts(address, *wanted), [found + 50 for found in before])
     told = {labels for name, labels in samples(address) if name == "queuegate_policy_revision"}
     assert told == {frozenset({str(index)}) for index in range(WORKERS)}
 
@@ -100,7 +123,7 @@ def test_the_tables_of_metrics(server: RunningServer) -> None:
 def test_a_worker_that_hangs_does_not_hold_up_the_others(server: RunningServer) -> None:
     address = ops_address(server)
     hanging = pids(server)[1]
-    decided = value(address, *DECIDED)
+    [decided] = counts(address, DECIDED)
     send(hanging, signal.SIGSTOP)
     try:
         eventually(lambda: readiness(address), {"ready": True, "serving": 1})
@@ -111,11 +134,17 @@ def test_a_worker_that_hangs_does_not_hold_up_the_others(server: RunningServer) 
         assert {status for status, _ in scrapes} == {200}
         # Who asks while another one waits for the worker gets the same answer.
         assert len({text for _, text in scrapes}) < 10
-        told = samples(address)
-        assert told["queuegate_workers_serving", frozenset()] == 1
-        assert sum(told[key] for key in told if key[0] == DECIDED[0]) == decided
-        ready = {labels for name, labels in told if name == "queuegate_ready"}
-        assert ready == {frozenset({"0"})}
+
+        def told() -> tuple[float, float, set[frozenset[str]]]:
+            """Return how many serve, what they have decided, and who says so."""
+            found = samples(address)
+            return (
+                found["queuegate_workers_serving", frozenset()],
+                sum(found[key] for key in found if key[0] == DECIDED[0]),
+                {labels for name, labels in found if name == "queuegate_ready"},
+            )
+
+        eventually(told, (1.0, decided, {frozenset({"0"})}))
     finally:
         send(hanging, signal.SIGCONT)
     eventually(lambda: readiness(address), {"ready": True, "serving": 2})
@@ -126,11 +155,11 @@ def test_a_worker_that_dies_takes_no_counts_along(server: RunningServer, folder:
     address = ops_address(server)
     processes = pids(server)
     send_calls(server, 10)
-    decided = value(address, *DECIDED)
+    [decided] = counts(address, DECIDED)
     assert decided >= 10
-    (folder / "queues.yaml").write_text("partitions: [")
+    replace(folder / "queues.yaml", "partitions: [")
     event = "policy is not valid; the last good one stays"
-    server.wait_for_log(event, count=WORKERS, seconds=30)
+    server.wait_for_log(event, count=WORKERS)
     send(processes[0], signal.SIGKILL)
     eventually(lambda: readiness(address), {"ready": True, "serving": 1})
     assert value(address, *DECIDED) == decided
@@ -148,7 +177,7 @@ def test_a_worker_that_dies_takes_no_counts_along(server: RunningServer, folder:
         wait_for_replacement(server, index, pid)
     eventually(lambda: readiness(address), {"ready": True, "serving": 2})
     send_calls(server, 5)
-    assert value(address, *DECIDED) == decided + 15
+    eventually(lambda: value(address, *DECIDED), decided + 15)
     assert value(address, "queuegate_workers_replaced_total") >= WORKERS
 
 
@@ -163,7 +192,7 @@ def test_while_draining() -> None:
         assert value(address, "queuegate_workers_serving") == 0
         assert get(address, "/livez")[0] == 200
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) == -signal.SIGTERM
+        assert server.process.wait(60) == -signal.SIGTERM
 
 
 def test_before_the_first_policy(tmp_path: Path) -> None:
@@ -195,7 +224,7 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
         process.kill()
         # Lets go of the workers, which wait for somebody to write.
         os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_a_taken_port_is_told(server: RunningServer) -> None:
@@ -207,7 +236,7 @@ def test_a_taken_port_is_told(server: RunningServer) -> None:
         ),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )  # fmt: skip
     assert ended.returncode == 2

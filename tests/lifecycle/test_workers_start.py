@@ -52,9 +52,9 @@ def test_a_signal_during_the_start_ends_it(number: signal.Signals, tmp_path: Pat
     )
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        eventually(lambda: len(children.read_text().split()), WORKERS, seconds=20)
+        eventually(lambda: len(children.read_text().split()), WORKERS)
         os.kill(process.pid, number)
-        stdout, _ = process.communicate(timeout=20)
+        stdout, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     assert (process.returncode, stdout) == (0, "")

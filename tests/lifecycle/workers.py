@@ -45,7 +45,7 @@ def failing_start(*arguments: str) -> tuple[int, str, str]:
         server_command("serve", "--set", f"workers={WORKERS}", *arguments),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     return ended.returncode, ended.stdout, ended.stderr
@@ -53,7 +53,7 @@ def failing_start(*arguments: str) -> tuple[int, str, str]:
 
 def pids(server: RunningServer) -> dict[int, int]:
     """Return the latest process that served as each worker, by its index."""
-    server.wait_for_log("a worker serves", count=WORKERS, seconds=30)
+    server.wait_for_log("a worker serves", count=WORKERS)
     return {
         entry["index"]: entry["pid"] for entry in server.logs if entry["event"] == "a worker serves"
     }
@@ -70,7 +70,7 @@ def is_alive(pid: int) -> bool:
 
 def wait_for_replacement(server: RunningServer, index: int, pid: int) -> int:
     """Return the process that serves in place of one that has ended."""
-    eventually(lambda: pids(server)[index] != pid, expected=True, seconds=30)
+    eventually(lambda: pids(server)[index] != pid, expected=True)
     return pids(server)[index]
 
 
@@ -94,7 +94,7 @@ def channels(address: str, count: int = 16) -> Iterator[list[grpc.Channel]]:
             channel.close()
 
 
-def check(channel: grpc.Channel, user: str, seconds: float = 30) -> Any:
+def check(channel: grpc.Channel, user: str, seconds: float = 60) -> Any:
     request = access_pb2.CheckQueueAccessRequest(
         user=UserGroupInformation(user=user),
         queue="root.x",
@@ -107,14 +107,14 @@ def check(channel: grpc.Channel, user: str, seconds: float = 30) -> Any:
 
 def revision(channel: grpc.Channel) -> int:
     stub = policy_pb2_grpc.PolicyServiceStub(channel)
-    return int(stub.GetPolicy(policy_pb2.GetPolicyRequest(), timeout=30).revision)
+    return int(stub.GetPolicy(policy_pb2.GetPolicyRequest(), timeout=60).revision)
 
 
 def send(pid: int, number: signal.Signals) -> None:
     os.kill(pid, number)
 
 
-def wait_until_gone(processes: list[int], seconds: float = 30) -> None:
+def wait_until_gone(processes: list[int], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while left := [pid for pid in processes if is_alive(pid)]:
         assert time.monotonic() < end, f"still there: {left}"

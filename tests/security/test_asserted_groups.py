@@ -88,7 +88,10 @@ QUESTIONS = [
         max_size=12,
     )
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_no_answer_is_shared(callers: Pair, asked: list[tuple[int, int, int]]) -> None:
     for who, number, times in asked:
         user, groups = QUESTIONS[number]

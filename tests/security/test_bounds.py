@@ -49,7 +49,7 @@ def test_a_stream_is_slowed_down_and_not_ended(tmp_path: Path) -> None:
         sent = [
             access_pb2.StreamQueueAccessRequest(id=number, batch=batch) for number in range(1, 6)
         ]
-        answers = list(AccessServiceStub(asking).StreamQueueAccess(iter(sent), timeout=20))
+        answers = list(AccessServiceStub(asking).StreamQueueAccess(iter(sent), timeout=60))
     assert sorted(answer.id for answer in answers) == [1, 2, 3, 4, 5]
     assert all(answer.batch.results[0].decision.allowed for answer in answers)
 
@@ -61,11 +61,11 @@ def test_metadata_over_the_limit(tmp_path: Path) -> None:
         channel(server.address) as asking,
     ):
         stub = AccessServiceStub(asking)
-        assert stub.CheckQueueAccess(question(), timeout=10, metadata=(("x", "y" * 3000),)).allowed
+        assert stub.CheckQueueAccess(question(), timeout=60, metadata=(("x", "y" * 3000),)).allowed
         with pytest.raises(grpc.RpcError) as caught:
-            stub.CheckQueueAccess(question(), timeout=10, metadata=(("x", "y" * 5000),))
+            stub.CheckQueueAccess(question(), timeout=60, metadata=(("x", "y" * 5000),))
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert stub.CheckQueueAccess(question(), timeout=10).allowed
+        assert stub.CheckQueueAccess(question(), timeout=60).allowed
 
 
 def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
 def until_told_to_go(address: str) -> None:
     """Connect as HTTP/2 does, and read until the frame GOAWAY."""
     host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         settings = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
         frames = connection.makefile("rb")
@@ -99,7 +99,7 @@ def test_who_watches_the_health_leaves_room_for_calls(tmp_path: Path) -> None:
     """Whoever can connect may watch, without any role."""
     with configured(tmp_path) as server, channel(server.address) as asking:
         stub = health_pb2_grpc.HealthStub(asking)
-        watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=30) for _ in range(60)]
+        watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(60)]
         codes = []
         for watch in watches:
             try:
@@ -107,7 +107,7 @@ def test_who_watches_the_health_leaves_room_for_calls(tmp_path: Path) -> None:
             except grpc.RpcError as error:
                 codes.append(error.code())
         assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 10
-        assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=20).allowed
+        assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60).allowed
         for watch in watches:
             watch.cancel()
 
@@ -123,7 +123,7 @@ def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:
             alone = (("grpc.use_local_subchannel_pool", 1),)
             asking = channels.enter_context(grpc.insecure_channel(server.address, alone))
             try:
-                AccessServiceStub(asking).CheckQueueAccess(question(), timeout=20)
+                AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60)
             except grpc.RpcError as error:
                 codes.append(error.code())
     assert codes == [grpc.StatusCode.UNAVAILABLE] * 3

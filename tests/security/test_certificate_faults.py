@@ -158,7 +158,7 @@ def failing_start(config: Path) -> str:
         server_command("serve", "--config", str(config)),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert outcome.returncode == 2

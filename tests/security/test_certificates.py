@@ -35,7 +35,7 @@ def mount(folder: Path, files: dict[str, bytes]) -> None:
 
 def served(server: RunningServer) -> str:
     host, port = server.address.rsplit(":", 1)
-    return ssl.get_server_certificate((host, int(port)), timeout=10)
+    return ssl.get_server_certificate((host, int(port)), timeout=60)
 
 
 def leaf(files: dict[str, bytes]) -> str:
@@ -79,7 +79,7 @@ def test_renewed_under_load_without_a_failed_call(tmp_path: Path, ours: Authorit
         finally:
             ended.set()
             for thread in threads:
-                thread.join(30)
+                thread.join(60)
     assert not failed
     assert answered[0] > 0
 

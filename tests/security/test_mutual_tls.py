@@ -183,7 +183,7 @@ def test_the_environment_says_how_to_connect(
     monkeypatch.setenv("QUEUEGATE_CA_FILE", str(shown.ca_file))
     monkeypatch.setenv("QUEUEGATE_CERTIFICATE_FILE", str(shown.certificate_file))
     monkeypatch.setenv("QUEUEGATE_KEY_FILE", str(shown.key_file))
-    with queuegate.Client(timeout=10) as asking:
+    with queuegate.Client(timeout=60) as asking:
         assert asking.check("alice", "root.open")
 
 
@@ -212,7 +212,7 @@ def test_tls_1_2_at_least(
     # OpenSSL itself refuses to speak what is old, unless told.
     context.set_ciphers("ALL:@SECLEVEL=0")
     host, port = server.address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=10) as plain:
+    with socket.create_connection((host, int(port)), timeout=60) as plain:
         if accepted:
             with context.wrap_socket(plain, server_hostname=host) as encrypted:
                 assert encrypted.version() == "TLSv1.2"

@@ -49,12 +49,12 @@ def question() -> access_pb2.CheckQueueAccessRequest:
 
 
 def alone(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
-    return stub.CheckQueueAccess(question(), timeout=10, metadata=metadata).allowed
+    return stub.CheckQueueAccess(question(), timeout=60, metadata=metadata).allowed
 
 
 def in_a_batch(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
     batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
-    results = stub.BatchCheckQueueAccess(batch, timeout=10, metadata=metadata).results
+    results = stub.BatchCheckQueueAccess(batch, timeout=60, metadata=metadata).results
     return results[0].decision.allowed
 
 
@@ -66,14 +66,14 @@ def as_columns(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
         user_indexes=[0],
         queue_indexes=[0],
     )
-    response = stub.CheckQueueAccessColumns(request, timeout=10, metadata=metadata)
+    response = stub.CheckQueueAccessColumns(request, timeout=60, metadata=metadata)
     return response.allowed == b"\x01"
 
 
 def in_a_stream(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
     batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
     request = access_pb2.StreamQueueAccessRequest(id=1, batch=batch)
-    [response] = stub.StreamQueueAccess(iter([request]), timeout=10, metadata=metadata)
+    [response] = stub.StreamQueueAccess(iter([request]), timeout=60, metadata=metadata)
     return response.batch.results[0].decision.allowed
 
 
@@ -92,7 +92,7 @@ def test_reflection_is_for_those_who_may_read(asking: grpc.Channel) -> None:
     stub = reflection_pb2_grpc.ServerReflectionStub(asking)
     request = reflection_pb2.ServerReflectionRequest(list_services="")
     with pytest.raises(grpc.RpcError) as caught:
-        list(stub.ServerReflectionInfo(iter([request]), timeout=10))
+        list(stub.ServerReflectionInfo(iter([request]), timeout=60))
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
     metadata = WITH_TOKEN
-    assert list(stub.ServerReflectionInfo(iter([request]), timeout=10, metadata=metadata))
+    assert list(stub.ServerReflectionInfo(iter([request]), timeout=60, metadata=metadata))

@@ -44,10 +44,10 @@ def outcome(asking: grpc.Channel, method: MethodDescriptor) -> grpc.RpcError | N
     try:
         if method.client_streaming:
             stream: Any = asking.stream_stream(path)
-            list(stream(iter([b""]), timeout=20))
+            list(stream(iter([b""]), timeout=60))
         else:
             unary: Any = asking.unary_unary(path)
-            unary(b"", timeout=20)
+            unary(b"", timeout=60)
     except grpc.RpcError as error:
         return error
     return None
@@ -98,7 +98,7 @@ def reflection(asking: grpc.Channel) -> grpc.StatusCode | None:
     call: Any = asking.stream_stream(method)
     try:
         # ServerReflectionRequest.list_services
-        list(call(iter([b"\x3a\x00"]), timeout=20))
+        list(call(iter([b"\x3a\x00"]), timeout=60))
     except grpc.RpcError as error:
         code: grpc.StatusCode = error.code()
         return code

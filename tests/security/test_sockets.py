@@ -104,7 +104,7 @@ def test_plaintext_beyond_this_machine_is_refused_at_the_start() -> None:
         server_command("serve", "--listen", "0.0.0.0:0"),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert outcome.returncode == 2

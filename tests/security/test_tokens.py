@@ -114,9 +114,9 @@ def test_malformed_credentials(
 ) -> None:
     with channel(server.address, authority.tls()) as asking:
         call: Any = asking.unary_unary("/queuegate.v1.PolicyService/GetPolicy")
-        call(b"", timeout=10)
+        call(b"", timeout=60)
         with pytest.raises(grpc.RpcError) as caught:
-            call(b"", timeout=10, metadata=sent)
+            call(b"", timeout=60, metadata=sent)
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -240,5 +240,5 @@ async def test_the_client_for_asyncio_sends_it_as_well(
 ) -> None:
     make: Callable[..., queuegate.aio.Client] = queuegate.aio.Client
     file = token_file(tmp_path, CI)
-    async with make(server.address, timeout=10, tls=authority.tls(), token_file=file) as asking:
+    async with make(server.address, timeout=60, tls=authority.tls(), token_file=file) as asking:
         assert await asking.check("alice", "root.open")

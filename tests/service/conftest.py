@@ -84,4 +84,4 @@ def script(server: ScriptedServer) -> Script:
 @pytest.fixture
 async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
     """Call a method of one client or the other by its name."""
-    return connect(server.address, timeout=10, retry=QUICK)
+    return connect(server.address, timeout=60, retry=QUICK)

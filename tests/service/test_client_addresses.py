@@ -17,7 +17,7 @@ ONCE = queuegate.Retry(attempts=1)
 def ask(
     address: str | None, tls: queuegate.Tls | None = None, retry: queuegate.Retry = ONCE
 ) -> bool:
-    with queuegate.Client(address, timeout=10, tls=tls, retry=retry) as client:
+    with queuegate.Client(address, timeout=60, tls=tls, retry=retry) as client:
         return bool(client.check("alice", "root"))
 
 
@@ -36,7 +36,7 @@ def test_unix_sockets(tmp_path: Path, name: str, form: str) -> None:
 async def test_unix_sockets_for_asyncio(tmp_path: Path) -> None:
     path = tmp_path / "a b.sock"
     with ScriptedServer("unix:" + quote(str(path), safe="/")):
-        async with queuegate.aio.Client(f"unix:{path}", timeout=10) as client:
+        async with queuegate.aio.Client(f"unix:{path}", timeout=60) as client:
             assert await client.check("alice", "root")
 
 
@@ -85,7 +85,7 @@ def test_tls(server: ScriptedServer) -> None:
 
 async def test_tls_for_asyncio(server: ScriptedServer) -> None:
     tls = queuegate.Tls(ca_file=str(TLS / "ca.pem"))
-    async with queuegate.aio.Client(server.address, timeout=10, tls=tls) as client:
+    async with queuegate.aio.Client(server.address, timeout=60, tls=tls) as client:
         assert await client.check("alice", "root")
 
 

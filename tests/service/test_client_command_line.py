@@ -11,7 +11,7 @@ from tests.fakes.scripted_server import Script, ScriptedServer
 
 QUEUES = ["root", "root.a", "root.b\x1b"]
 Capture = pytest.CaptureFixture[str]
-PATIENT = ("--timeout", "20")
+PATIENT = ("--timeout", "60")
 """Where a busy machine must not decide the outcome."""
 
 

@@ -50,4 +50,4 @@ def test_shim() -> None:
         assert say("alice root.a") == "wait 5 s: directory down"
         assert say("alice root.a").startswith("admit")
         shim.stdin.close()
-        assert shim.wait(20) == 0
+        assert shim.wait(60) == 0

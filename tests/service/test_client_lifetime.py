@@ -22,7 +22,7 @@ async def test_a_closed_client_says_so(ask: Ask) -> None:
 
 def test_closing_ends_blocking_calls(server: ScriptedServer) -> None:
     server.script.gate.clear()
-    client = queuegate.Client(server.address, timeout=20)
+    client = queuegate.Client(server.address, timeout=60)
     errors: list[BaseException] = []
 
     def call() -> None:
@@ -33,9 +33,9 @@ def test_closing_ends_blocking_calls(server: ScriptedServer) -> None:
 
     thread = threading.Thread(target=call)
     thread.start()
-    assert server.script.arrived.acquire(timeout=10)
+    assert server.script.arrived.acquire(timeout=60)
     client.close()
-    thread.join(10)
+    thread.join(60)
     assert [type(error) for error in errors] == [ServerUnavailable]
     assert "client was closed" in str(errors[0])
 
@@ -44,7 +44,7 @@ async def test_closing_ends_awaited_calls_without_cancelling_the_task(
     server: ScriptedServer,
 ) -> None:
     server.script.gate.clear()
-    client = queuegate.aio.Client(server.address, timeout=20)
+    client = queuegate.aio.Client(server.address, timeout=60)
     task = asyncio.create_task(client.check("alice", "root"))
     await _arrival(server.script)
     await client.close()
@@ -55,7 +55,7 @@ async def test_closing_ends_awaited_calls_without_cancelling_the_task(
 
 async def test_a_cancelled_task_is_cancelled(server: ScriptedServer) -> None:
     server.script.gate.clear()
-    async with queuegate.aio.Client(server.address, timeout=20) as client:
+    async with queuegate.aio.Client(server.address, timeout=60) as client:
         task = asyncio.create_task(client.check("alice", "root"))
         await _arrival(server.script)
         task.cancel()
@@ -97,7 +97,7 @@ def test_threads_share_one_client(server: ScriptedServer) -> None:
             if decision.allowed != (turn % 2 == 0) or decision.matched_subject not in {user, ""}:
                 wrong.append(user)
 
-    with queuegate.Client(server.address, timeout=20) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         threads = [threading.Thread(target=work, args=(client, number)) for number in range(16)]
         for thread in threads:
             thread.start()
@@ -109,7 +109,7 @@ def test_threads_share_one_client(server: ScriptedServer) -> None:
 
 
 async def test_tasks_share_one_client(server: ScriptedServer) -> None:
-    async with queuegate.aio.Client(server.address, timeout=20) as client:
+    async with queuegate.aio.Client(server.address, timeout=60) as client:
         users = [f"{'denied' if number % 3 else 'user'}-{number}" for number in range(300)]
         decisions = await asyncio.gather(*(client.check(user, "root") for user in users))
     for user, decision in zip(users, decisions, strict=True):
@@ -118,4 +118,4 @@ async def test_tasks_share_one_client(server: ScriptedServer) -> None:
 
 
 async def _arrival(script: Script) -> None:
-    assert await asyncio.to_thread(script.arrived.acquire, timeout=10)
+    assert await asyncio.to_thread(script.arrived.acquire, timeout=60)

@@ -16,7 +16,7 @@ from tests.fakes.scripted_server import Script, ScriptedServer
 
 QUEUES = ["root", "root.a", "root.b\x1b"]
 Capture = pytest.CaptureFixture[str]
-PATIENT = ("--timeout", "20")
+PATIENT = ("--timeout", "60")
 """Where a busy machine must not decide the outcome."""
 
 
@@ -38,7 +38,7 @@ COMMAND = [sys.executable, "-m", "queuegate", *PATIENT]
 
 def run(*arguments: str, **settings: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False, **settings
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False, **settings
     )
 
 
@@ -78,9 +78,9 @@ def test_interrupt(server: ScriptedServer) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert server.script.arrived.acquire(timeout=20)
+    assert server.script.arrived.acquire(timeout=60)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20) == (b"", b"")
+    assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 130
 
 
@@ -97,7 +97,7 @@ def test_a_reader_that_goes_away(script: Script) -> None:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(20), errors) == (141, b"")
+    assert (process.wait(60), errors) == (141, b"")
 
 
 def test_an_answer_that_cannot_be_written_is_none(server: ScriptedServer) -> None:
@@ -107,7 +107,7 @@ def test_an_answer_that_cannot_be_written_is_none(server: ScriptedServer) -> Non
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
     assert done.returncode == 3
@@ -120,8 +120,8 @@ def test_an_answer_that_cannot_be_written_is_none(server: ScriptedServer) -> Non
 def test_closed_standard_streams(
     server: ScriptedServer, closed: str, user: str, status: int
 ) -> None:
-    line = f'"{sys.executable}" -m queuegate check {user} root {closed}'
-    assert subprocess.run(["sh", "-c", line], timeout=30, check=False).returncode == status
+    line = f'"{sys.executable}" -m queuegate --timeout 20 check {user} root {closed}'
+    assert subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode == status
 
 
 def test_health_probes_at_once(server: ScriptedServer) -> None:

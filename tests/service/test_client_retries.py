@@ -66,7 +66,7 @@ async def test_the_number_of_attempts_is_a_setting(
     server: ScriptedServer, connect: Callable[..., Ask], attempts: int
 ) -> None:
     retry = queuegate.Retry(attempts, initial_backoff=0.01, max_backoff=0.01)
-    ask = connect(server.address, timeout=10, retry=retry)
+    ask = connect(server.address, timeout=60, retry=retry)
     server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 10)
     with pytest.raises(ServerUnavailable):
         await ask("check", "alice", "root")
@@ -101,18 +101,18 @@ async def test_retries_stay_within_the_time_limit(
     server: ScriptedServer, connect: Callable[..., Ask]
 ) -> None:
     server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 10)
-    slow = queuegate.Retry(attempts=5, initial_backoff=5, max_backoff=5)
+    slow = queuegate.Retry(attempts=5, initial_backoff=60, max_backoff=60)
     ask = connect(server.address, timeout=0.3, retry=slow)
     start = time.monotonic()
     with pytest.raises(queuegate.CouldNotAsk):
         await ask("check", "alice", "root")
-    assert time.monotonic() - start < 3.5  # the first pause is 4 s at least
+    assert time.monotonic() - start < 40  # the first pause is 48 s at least
 
 
 def test_retries_pause_when_most_calls_fail(server: ScriptedServer) -> None:
     """An outage must not multiply the load by the number of attempts."""
     server.script.fail("CheckQueueAccess", *[UNAVAILABLE] * 1_000)
-    with queuegate.Client(server.address, timeout=20, retry=QUICK) as client:
+    with queuegate.Client(server.address, timeout=60, retry=QUICK) as client:
         for _ in range(100):
             with pytest.raises(ServerUnavailable):
                 client.check("alice", "root")

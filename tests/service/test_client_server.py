@@ -62,7 +62,7 @@ def address(server: RunningServer, folder: Path) -> str:
 @pytest.fixture(params=["blocking", "asyncio"])
 async def ask(request: pytest.FixtureRequest, address: str) -> AsyncIterator[Ask]:
     kind = queuegate.Client if request.param == "blocking" else queuegate.aio.Client
-    client = kind(address, timeout=20)
+    client = kind(address, timeout=60)
 
     async def call(method: str, *args: Any, **kwargs: Any) -> Any:
         result = getattr(client, method)(*args, **kwargs)
@@ -181,7 +181,7 @@ def test_tcp_and_unix_give_the_same(server: RunningServer, folder: Path) -> None
     unix, tcp = server.address.split(", ")
     assert unix == f"unix:{folder}/q.sock"
     for address in (tcp, f"unix://{folder}/q.sock"):
-        with queuegate.Client(address, timeout=20) as client:
+        with queuegate.Client(address, timeout=60) as client:
             assert client.check("anyone", "root.open")
 
 
@@ -195,7 +195,7 @@ def test_threads(address: str) -> None:
             if decision.allowed is not (user == "alice"):
                 wrong.append(user)
 
-    with queuegate.Client(address, timeout=20) as client:
+    with queuegate.Client(address, timeout=60) as client:
         threads = [threading.Thread(target=work, args=(client, number)) for number in range(8)]
         for thread in threads:
             thread.start()
@@ -206,7 +206,7 @@ def test_threads(address: str) -> None:
 
 async def test_tasks(address: str) -> None:
     users = ["alice" if number % 2 else f"user{number}" for number in range(1_000)]
-    async with queuegate.aio.Client(address, timeout=20) as client:
+    async with queuegate.aio.Client(address, timeout=60) as client:
         decisions = await asyncio.gather(
             *(client.check(user, "root.dev", groups=["g"]) for user in users)
         )
@@ -252,7 +252,7 @@ def test_a_document(address: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_server_that_stops_and_starts_again(folder: Path) -> None:
     arguments = ("--policy", str(folder / "queues.yaml"))
     listen = (f"unix:{folder}/again.sock",)
-    with queuegate.Client(listen[0], timeout=20) as client:
+    with queuegate.Client(listen[0], timeout=60) as client:
         with running_server(*arguments, listen=listen):
             assert client.check("anyone", "root.open")
         with pytest.raises(queuegate.ServerUnavailable):
@@ -277,7 +277,7 @@ async def test_a_request_over_the_limit_of_the_server(
     checks = [Check("alice", "root", groups=[group]) for group in groups]
     with running_server("--set", "limits.max_message=4KiB") as small:
         client: Any = (queuegate.Client if kind == "blocking" else queuegate.aio.Client)(
-            small.address, timeout=20
+            small.address, timeout=60
         )
 
         async def ask(method: str, *args: Any, **options: Any) -> Any:
@@ -289,7 +289,7 @@ async def test_a_request_over_the_limit_of_the_server(
         with pytest.raises(queuegate.MessageTooLarge, match=r"raise limits\.max_message"):
             await ask("check_many", checks)
         await ask("close")
-        asked = ["--address", small.address, "check", "alice", "root"]
+        asked = ["--address", small.address, "--timeout", "60", "check", "alice", "root"]
         asked += [part for group in groups for part in ("--group", group)]
         assert main(asked) == 2
         assert "send less at once, or raise limits.max_message" in capsys.readouterr().err

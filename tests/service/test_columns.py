@@ -79,7 +79,7 @@ def told(result: object) -> object:
 
 def test_columns_are_as_single_checks(server: RunningServer) -> None:
     checks = many()
-    with queuegate.Client(server.address, timeout=20) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         expected = {check: alone(client, check) for check in dict.fromkeys(checks)}
         results = client.check_many(checks)
         assert client._has_columns
@@ -89,16 +89,16 @@ def test_columns_are_as_single_checks(server: RunningServer) -> None:
 
 async def test_columns_for_asyncio(server: RunningServer) -> None:
     checks = many()
-    with queuegate.Client(server.address, timeout=20) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         expected = [told(result) for result in client.check_many(checks)]
-    async with queuegate.aio.Client(server.address, timeout=20) as client:
+    async with queuegate.aio.Client(server.address, timeout=60) as client:
         assert [told(result) for result in await client.check_many(checks)] == expected
 
 
 @settings(max_examples=30, deadline=None)
 @given(checks=MIXED)
 def test_mixed_questions_are_as_single_checks(server: RunningServer, checks: list[Check]) -> None:
-    with pytest.MonkeyPatch.context() as patch, queuegate.Client(server.address, timeout=20) as one:
+    with pytest.MonkeyPatch.context() as patch, queuegate.Client(server.address, timeout=60) as one:
         patch.setattr(_columns, "_FEWEST", 2)
         patch.setattr(_columns, "_FEWEST_OF_MIXED", 4)
         results = [told(result) for result in one.check_many(checks)]
@@ -113,7 +113,7 @@ async def test_columns_and_batches_share_the_questions(
     few = [Check("testuser2", "root.a", "gpu", access) for access in ("submit", "admin")]
     proxy = Check("testuser1", "root.a", real_user="hive")
     checks = [*[Check("testuser1", "root.a"), Check("nobody", "root.a", "gpu")] * 512, *few, proxy]
-    ask = connect(server.address, timeout=20)
+    ask = connect(server.address, timeout=60)
     results = await ask("check_many", checks)
     assert [bool(result) for result in results] == [*[True, False] * 512, True, True, True]
 
@@ -121,7 +121,7 @@ async def test_columns_and_batches_share_the_questions(
 async def test_an_older_server_is_asked_by_batches(connect: Callable[..., Ask]) -> None:
     checks = [Check("alice", "root.a"), Check("denied", "root.a", "gpu")] * 600
     with ScriptedServer() as older:
-        ask = connect(older.address, timeout=20)
+        ask = connect(older.address, timeout=60)
         for _ in range(2):
             results = await ask("check_many", checks)
             assert [bool(result) for result in results] == [True, False] * 600
@@ -132,7 +132,7 @@ async def test_an_older_server_is_asked_by_batches(connect: Callable[..., Ask]) 
 async def test_a_batch_that_fails_ends_all(connect: Callable[..., Ask]) -> None:
     checks = [*[Check("alice", "root.a")] * 512, Check("alice", "root.a", "gpu")]
     with ScriptedServer() as server:
-        ask = connect(server.address, timeout=20)
+        ask = connect(server.address, timeout=60)
         server.script.answers["CheckQueueAccessColumns"] = (
             access_pb2.CheckQueueAccessColumnsResponse(
                 decisions=[access_pb2.CheckQueueAccessResponse(allowed=True)],

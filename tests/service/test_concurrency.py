@@ -31,7 +31,7 @@ class Mixed:
         self._oracle = setup.oracle
         self._paths = setup.paths
         self._chance = random.Random(seed)
-        self._client = queuegate.aio.Client(address, timeout=30, retry=queuegate.Retry(attempts=1))
+        self._client = queuegate.aio.Client(address, timeout=60, retry=queuegate.Retry(attempts=1))
         self._channel = grpc.aio.insecure_channel(address)
         self._stub = access_pb2_grpc.AccessServiceStub(self._channel)
         self.judged = 0
@@ -150,7 +150,7 @@ class Mixed:
                 yield access_pb2.StreamQueueAccessRequest(id=number, batch=batch)
 
         answered = set()
-        async for answer in self._stub.StreamQueueAccess(requests(), timeout=30):
+        async for answer in self._stub.StreamQueueAccess(requests(), timeout=60):
             answered.add(answer.id)
             for question, result in zip(asked[answer.id], answer.batch.results, strict=True):
                 if result.HasField("error"):
@@ -172,7 +172,7 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 async def test_ten_thousand_mixed_calls(setup: Setup) -> None:
     mixed = [Mixed(setup, address, SEED + number) for number, address in enumerate(setup.addresses)]
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(150):
         await asyncio.gather(*(calls.run(5_000) for calls in mixed))
     for calls in mixed:
         assert sum(calls.kinds.values()) == 5_000

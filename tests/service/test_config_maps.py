@@ -16,7 +16,10 @@ def test_swaps_are_served(tmp_path: Path) -> None:
     defaults.write({"queues.yaml": QUEUES.format("alice")})
     folders = f"policy.defaults={defaults.folder}", f"policy.configs={configs.folder}"
     arguments = [part for folder in folders for part in ("--set", folder)]
-    with running_server(*arguments) as server, queuegate.Client(server.address) as client:
+    with (
+        running_server(*arguments) as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
 
         def allowed() -> list[str]:
             return [user for user in ("alice", "bob", "carol") if client.check(user, "root.a")]

@@ -1,6 +1,5 @@
 """Requests of a few megabytes that are made to cost much: each gets its answer, soon."""
 
-import time
 from collections.abc import Iterator
 
 import grpc
@@ -14,7 +13,7 @@ from tests.running import RunningServer, running_server
 MOST = 4_000_000
 INVALID = "INVALID_ARGUMENT"
 SECONDS = 5.0
-"""Far more than any of these needs, also on a busy machine; far less than they once took."""
+"""Of the processor: far more than any of these needs, far less than they once took."""
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +71,13 @@ def test_costly_request(server: RunningServer, method: str, data: bytes, expecte
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             f"/queuegate.v1.AccessService/{method}"
         )
-        start = time.monotonic()
+        before = server.processor_seconds()
         try:
-            call(data, timeout=30)
+            call(data, timeout=60)
             code = "OK"
         except grpc.RpcError as error:
             code = error.code().name
-        assert time.monotonic() - start < SECONDS
+        assert server.processor_seconds() - before < SECONDS
         assert code == expected
 
 
@@ -92,9 +91,9 @@ def test_costly_stream(server: RunningServer, message: bytes) -> None:
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             "/queuegate.v1.AccessService/StreamQueueAccess"
         )
-        start = time.monotonic()
-        (answer,) = call(iter([message]), timeout=30)
-        assert time.monotonic() - start < SECONDS
+        before = server.processor_seconds()
+        (answer,) = call(iter([message]), timeout=60)
+        assert server.processor_seconds() - before < SECONDS
         assert access_pb2.StreamQueueAccessResponse.FromString(answer).error.code == 3
 
 
@@ -104,14 +103,14 @@ def test_an_error_with_many_faults_fits_into_a_status(server: RunningServer) -> 
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             "/queuegate.v1.AccessService/CheckQueueAccess"
         )
-        failed = call.future(ALL_WRONG, timeout=5)
+        failed = call.future(ALL_WRONG, timeout=60)
         assert failed.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert (failed.details() or "").startswith("user.groups[0]: is empty; ")
         assert (failed.details() or "").endswith("; and 9990 more")
 
 
 def test_the_server_is_well_afterwards(server: RunningServer) -> None:
-    with queuegate.Client(server.address) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         assert client.health()
         assert client.check("a", "root.sandbox")
     assert server.memory() < 400 << 20

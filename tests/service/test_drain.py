@@ -40,7 +40,7 @@ def directory(tmp_path: Path) -> ScriptedDirectory:
     scripted = ScriptedDirectory(tmp_path)
     scripted.answer(
         {
-            "slow": {"groups": ["staff"], "seconds": 1.0},
+            "slow": {"groups": ["staff"], "held": True},
             "hung": {"groups": ["staff"], "seconds": HANGS},
         }
     )
@@ -75,14 +75,14 @@ def asks(
     pool: ThreadPoolExecutor, directory: ScriptedDirectory, client: queuegate.Client, user: str
 ) -> Future[queuegate.Decision]:
     """Begin a check and return once the resolver has been asked."""
-    pending = pool.submit(client.check, user, "root.x", timeout=30)
+    pending = pool.submit(client.check, user, "root.x", timeout=100)
     eventually(lambda: directory.asked(user), 1)
     return pending
 
 
-def ended(server: RunningServer, seconds: float) -> int:
-    """Return the exit status of a server that ends by itself within a time."""
-    return server.process.wait(seconds)
+def ended(server: RunningServer) -> int:
+    """Return the exit status of a server that ends by itself."""
+    return server.process.wait(60)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_drain(
 ) -> None:
     listen = ("127.0.0.1:0",) if transport == "tcp" else (f"unix:{directory.folder}/q.sock",)
     with (
-        start(listen, delay="200ms", grace="20s") as server,
-        queuegate.Client(server.address, timeout=20) as client,
+        start(listen, delay="2s", grace="100s") as server,
+        queuegate.Client(server.address, timeout=60) as client,
         grpc.insecure_channel(server.address) as channel,
     ):
         health = health_pb2_grpc.HealthStub(channel)
@@ -113,7 +113,7 @@ def test_drain(
         assert not slow.done()
         # Then no new calls are taken, and the one under way goes on. The native transport cannot
         # send clients elsewhere, and answers them to the end.
-        newcomer = queuegate.Client(server.address, timeout=10, retry=queuegate.Retry(attempts=1))
+        newcomer = queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))
         is_native = server.wait_for_log("transport")["transport"] == "native"
 
         def refused() -> bool:
@@ -131,13 +131,14 @@ def test_drain(
             assert not refused()
         newcomer.close()
         assert not slow.done()
+        directory.release()
         assert slow.result().reason == "group"
-        assert ended(server, 40) == 0
+        assert ended(server) == 0
         server.wait_for_log("stopped")
         # gRPC may add what it thinks of the calls that were refused.
         ours = [log for log in server.logs if log["logger"] == "queuegate_server.serve"]
         assert [log["event"] for log in ours][-2:] == ["draining", "stopped"]
-        assert ours[-2]["grace_seconds"] == 20
+        assert ours[-2]["grace_seconds"] == 100
 
 
 def test_a_call_that_never_ends_is_cut_at_the_grace(
@@ -145,27 +146,27 @@ def test_a_call_that_never_ends_is_cut_at_the_grace(
 ) -> None:
     with (
         start(grace="500ms") as server,
-        queuegate.Client(server.address, retry=queuegate.Retry(attempts=1)) as client,
+        queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1)) as client,
     ):
         hung = asks(pool, directory, client, "hung")
         begin = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         with pytest.raises(queuegate.CouldNotAsk):
             hung.result()
-        assert ended(server, 40) == 0
-        assert 0.5 <= time.monotonic() - begin < 40
+        assert ended(server) == 0
+        assert 0.5 <= time.monotonic() - begin < 50
         server.wait_for_log("stopped")
 
 
 def test_a_second_signal_ends_at_once(
     start: Start, directory: ScriptedDirectory, pool: ThreadPoolExecutor
 ) -> None:
-    with start(grace="60s") as server, queuegate.Client(server.address) as client:
+    with start(grace="60s") as server, queuegate.Client(server.address, timeout=60) as client:
         hung = asks(pool, directory, client, "hung")
         server.process.send_signal(signal.SIGTERM)
         server.wait_for_log("draining")
         server.process.send_signal(signal.SIGTERM)
-        assert ended(server, 40) == -signal.SIGTERM
+        assert ended(server) == -signal.SIGTERM
         with pytest.raises(queuegate.CouldNotAsk):
             hung.result()
 
@@ -212,13 +213,13 @@ def reflection_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
 
 
 def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
-    with start(grace="20s") as server, grpc.insecure_channel(server.address) as channel:
+    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
         streams = [opened(channel) for opened in (access_stream, health_stream, reflection_stream)]
         for answers, _ in streams:
             next(answers)
         server.process.send_signal(signal.SIGTERM)
         try:
-            assert ended(server, 40) == 0
+            assert ended(server) == 0
         finally:
             for answers, requests in streams:
                 requests.end()
@@ -228,11 +229,13 @@ def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
 def test_what_a_stream_has_sent_is_answered_before_the_end(
     start: Start, directory: ScriptedDirectory
 ) -> None:
-    with start(grace="20s") as server, grpc.insecure_channel(server.address) as channel:
+    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
         requests = Requests(question("slow"))
         answers = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(iter(requests))
         eventually(lambda: directory.asked("slow"), 1)
         server.process.send_signal(signal.SIGTERM)
+        server.wait_for_log("draining")
+        directory.release()
         received: list[access_pb2.StreamQueueAccessResponse] = []
         with pytest.raises(grpc.RpcError) as caught:
             received.extend(answers)  # the server ends the stream
@@ -241,7 +244,7 @@ def test_what_a_stream_has_sent_is_answered_before_the_end(
         assert _errors.from_call(caught.value, server.address, 1).reason == "DRAINING"
         assert [answer.id for answer in received] == [7]
         assert received[0].batch.results[0].decision.allowed
-        assert ended(server, 40) == 0
+        assert ended(server) == 0
 
 
 def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -> None:
@@ -253,7 +256,7 @@ def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -
             sent.append(number)
             yield access_pb2.StreamQueueAccessRequest(id=number, batch=asked.batch)
 
-    with start(grace="20s") as server, grpc.insecure_channel(server.address) as channel:
+    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
         answers = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(sending())
         received = [next(answers).id for _ in range(100)]
         server.process.send_signal(signal.SIGTERM)
@@ -262,11 +265,11 @@ def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert len(set(received)) == len(received)
         assert set(received) <= set(sent)
-        assert ended(server, 40) == 0
+        assert ended(server) == 0
 
 
 def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
-    with start(grace="20s") as server, queuegate.Client(server.address) as client:
+    with start(grace="100s") as server, queuegate.Client(server.address, timeout=60) as client:
         assert client.check("alice", "root.x")
         server.process.send_signal(signal.SIGTERM)
-        assert ended(server, 40) == 0
+        assert ended(server) == 0

@@ -24,7 +24,7 @@ def failing_start(
         server_command("serve", *arguments),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
         env={**os.environ, **(environment or {})},
     )
@@ -68,7 +68,7 @@ def test_port_taken_on_one_address_of_a_name(workers: int) -> None:
 
 def test_port_taken_by_another_server() -> None:
     """Two servers on one port would answer from two policies."""
-    with running_server() as server, queuegate.Client(server.address) as client:
+    with running_server() as server, queuegate.Client(server.address, timeout=60) as client:
         assert_says(failing_start("--listen", server.address), server.address, "in use")
         assert client.check("alice", "root.sandbox")
 
@@ -107,7 +107,7 @@ def test_address_cannot_be_used(address: str, remedy: str) -> None:
 
 def test_socket_of_a_running_server_is_left_alone(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/q.sock"
-    with running_server(listen=[address]), queuegate.Client(address) as client:
+    with running_server(listen=[address]), queuegate.Client(address, timeout=60) as client:
         assert_says(failing_start("--listen", address), address, "another server")
         assert client.check("alice", "root.sandbox")
 

@@ -55,11 +55,11 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
     no_retry = queuegate.Retry(attempts=1)
     with (
         waiting_for_its_policy(tmp_path) as (address, give),
-        queuegate.Client(address, timeout=20, retry=no_retry) as client,
+        queuegate.Client(address, timeout=60, retry=no_retry) as client,
         grpc.insecure_channel(address) as channel,
     ):
         names = ["", *(f"queuegate.v1.{service}" for service in SERVICES)]
-        grpc.channel_ready_future(channel).result(10)
+        grpc.channel_ready_future(channel).result(60)
         watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watching).status == health_pb2.HealthCheckResponse.NOT_SERVING
         assert [client.health(name) for name in names] == ["not_serving"] * 4
@@ -98,10 +98,14 @@ def test_stopped_while_it_starts(tmp_path: Path, number: signal.Signals) -> None
     )
     try:
         eventually((tmp_path / "q.sock").exists, expected=True)
-        with queuegate.Client(f"unix:{tmp_path}/q.sock", timeout=20) as client:
+        with (
+            grpc.insecure_channel(f"unix:{tmp_path}/q.sock") as channel,
+            queuegate.Client(f"unix:{tmp_path}/q.sock", timeout=60) as client,
+        ):
+            grpc.channel_ready_future(channel).result(60)
             assert client.health() == "not_serving"
         process.send_signal(number)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         _, errors = process.communicate()

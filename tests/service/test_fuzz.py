@@ -67,7 +67,8 @@ def server(
     (tmp_path / "queues.yaml").write_text(model_and_paths[2])
     bounds = ("default", "table")
     few = [f"partitions.{name}.cache.max_entries=1000" for name in bounds]
-    options = [part for setting in few for part in ("--set", setting)]
+    # Hundreds of calls at once are no overload here.
+    options = [part for setting in (*few, "limits.max_wait=60s") for part in ("--set", setting)]
     with running_server("--policy", str(tmp_path / "queues.yaml"), *options, *ADMIN) as started:
         yield started
 
@@ -215,7 +216,7 @@ def test_random_requests(
             UNKNOWN_PARTITION,
             UNAVAILABLE,
         }
-    with queuegate.Client(server.address) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         assert client.health()
         assert client.check("nobody", "root").reason
     ours = [log for log in server.logs if log["logger"].startswith("queuegate_server")]
@@ -264,11 +265,11 @@ def test_peers_that_speak_no_grpc(chance: random.Random, server: RunningServer) 
     host, _, port = server.address.rpartition(":")
     texts = [*NO_GRPC, *(PREFACE + chance.randbytes(chance.randrange(1, 300)) for _ in range(100))]
     files = Path(f"/proc/{server.pid}/fd")
-    with queuegate.Client(server.address, timeout=20) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         assert client.health()
         before = len(list(files.iterdir()))
         for text in texts:
-            with socket.create_connection((host, int(port)), timeout=20) as peer:
+            with socket.create_connection((host, int(port)), timeout=60) as peer:
                 peer.sendall(text)
         assert client.health()
         # The server may just be starting to follow its files; connections would be a hundred.

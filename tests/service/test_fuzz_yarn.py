@@ -47,7 +47,8 @@ def model(chance: random.Random) -> YarnModel:
 @pytest.fixture
 def server(tmp_path: Path, model: YarnModel) -> Iterator[RunningServer]:
     policies = []
-    options = []
+    # Hundreds of calls at once are no overload here.
+    options = ["--set", "limits.max_wait=60s"]
     for name, found in model.clusters.items():
         (tmp_path / f"{name}.xml").write_text(found.xml())
         (tmp_path / f"{name}-site.xml").write_text(found.site())
@@ -76,7 +77,7 @@ def of_queues(channel: grpc.Channel, items: Sequence[bytes]) -> list[str]:
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
         ACCESS + "BatchCheckQueueAccess"
     )
-    answer = call(request.SerializeToString(), timeout=20)
+    answer = call(request.SerializeToString(), timeout=60)
     results = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
     return [outcome(result) for result in results]
 
@@ -88,7 +89,7 @@ def of_applications(channel: grpc.Channel, items: Sequence[bytes]) -> list[str]:
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
         ACCESS + "BatchCheckApplicationAccess"
     )
-    answer = call(request.SerializeToString(), timeout=20)
+    answer = call(request.SerializeToString(), timeout=60)
     results = access_pb2.BatchCheckApplicationAccessResponse.FromString(answer).results
     return [outcome(result) for result in results]
 
@@ -102,7 +103,7 @@ def single(
     """Make single calls, many at once, and return what came of them."""
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ACCESS + method)
     found = []
-    for future in [call.future(item, timeout=20) for item in items]:
+    for future in [call.future(item, timeout=60) for item in items]:
         name = future.code().name
         if name == "OK":
             name = GRANTED if allowed(future.result()) else DENIED
@@ -190,7 +191,7 @@ def test_random_requests(chance: random.Random, server: RunningServer, model: Ya
                 assert ask(channel, items) == before
             assert server.memory() - warm < 8 << 20
     assert came_of == {GRANTED, DENIED, INVALID, UNKNOWN_PARTITION}
-    with queuegate.Client(server.address) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         assert client.health()
     ours = [log for log in server.logs if log["logger"].startswith("queuegate_server")]
     assert not [log for log in ours if log["level"] == "error"]

@@ -25,7 +25,7 @@ class Shared(NamedTuple):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     scripted = ScriptedDirectory(tmp_path_factory.mktemp("shared"))
-    with two_partitions(scripted, cache={"failure_ttl": "2s"}) as server:
+    with two_partitions(scripted, cache={"failure_ttl": "4s"}) as server:
         yield Shared(scripted, server)
 
 
@@ -52,7 +52,7 @@ def test_could_not_ask(client: queuegate.Client, directory: ScriptedDirectory) -
         error = caught.value
         assert (error.code, error.reason) == ("UNAVAILABLE", "RESOLVER_UNAVAILABLE")
         assert error.retry_after is not None
-        assert 0 < error.retry_after <= 2
+        assert 0 < error.retry_after <= 4
         assert "corp" in error.message
         assert "the directory is down" in error.message
     # A failure is remembered: the directory is not asked again at once.
@@ -180,19 +180,19 @@ def test_stale_groups_can_be_turned_off(directory: ScriptedDirectory) -> None:
 
 def test_a_hung_look_up_is_nobody_elses_trouble(directory: ScriptedDirectory) -> None:
     directory.answer({"hung": {"groups": ["staff"], "seconds": HANGS}})
-    with two_partitions(directory, lookup_timeout="3s") as server, connected(server) as client:
+    with two_partitions(directory, lookup_timeout="5s") as server, connected(server) as client:
         with ThreadPoolExecutor(1) as pool:
             begin = time.monotonic()
             hung = pool.submit(client.check, "hung", "root.work")
             eventually(lambda: directory.asked("hung"), 1)
             directory.answer({"*": {"groups": ["staff"]}})
-            for number in range(20):
+            for number in range(8):
                 assert client.check(f"user-{number}", "root.work").allowed
             assert not hung.done()
             with pytest.raises(queuegate.GroupsUnavailable) as caught:
                 hung.result()
-            assert 3 <= time.monotonic() - begin < 20
-        assert "3 s" in caught.value.message
+            assert 5 <= time.monotonic() - begin < 50
+        assert "5 s" in caught.value.message
         assert client.check("hung", "root.open").allowed
 
 
@@ -214,7 +214,7 @@ def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> N
             too_many = "too many" in result.error.message
             assert isinstance(result.error, queuegate.Overloaded) == too_many
             assert (result.error.reason == "OVERLOADED") == too_many
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 50
         assert directory.asked() <= 8
         # Those who need no groups, and those who bring them, are served all the while.
         assert client.check("alice", "root.work").allowed
@@ -223,12 +223,12 @@ def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> N
 
 def test_the_breaker_leaves_a_failing_directory_alone(directory: ScriptedDirectory) -> None:
     directory.answer({"*": DOWN})
-    options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": "3s"}
+    options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": "4s"}
     with (
         two_partitions(directory, cache={"failure_ttl": "10ms"}, **options) as server,
         connected(server) as client,
     ):
-        for number in range(20):
+        for number in range(8):
             with pytest.raises(queuegate.GroupsUnavailable):
                 client.check(f"user-{number}", "root.work")
         assert directory.asked() == 3

@@ -15,6 +15,7 @@ import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.repeated_lines import MOST
+from tests.reloading import replace
 from tests.running import RunningServer, running_server, server_command
 from tests.scripted_directory import ScriptedDirectory, settings_file
 from tests.waiting import eventually
@@ -66,7 +67,7 @@ def ask(
     with grpc.insecure_channel(address) as channel:
         try:
             return access_pb2_grpc.AccessServiceStub(channel).CheckQueueAccess(
-                request, timeout=20, metadata=tuple(metadata), wait_for_ready=True
+                request, timeout=60, metadata=tuple(metadata), wait_for_ready=True
             )
         except grpc.RpcError as error:
             return error
@@ -141,7 +142,7 @@ def test_an_outage_does_not_flood_the_log(server: RunningServer) -> None:
                     queue="root.x",
                     access=access_pb2.ACCESS_TYPE_SUBMIT,
                 ),
-                timeout=30,
+                timeout=60,
             )
             for number in range(calls)
         ]
@@ -168,7 +169,7 @@ def test_nothing_of_a_request_forges_a_line(directory: ScriptedDirectory) -> Non
         for user in (FORGED, "bob", '"}', "a" * 200):
             ask(server.address, user, [("x-request-id", '{"a":1}'), ("user-agent", "x")])
         queues = directory.folder / "queues.yaml"
-        queues.write_text(POLICY + "      - name: " + json.dumps(FORGED) + "\n")
+        replace(queues, POLICY + "      - name: " + json.dumps(FORGED) + "\n")
         server.wait_for_log("policy is not valid; the last good one stays")
         raw = [line.rstrip("\n") for line in list(server._errors)]
     assert all(json.loads(line)["event"] != "forged" for line in raw)
@@ -187,10 +188,10 @@ def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
         assert process.stdout
         assert process.stderr
         address = process.stdout.readline().rstrip().rpartition(" on ")[2]
-        with queuegate.Client(address, timeout=20) as client:
+        with queuegate.Client(address, timeout=60) as client:
             answers = [client.check("bob", f"root.n{number}") for number in range(800)]
             assert len(answers) == 800
         process.send_signal(signal.SIGTERM)
         lines = [json.loads(line) for line in process.stderr if line.startswith("{")]
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert len(lines) < 800

@@ -36,7 +36,7 @@ def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: 
     """YuniKorn's answers, through the contract; the deviations are in DEVIATIONS.md."""
     access = {"submit": SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
     policy.write_text(document["yaml"])
-    with queuegate.Client(server.address, timeout=20) as client:
+    with queuegate.Client(server.address, timeout=60) as client:
         assert client.reload()
     with grpc.insecure_channel(server.address) as opened:
         for asked in document["questions"]:

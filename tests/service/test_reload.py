@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -100,11 +99,11 @@ def test_sighup_reads_the_file_again(reloading: Reloading) -> None:
     reloading.replace("partitions: 7\n")
     eventually(lambda: reloading.count(NOT_VALID), 1)
     # The watch has nothing more to tell: only the signal makes a second attempt.
-    reloading.server.process.send_signal(signal.SIGHUP)
+    reloading.hang_up()
     eventually(lambda: reloading.count(NOT_VALID), 2)
-    reloading.path.write_text(BOB)
-    reloading.server.process.send_signal(signal.SIGHUP)
-    eventually(reloading.owner, ["bob"])
+    reloading.replace(BOB)
+    reloading.hang_up()
+    assert reloading.owner() == ["bob"]
     assert reloading.revision() == 2
 
 
@@ -227,14 +226,14 @@ def test_a_deleted_folder_changes_nothing(reloading: Reloading) -> None:
     assert reloading.owner() == ["alice"]
     reloading.path.parent.mkdir()
     reloading.path.write_text(BOB)
-    eventually(reloading.owner, ["bob"], 20)
+    eventually(reloading.owner, ["bob"])
 
 
 def test_many_reloads_at_once(reloading: Reloading) -> None:
     reloading.replace(BOB)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: reloading.reload(), range(8)))
-        reloading.server.process.send_signal(signal.SIGHUP)
+        reloading.hang_up()
     assert {(result.succeeded, result.revision) for result in results} == {(True, 2)}
     assert reloading.revision() == 2
 
@@ -255,7 +254,7 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
     settings.write_text("partitions: {default: {trust_provided_groups: false}}\n")
     with (
         running_server("--policy", str(path), "--config", str(settings), *ADMIN) as server,
-        queuegate.Client(server.address, timeout=20) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         path.write_text(ALICE.replace("default", "gpu"))
         result = client.reload()
@@ -275,7 +274,7 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
         server_command("serve", "--listen", "127.0.0.1:0", *options),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert ended.returncode == 2

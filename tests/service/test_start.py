@@ -46,11 +46,11 @@ def test_the_printed_example_is_granted(
     with running_server("--policy", str(policy)) as server:
         assert server.example.endswith(printed)
         outcome = subprocess.run(
-            shlex.split(server.example),
+            [*shlex.split(server.example), "--timeout", "60"],
             env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
     assert (outcome.returncode, outcome.stderr) == (0, "")
@@ -61,13 +61,16 @@ def test_stale_socket_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "q.sock"
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
-    with running_server(listen=[f"unix:{path}"]), queuegate.Client(f"unix:{path}") as client:
+    with (
+        running_server(listen=[f"unix:{path}"]),
+        queuegate.Client(f"unix:{path}", timeout=60) as client,
+    ):
         assert client.check("alice", "root.sandbox")
     assert not path.exists()
 
 
 def test_without_any_configuration(plain: RunningServer) -> None:
-    with queuegate.Client(plain.address) as client:
+    with queuegate.Client(plain.address, timeout=60) as client:
         assert client.check("anybody", "root.sandbox.x").reason == "wildcard"
         assert not client.check("anybody", "root")
         assert not client.check("anybody", "root.sandbox", access="admin")
@@ -82,7 +85,7 @@ def test_a_policy_without_partitions(policy: Path) -> None:
     policy.write_text("partitions: []\n")
     with (
         running_server("--policy", str(policy)) as server,
-        queuegate.Client(server.address) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         with pytest.raises(queuegate.UnknownPartition):
             client.check("alice", "root")
@@ -102,7 +105,7 @@ def test_listens_in_several_places_at_once(tmp_path: Path, policy: Path) -> None
         assert second.startswith("127.0.0.1:")
         assert len({first, second, "127.0.0.1:0"}) == 3
         for address in (first, second, *others):
-            with queuegate.Client(address) as client:
+            with queuegate.Client(address, timeout=60) as client:
                 assert client.check("alice", "root.x")
         for path in sockets:
             assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -129,7 +132,7 @@ def test_a_sighup_before_the_start_is_over_does_not_end_the_server(tmp_path: Pat
             assert process.stdout.readline().startswith("serving ")
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -140,7 +143,7 @@ def test_a_command_that_cannot_write(policy: Path) -> None:
             server_command("validate", str(policy)),
             stdout=full,
             stderr=full,
-            timeout=30,
+            timeout=60,
             check=False,
         )
     assert ended.returncode == 2
@@ -148,7 +151,7 @@ def test_a_command_that_cannot_write(policy: Path) -> None:
 
 def test_health_by_service(plain: RunningServer) -> None:
     with (
-        queuegate.Client(plain.address) as client,
+        queuegate.Client(plain.address, timeout=60) as client,
         grpc.insecure_channel(plain.address) as channel,
     ):
         assert client.health()
@@ -157,7 +160,7 @@ def test_health_by_service(plain: RunningServer) -> None:
         assert client.health("queuegate.v1.NoService") == "service_unknown"
         stub = health_pb2_grpc.HealthStub(channel)
         unknown = health_pb2.HealthCheckRequest(service="queuegate.v1.NoService")
-        watching = stub.Watch(unknown, timeout=20)
+        watching = stub.Watch(unknown, timeout=60)
         assert next(watching).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
         watching.cancel()
 

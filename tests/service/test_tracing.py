@@ -78,7 +78,7 @@ def ask(server: RunningServer, user: str, traceparent: str = "") -> grpc.StatusC
     with grpc.insecure_channel(server.address) as channel:
         stub = access_pb2_grpc.AccessServiceStub(channel)
         try:
-            stub.CheckQueueAccess(question(user), timeout=20, metadata=metadata)
+            stub.CheckQueueAccess(question(user), timeout=60, metadata=metadata)
         except grpc.RpcError as error:
             return error.code()
     return grpc.StatusCode.OK
@@ -132,7 +132,7 @@ def test_a_failure_is_an_error_and_what_is_cached_needs_no_look_up(
             batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question("tom")])
             request = access_pb2.StreamQueueAccessRequest(id=1, batch=batch)
             stub = access_pb2_grpc.AccessServiceStub(channel)
-            assert len(list(stub.StreamQueueAccess(iter([request]), timeout=20))) == 1
+            assert len(list(stub.StreamQueueAccess(iter([request]), timeout=60))) == 1
         spans = collector.wait_for(2)
         assert spans[LOOKUP].parent_span_id == spans[f"{SERVICE}/StreamQueueAccess"].span_id
 
@@ -155,8 +155,8 @@ def test_a_collector_that_hangs_holds_nothing_up(tmp_path: Path) -> None:
             assert ask(server, "sue", KEPT) is grpc.StatusCode.OK
             begin = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
-            assert server.process.wait(20) == 0
-            assert time.monotonic() - begin < 15
+            assert server.process.wait(60) == 0
+            assert time.monotonic() - begin < 50
 
 
 _PROGRAM = """
@@ -182,9 +182,9 @@ def test_nothing_is_imported_while_it_is_off(tmp_path: Path) -> None:
     address = process.stdout.readline().rstrip().rpartition(" on ")[2]
     with grpc.insecure_channel(address) as channel:
         stub = access_pb2_grpc.AccessServiceStub(channel)
-        stub.CheckQueueAccess(question("sue"), timeout=20)
+        stub.CheckQueueAccess(question("sue"), timeout=60)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     modules = json.loads(file.read_text())
     assert "queuegate_server.observe.tracing" in modules
     assert not [name for name in modules if name.startswith("opentelemetry")]
@@ -195,7 +195,7 @@ def test_without_the_extra_it_is_a_fault_of_the_start(tmp_path: Path) -> None:
         command(tmp_path / "modules", "--set", "tracing.enabled=true", block=True),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert (outcome.returncode, outcome.stdout) == (2, "")

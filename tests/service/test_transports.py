@@ -16,7 +16,7 @@ from tests.running import RunningServer, running_server, server_command
 def test_the_log_says_which_transport_serves(wanted: str, why: str) -> None:
     with (
         running_server("--set", f"transport={wanted}") as server,
-        queuegate.Client(server.address, timeout=10) as client,
+        queuegate.Client(server.address, timeout=60) as client,
     ):
         assert client.health() == "serving"
         entry = server.wait_for_log("transport")
@@ -29,7 +29,7 @@ def test_what_native_cannot_do_is_refused(tmp_path: Path) -> None:
         server_command("serve", "--listen", f"unix:{tmp_path}/a.sock", "--set", "transport=native"),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert ended.returncode == 2
@@ -40,7 +40,7 @@ def test_workers_share_the_port() -> None:
     settings = ("--set", "transport=native", "--set", "workers=2")
     with running_server(*settings) as server:
         for _ in range(6):
-            with queuegate.Client(server.address, timeout=10) as client:
+            with queuegate.Client(server.address, timeout=60) as client:
                 assert client.policy().revision == 1
         kinds = {entry["worker"]: entry["transport"] for entry in transports(server)}
     assert kinds == {0: "native", 1: "native"}
@@ -58,7 +58,7 @@ def test_native_takes_no_port_that_is_taken_and_no_message_that_is_too_large() -
             server_command("serve", "--listen", server.address, "--set", "transport=native"),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         assert ended.returncode == 2
@@ -67,6 +67,6 @@ def test_native_takes_no_port_that_is_taken_and_no_message_that_is_too_large() -
             stub = access_pb2_grpc.AccessServiceStub(channel)
             request = access_pb2.CheckQueueAccessRequest(queue="q" * 100_000)
             with pytest.raises(grpc.RpcError) as caught:
-                stub.CheckQueueAccess(request, timeout=10)
+                stub.CheckQueueAccess(request, timeout=60)
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert "larger than max" in (caught.value.details() or "")

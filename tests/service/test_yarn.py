@@ -152,7 +152,7 @@ def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
     command = server_command(
         "serve", "--listen", "127.0.0.1:0", "--set", f"policies={json.dumps(policies)}"
     )
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 2
     assert "the partition 'default' is in" in ended.stderr
     assert "give one of them another name" in ended.stderr
@@ -161,5 +161,5 @@ def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["fair-scheduler.xml", "capacity-scheduler.xml"])
 def test_the_examples_are_clean(name: str) -> None:
     command = server_command("lint", "--yarn-site", "examples/yarn-site.xml", f"examples/{name}")
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout) == (0, "")

@@ -62,7 +62,17 @@ def test_a_service_that_acts_for_the_user(
     assert client.check_application(check).matched_subject == "~hue"
     with pytest.raises(queuegate.InvalidArgument, match="real_user: has a control character"):
         client.check("eve", "a", partition="proxied", real_user="a\nb")
-    base = ["--address", client.address, "check", "eve", "a", "--partition", "proxied"]
+    base = [
+        "--address",
+        client.address,
+        "--timeout",
+        "60",
+        "check",
+        "eve",
+        "a",
+        "--partition",
+        "proxied",
+    ]
     assert main([*base, "--group", "g", "--real-user", "knox"]) == 0
     assert "~knox" in capsys.readouterr().out
     assert main([*base, "--group", "g"]) == 1
@@ -108,7 +118,7 @@ def test_faulty_questions_about_applications(client: queuegate.Client) -> None:
 def test_the_partition_comes_before_what_it_alone_can_judge(
     client: queuegate.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["--address", client.address]
+    base = ["--address", client.address, "--timeout", "60"]
     app = ["--queue", "Datascience.Production", "--owner", "John"]
     for line in (
         ["check", "Jane", "Datascience.Production"],
@@ -150,7 +160,7 @@ def test_a_missing_application_is_all_that_is_missing(client: queuegate.Client) 
 def test_app_check_on_the_command_line(
     client: queuegate.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["--address", client.address, "app-check", "--partition", "hadoop"]
+    base = ["--address", client.address, "--timeout", "60", "app-check", "--partition", "hadoop"]
     app = ["--queue", "root.Datascience.Production", "--owner", "John"]
     assert main([*base, "Bob", "modify", *app, "--explain"]) == 0
     output = capsys.readouterr().out

@@ -23,7 +23,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, queuegate.Clie
     (arguments,) = SERVE
     assert "policy.yarn_site=examples/yarn-site.xml" in arguments
     said = shlex.split(arguments.replace("fair-scheduler.xml", request.param))
-    with running_server(*said) as server, queuegate.Client(server.address, timeout=10) as client:
+    with running_server(*said) as server, queuegate.Client(server.address, timeout=60) as client:
         yield request.param, client
 
 
@@ -89,10 +89,10 @@ def test_commands_of_the_readme(
     if name != "fair-scheduler.xml":
         return
     (found,) = re.findall(r"^\$ queuegate (check Jane .*)\n(.*)$", README, re.MULTILINE)
-    assert main(["--address", client.address, *shlex.split(found[0])]) == 0
+    assert main(["--address", client.address, "--timeout", "60", *shlex.split(found[0])]) == 0
     assert capsys.readouterr().out == f"{found[1]}\n"
     of_yarn = README[README.index("## YARN and Spark") :]
     for command in re.findall(r"^\$ queuegate (app-check .*)$", of_yarn, re.MULTILINE):
         asked = shlex.split(command.replace(" --partition hadoop", ""))
-        assert main(["--address", client.address, *asked]) == 0
+        assert main(["--address", client.address, "--timeout", "60", *asked]) == 0
         assert capsys.readouterr().out.startswith("allowed: ")

@@ -75,7 +75,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[queuegate.Clien
     settings.write_text(json.dumps({"policies": policies, "partitions": partitions}))
     with (
         running_server("--config", str(settings)) as server,
-        queuegate.Client(server.address, timeout=10) as asking,
+        queuegate.Client(server.address, timeout=60) as asking,
     ):
         yield asking
 

@@ -1,5 +1,6 @@
 """The settings that reviews are decided with now, and how they are replaced."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,7 +34,9 @@ class CurrentSettings:
         self._reloaded = reloaded
         # Not those of the event loop: a file system that hangs must not hold up its end.
         self._reader = DaemonThreads(1, "settings-read")
-        self._settings = self._read()
+        self._values: Mapping[str, bytes] | None = self._read()
+        """What was read last; None if it could not be read."""
+        self._settings = self._parse(self._values)
 
     @property
     def settings(self) -> AdmissionSettings:
@@ -41,9 +44,13 @@ class CurrentSettings:
         return self._settings
 
     async def reload(self) -> None:
-        """Read again."""
+        """Read again. What was read before is nothing new, and not told."""
+        before, self._values = self._values, None
         try:
-            settings = await self._reader.run("read", self._read)
+            self._values = values = await self._reader.run("read", self._read)
+            if values == before:
+                return
+            settings = await asyncio.to_thread(self._parse, values)
         except SettingsError as error:
             self._reloaded(False)
             _LOG.error(
@@ -60,12 +67,15 @@ class CurrentSettings:
         """Read again whenever a folder changes, until cancelled."""
         await on_change(self._folders, self.reload)
 
-    def _read(self) -> AdmissionSettings:
+    def _read(self) -> Mapping[str, bytes]:
         try:
-            values = overlaid(self._folders)
-            texts = {key: value.decode("utf-8") for key, value in values.items()}
+            return overlaid(self._folders)
         except OSError as error:
             raise SettingsError((f"{error.filename}: cannot be read: {error.strerror}",)) from None
+
+    def _parse(self, values: Mapping[str, bytes]) -> AdmissionSettings:
+        try:
+            texts = {key: value.decode("utf-8") for key, value in values.items()}
         except UnicodeDecodeError:
             raise SettingsError(("a key of the ConfigMaps is not UTF-8",)) from None
         return read_settings(texts, self._environment)

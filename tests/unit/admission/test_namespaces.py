@@ -57,7 +57,7 @@ async def test_all_who_ask_at_once_are_answered_by_one_question() -> None:
 
     def fetch(namespace: str) -> Mapping[str, str]:
         asked.append(namespace)
-        gate.wait(5)
+        gate.wait(60)
         return {"x": "y"}
 
     cached = CachedNamespaces(fetch, lambda: 0.0)
@@ -78,13 +78,13 @@ async def test_a_question_without_an_end_holds_no_review_up() -> None:
 
     def fetch(namespace: str) -> Mapping[str, str]:
         if hanging:
-            gate.wait(20)
+            gate.wait(100)
         return {"of": namespace}
 
     now = 0.0
     cached = CachedNamespaces(fetch, lambda: now, answer_seconds=0.1)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 with contextlib.suppress(NamespaceUnknown):
                     await cached.annotations("a")

@@ -190,7 +190,7 @@ async def test_on_a_real_loop_the_line_empties_itself() -> None:
     users = [f"u{number}" for number in range(30)]
     for user in users:
         line.ask(user)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await done.wait()
     assert started == users
     line.close()

@@ -158,6 +158,6 @@ def test_the_registry_imports_no_resolver_before_it_is_asked_for() -> None:
         "print(sorted(name for name in sys.modules if '.resolvers.' in name))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "['queuegate_server.identity.resolvers.none']"

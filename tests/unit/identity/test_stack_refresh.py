@@ -216,7 +216,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     assert answers == [("new", False)] * BURST + [("stale old", True)] * (100 - BURST)
     assert await stack.lookup("sue") == ("g1", False), "of whom nothing is known"
     assert stack.groups.statistics().misses == 100 + BURST + 1
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while stack.asked("u99") < 2:
             stack.clock.advance(0.01)
             await asyncio.sleep(0.001)
@@ -242,7 +242,7 @@ async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
     first, second, last = users[-3:]
     await stack.lookup(first, bypass_cache=True)
     stack.groups.invalidate([second])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while stack.asked(last) < 2:
             stack.clock.advance(0.01)
             await asyncio.sleep(0.001)
@@ -279,6 +279,6 @@ async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
     clock.advance(301)
     groups.use(CacheOptions(stale_wait=0.001))
     directory.hold.clear()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert what(await groups.lookup("sue")) == "stale g1"
     await groups.close()

@@ -87,7 +87,7 @@ async def test_a_class_that_somebody_has_chosen_stays(monkeypatch: pytest.Monkey
         monkeypatch.setattr(os, "sched_getscheduler", lambda _pid, left=classes: left.pop(0))
         idle = Processor()
         idle.is_busy = False
-        await asyncio.wait_for(batch_scheduling.batch_scheduling(idle.spent), timeout=30)
+        await asyncio.wait_for(batch_scheduling.batch_scheduling(idle.spent), timeout=60)
         assert not classes
     assert not chosen
 
@@ -105,4 +105,4 @@ async def test_where_it_is_forbidden_nothing_happens(monkeypatch: pytest.MonkeyP
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
-    await asyncio.wait_for(batch_scheduling.batch_scheduling(Processor().spent), timeout=30)
+    await asyncio.wait_for(batch_scheduling.batch_scheduling(Processor().spent), timeout=60)

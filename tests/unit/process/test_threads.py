@@ -142,5 +142,5 @@ def test_a_call_that_comes_back_after_the_loop_is_closed_is_harmless(hanging: _H
     hanging.release.set()
     threads.close()
     [thread] = running("late")
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()

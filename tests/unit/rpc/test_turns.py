@@ -45,7 +45,7 @@ class Lines:
 
 async def worked_on(tasks: Iterable["asyncio.Task[None]"], lines: Lines) -> str:
     """Let them all get in line, and then their turns."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with lines.turns.of_call():
             await asyncio.sleep(0)
         await asyncio.gather(*tasks)

@@ -19,7 +19,7 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
         nonlocal running, most
         running += 1
         most = max(most, running)
-        let.wait(10)
+        let.wait(60)
         running -= 1
         return content
 

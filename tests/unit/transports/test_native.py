@@ -33,7 +33,7 @@ async def fail(_data: bytes, _context: Any) -> bytes:
 
 async def wait_first(data: bytes, _context: Any) -> bytes:
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.sleep(0.001)
     return data
 
@@ -83,7 +83,7 @@ async def ended(channel: grpc.aio.Channel, method: str, data: bytes) -> object:
     """Return the answer to a call, or the status and the text that it ends with."""
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}")
     try:
-        return await call(data, timeout=20)
+        return await call(data, timeout=60)
     except grpc.aio.AioRpcError as error:
         return error.code().name, error.details()
 

@@ -49,7 +49,7 @@ async def pair(ends: tuple[Channel, socket.socket]) -> AsyncIterator[tuple[Chann
     reading = [asyncio.create_task(end.run()) for end in (one, other)]
     yield one, other
     other.close()
-    await asyncio.wait(reading, timeout=10)
+    await asyncio.wait(reading, timeout=60)
 
 
 async def test_both_ends_ask_at_once(pair: tuple[Channel, Channel]) -> None:
@@ -96,7 +96,7 @@ async def test_an_end_that_does_not_read(ends: tuple[Channel, socket.socket]) ->
         asyncio.create_task(one.ask("echo", "x" * (module._MOST_BYTES // 2), seconds=60))
         for _ in range(10)
     ]
-    done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION, timeout=20)
+    done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION, timeout=60)
     assert "does not read" in str(next(iter(done)).exception())
     for task in pending:
         task.cancel()
@@ -110,7 +110,7 @@ async def test_garbage_ends_the_channel(ends: tuple[Channel, socket.socket], dat
     one, theirs = ends
     theirs.sendall(data)
     theirs.shutdown(socket.SHUT_WR)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await one.run()
     with pytest.raises(ChannelError):
         await one.ask("echo", seconds=1)

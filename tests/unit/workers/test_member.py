@@ -51,7 +51,7 @@ async def supervisor() -> AsyncIterator[tuple[Supervisor, Member]]:
     yield supervisor, member
     await member.close()
     supervisor.channel.close()
-    await asyncio.wait({reading}, timeout=10)
+    await asyncio.wait({reading}, timeout=60)
 
 
 async def upper(data: bytes) -> bytes:
@@ -70,7 +70,7 @@ async def test_a_method_is_answered_when_all_have_confirmed(
     supervisor: tuple[Supervisor, Member],
 ) -> None:
     other, member = supervisor
-    method = member.everywhere("Upper", upper, joined, seconds=5)
+    method = member.everywhere("Upper", upper, joined, seconds=60)
     other.others = [b"B", b""]
     assert await method(b"a\x00\xff") == b"A\x00\xff+B+"
     assert base64.b64decode(other.asked[0]["data"]) == b"a\x00\xff"
@@ -86,7 +86,7 @@ async def test_the_others_call_it_as_well(
     supervisor: tuple[Supervisor, Member], data: bytes, expected: bytes
 ) -> None:
     other, member = supervisor
-    member.everywhere("Upper", upper, joined, seconds=5)
+    member.everywhere("Upper", upper, joined, seconds=60)
     value = {"method": "Upper", "data": base64.b64encode(data).decode(), "seconds": 5}
     answer = await other.channel.ask("call", value, seconds=20)
     assert base64.b64decode(answer) == expected
@@ -122,7 +122,7 @@ async def test_it_ends_when_told_and_when_alone(
         await other.channel.ask("stop", seconds=20)
     else:
         other.channel.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await member.gone.wait()
 
 
