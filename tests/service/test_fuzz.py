@@ -203,10 +203,14 @@ def test_random_requests(
         for method in OTHER_METHODS:
             fuzz.call(method, [requests.mutated(item) for item in single[:100]])
         fuzz.stream([requests.mutated(framed([item])) for item in single[:STREAMED]])
-        # The same again: the answers stay, and so does the memory.
-        again, most = fuzz.send_batches(data)
-        assert again == found
-        assert most - warm < 8 << 20, (warm, most)
+        # The same again: the answers stay, and so does the memory. What is left behind is so each
+        # time; what an allocator keeps for later is not.
+        sizes = [warm]
+        while len(sizes) < 4 and (len(sizes) == 1 or sizes[-1] - sizes[-2] >= 8 << 20):
+            again, most = fuzz.send_batches(data)
+            assert again == found
+            sizes.append(most)
+        assert sizes[-1] - sizes[-2] < 8 << 20, sizes
         came_of = {name for came in found for name in came}
         # Not every random policy makes the groups of a user matter who cannot be looked up.
         assert came_of | {UNAVAILABLE} == {
