@@ -116,7 +116,7 @@ def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
                 connection.sendall(http2.headers("StreamQueueAccess", 2 * number + 1))
                 # What is being refused counts for gRPC, too, and beyond its own bound it refuses
                 # everybody: a server that has no processor is not sent more than that.
-                if number % 500 == 0:
+                if number % 250 == 0:
                     assert client.check("alice", "root.open").allowed
             connection.sendall(http2.PING)
             http2.expect_pong(connection)

@@ -15,8 +15,10 @@ from queuegate_server.transports.refusal import Refusal
 _ACCESS: Final = "/queuegate.v1.AccessService/"
 _AT_ONCE: Final = (f"{_ACCESS}CheckQueueAccess", f"{_ACCESS}BatchCheckQueueAccess")
 """The hot path: these methods use no task before they first wait."""
-_SPARE_CALLS: Final = 100
-"""How many calls a transport takes above the limit for ours: those of health and reflection."""
+_SPARE_CALLS: Final = 1000
+"""How many calls a transport takes above the limit for ours: those of health and reflection, and
+those that are being refused. These count for it until their status is sent, and beyond its own
+bound it refuses everybody, without our details."""
 
 
 class Server(Protocol):
