@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import ghz, h2, machine
 from bench.command import CannotMeasure
-from bench.peers import install, plots, report
+from bench.peers import generators, install, plots, report
 from bench.peers.measure import FULL, QUICK, measure
 from bench.peers.peers import PEERS
 
@@ -73,12 +73,12 @@ def _find_generators() -> None:
     if shutil.which("h2load") is None:
         raise CannotMeasure(h2.ABSENT)
     ghz.find()
-    install.own_go_program("openloop")
+    install.own_go_program(generators.OWN)
 
 
 def _build() -> None:
     print(f"ghz: {ghz.find()}")
-    print(f"openloop: {install.own_go_program('openloop')}")
+    print(f"{generators.OWN}: {install.own_go_program(generators.OWN)}")
     for peer in PEERS:
         try:
             print(f"{peer.name}: {peer.install()}")

@@ -1,4 +1,4 @@
-"""The load generators: ghz for gRPC, h2load for HTTP/2, and for fixed rates one of ours."""
+"""The load generators: ghz for gRPC, h2load for HTTP/2, and one of ours."""
 
 import json
 import math
@@ -14,6 +14,9 @@ from bench.peers import install
 from bench.peers.peer import GrpcWire, RestWire, Serving
 from bench.peers.questions import Asked
 from bench.questions import delimited
+
+OWN: Final = "loadgen"
+"""The generator in `bench/peers/go`."""
 
 _GRACE_SECONDS: Final = 60
 _LONG_SECONDS: Final = 5.0
@@ -98,20 +101,29 @@ class Loads:
         ]
         return self._h2load(options, amount)
 
+    def as_many(self, amount: Amount) -> Seen:
+        """Ask the questions in turn, with a generator that needs little time itself. Raises
+        CannotMeasure as `at_rate` does.
+        """
+        return self._loadgen(amount.seconds, f"-at-once={amount.at_once}")
+
     def at_rate(self, rate: float, seconds: float) -> Seen:
         """Ask so many questions a second, whether or not earlier ones are answered. Latencies
         count from when a question was due. Raises CannotMeasure if most are not
         answered, and for a server that is not asked over gRPC.
         """
+        return self._loadgen(seconds, f"-rate={rate}")
+
+    def _loadgen(self, seconds: float, load: str) -> Seen:
         if isinstance(self._serving.wire, RestWire):
-            raise CannotMeasure("only gRPC is asked at a fixed rate")
+            raise CannotMeasure("it asks over gRPC only")
         command = [
-            str(install.own_go_program("openloop")),
+            str(install.own_go_program(OWN)),
             f"-address={self._serving.running.address}",
             f"-method={self._serving.wire.method}",
             f"-messages={self._questions}",
-            f"-rate={max(1, round(rate))}",
             f"-seconds={seconds}",
+            load,
         ]
         told, cpu = self._run(command, seconds)
         report: dict[str, Any] = json.loads(told)

@@ -1,5 +1,6 @@
 """Starts all servers, compares their answers, and puts the same loads on each in turn."""
 
+import statistics
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ from bench.peers.questions import Asked, Questions
 
 MIDDLE: Final = 50
 """Calls at once where only one such number is measured."""
+
+HALF: Final = "50%"
+HALF_OF_GHZ: Final = "50% of ghz's"
+"""Offered rates, as parts of the peak."""
 
 _FAULTS: Final = (CannotMeasure, grpc.RpcError, OSError, subprocess.SubprocessError, ValueError)
 
@@ -67,7 +72,9 @@ class Result:
     """One question over and over."""
     new: list[Seen] = field(default_factory=list)
     """Questions that were never asked before."""
-    opened: dict[float, list[tuple[float, Seen]]] = field(default_factory=dict)
+    most: list[Seen] = field(default_factory=list)
+    """By the generator of our own: the peak."""
+    opened: dict[str, list[tuple[float, Seen]]] = field(default_factory=dict)
     """The rate offered and what was seen, by the part of the peak."""
 
 
@@ -154,6 +161,8 @@ def _throughput(runner: _Runner, *, scale: Scale, new: Sequence[Asked], folder: 
         seen = loads.ask(Amount(scale.seconds, at_once))
         result.closed.setdefault(at_once, []).append(seen)
     result.repeated.append(loads.repeat(Amount(scale.seconds, MIDDLE)))
+    if runner.serving and not isinstance(runner.serving.wire, RestWire):
+        result.most.append(loads.as_many(Amount(scale.seconds, MIDDLE)))
     if runner.peer.remembers and runner.serving:
         calls = min(len(new), int(result.closed[MIDDLE][-1].per_second * scale.seconds))
         place = folder / f"new-{time.monotonic_ns()}"
@@ -164,18 +173,21 @@ def _throughput(runner: _Runner, *, scale: Scale, new: Sequence[Asked], folder: 
 
 def _latency(runner: _Runner, *, scale: Scale) -> None:
     result = runner.result
-    if runner.serving is None or isinstance(runner.serving.wire, RestWire):
+    if not result.most:
         return
-    seen = sorted(one.per_second for one in result.closed[MIDDLE])
-    peak = seen[len(seen) // 2]
-    for part in scale.parts_of_peak:
-        rate = peak * part
+    peak, peak_of_ghz = (
+        statistics.median(one.per_second for one in seen)
+        for seen in (result.most, result.closed[MIDDLE])
+    )
+    rates = {HALF_OF_GHZ: peak_of_ghz / 2}
+    rates.update((f"{part:.0%}", peak * part) for part in scale.parts_of_peak)
+    for name, rate in rates.items():
         try:
             found = _loads(runner).at_rate(rate, scale.seconds)
         except CannotMeasure as error:
-            result.overload = f"at {part:.0%} of its peak: {_line(error)}"
+            result.overload = f"at {name} of its peak: {_line(error)}"
             break
-        result.opened.setdefault(part, []).append((rate, found))
+        result.opened.setdefault(name, []).append((rate, found))
     _note_memory(runner)
 
 

@@ -78,7 +78,7 @@ def _course(result: Result, of: Callable[[Seen], float]) -> list[tuple[float, fl
     for opened in result.opened.values():
         offered = statistics.median(rate for rate, _ in opened)
         course.append((offered, _middle([seen for _, seen in opened], of)))
-    return course
+    return sorted(course)
 
 
 def _middle(seen: Sequence[Seen], of: Callable[[Seen], float]) -> float:

@@ -2,16 +2,16 @@
 
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Final
 
 from bench.peers.generators import Seen
-from bench.peers.measure import MIDDLE, Result
+from bench.peers.measure import HALF, HALF_OF_GHZ, MIDDLE, Result
 from bench.results import Table, Target, ratios, spread
 
 _NOTHING: Final = "-"
 _NATIVE: Final = "queuegate, native"
 _GRPCIO: Final = "queuegate, grpcio"
-_HALF: Final = 0.5
 _GOALS: Final = (
     (_NATIVE, "Cerbos", 4.0),
     (_NATIVE, "OPA, REST", 1.0),
@@ -23,6 +23,7 @@ _GOALS: Final = (
     (_GRPCIO, "bare grpc.aio", 0.95),
 )
 _MOST_P99: Final = 3.0
+_PARTS: Final = {HALF_OF_GHZ: "half of ghz's peak", HALF: "half of the peak"}
 
 _HOW_TO_READ: Final = """\
 - All servers hold the same policy: 200 queues on five levels, 2 000 users, 300 groups, entries
@@ -41,10 +42,12 @@ _HOW_TO_READ: Final = """\
 - *Never asked before*: at 50, no question asked twice; for servers that remember decisions. The
   figures of the others beside it are those of ghz at 50: to them all questions are alike.
 - OPA's REST door is asked by h2load in all columns, over HTTP/2, and not at fixed rates.
-- Latency against offered load: a generator of the benchmark's own (`bench/peers/go/openloop`) sends
-  at a fixed rate, whether or not answers have come, and counts from when a call was due. Parts
-  are of the calls/s of ghz at 50. Where ghz was the slower one, 90 % of that is about half of what
-  h2load reaches.
+- *loadgen*: a generator of the benchmark's own (`bench/peers/go/loadgen`), which needs less time
+  than ghz and asks all 4 000 questions in turn; 50 at once. That is the peak in what follows, but
+  where ghz's is named.
+- Latency against offered load: loadgen sends at a fixed rate, whether or not answers have come,
+  and counts from when a call was due. With grpc-go in the generator, as ghz has it, half of a p99
+  of 3 to 4 ms passed before a call was sent, and the bare handlers had no less.
 - Cerbos would take about a fifth less time with one policy a queue that repeats the rules of all
   queues above it; scoped policies are how it is meant to be used.
 - *Start*: from starting the process to the first right answer, the policy read. OpenFGA's memory
@@ -98,15 +101,15 @@ def targets(results: Sequence[Result]) -> list[Target]:
                 new = _ratio(mine.new, others.new or others.closed[MIDDLE])
                 what += ", never asked before"
                 found.append(Target(what, at_least, f"{new:.2f} (ghz)", new >= goal))
-    for name in (_NATIVE, _GRPCIO):
-        if name in by_name and (opened := by_name[name].opened.get(_HALF)):
-            reached = statistics.median(seen.p99 for _, seen in opened)
+    for name, (part, told) in product((_NATIVE, _GRPCIO), _PARTS.items()):
+        if name in by_name and (opened := by_name[name].opened.get(part)):
+            p99 = statistics.median(seen.p99 for _, seen in opened)
             found.append(
                 Target(
-                    f"p99 at half of the peak: {name}",
+                    f"p99 at {told}: {name}",
                     f"< {_MOST_P99:g} ms",
-                    f"{reached:.2f} ms",
-                    reached < _MOST_P99,
+                    f"{p99:.2f} ms",
+                    p99 < _MOST_P99,
                 )
             )
     return found
@@ -135,6 +138,7 @@ def _summary(measured: Sequence[Result]) -> Table:
             "CPU s/million",
             "h2load, calls/s",
             "h2load, CPU s/million",
+            "loadgen, calls/s",
             "never asked before, calls/s",
             "start, s",
             "memory, MiB",
@@ -150,6 +154,7 @@ def _summary(measured: Sequence[Result]) -> Table:
             _figure(middle, _cpu, ",.1f"),
             _figure(result.repeated, _rate),
             _figure(result.repeated, _cpu, ",.1f"),
+            _figure(result.most, _rate),
             _figure(result.new, _rate),
             f"{statistics.median(result.start_seconds):.2f}",
             f"{result.mib_at_start:.0f}",
@@ -159,14 +164,14 @@ def _summary(measured: Sequence[Result]) -> Table:
 
 
 def _latencies(measured: Sequence[Result]) -> Table:
-    columns = ("server", "part of peak", "offered/s", "achieved/s", "failed")
+    columns = ("server", "part of the peak", "offered/s", "achieved/s", "failed")
     table = Table("", "", (*columns, "p50, ms", "p99, ms", "p99.9, ms"))
     for result in measured:
         for part, opened in result.opened.items():
             seen = [one for _, one in opened]
             table.add(
                 result.name,
-                f"{part:.0%}",
+                part,
                 f"{opened[0][0]:,.0f}",
                 _figure(seen, _rate),
                 f"{sum(one.failed for one in seen):,}",

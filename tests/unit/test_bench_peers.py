@@ -184,7 +184,7 @@ def measured(name: str, *per_second: float, new: float = 0) -> Result:
 
 def test_goals_are_medians_of_the_ratios_of_rounds_and_say_what_the_memo_is_worth() -> None:
     native = measured("queuegate, native", 50, 40, 10, new=30)
-    native.opened[0.5] = [(25.0, seen(25))]
+    native.opened["50%"] = [(25.0, seen(25))]
     cerbos = measured("Cerbos", 10, 10, 10)
     found = targets([native, cerbos, Result("OPA, REST", "", error="no such module")])
     assert [(each.what, each.reached, each.is_met) for each in found] == [
