@@ -4,6 +4,7 @@ Each different pair is decided once, and kept in a grid. What is done for each q
 to loops that run in C: maps over positions, and a number read from a text of zeros and ones.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -87,7 +88,7 @@ class Columns:
         """
         request = wire.parse(Request, data)
         asking, asked = request.user_indexes[:], request.queue_indexes[:]
-        _check(request, asking, asked)
+        _check_sizes(request, asking, asked)
         snapshot = self._engine.snapshot
         revision = snapshot.policy.revision
         grid, selected = self._select(snapshot, request)
@@ -96,8 +97,11 @@ class Columns:
         may_be_told = request.with_decisions or any(self._decisions.is_due)
         known = bytes(len(asking))
         if selected and not may_be_told:
-            known = outcomes(*selected, asking, asked)
+            # Where an index is too large nothing is known, and the check below tells which.
+            with contextlib.suppress(IndexError):
+                known = outcomes(*selected, asking, asked)
         if UNKNOWN in known:
+            _check_indexes(request, asking, asked)
             found = numbers(*selected, asking, asked) if selected else [UNKNOWN] * len(asking)
             known = grid.outcomes_of(found)
         if UNKNOWN in known:
@@ -174,13 +178,12 @@ class Columns:
         return errors
 
 
-def _check(request: Request, asking: Sequence[int], asked: Sequence[int]) -> None:
-    """Check the columns; raise InvalidRequest."""
-    users, queues = len(request.users), len(request.queues)
+def _check_sizes(request: Request, asking: Sequence[int], asked: Sequence[int]) -> None:
+    """Check how long the columns are; raise InvalidRequest."""
     faults: convert.Violations = []
     for field, count, most in (
-        ("users", users, MAX_NAMES),
-        ("queues", queues, MAX_NAMES),
+        ("users", len(request.users), MAX_NAMES),
+        ("queues", len(request.queues), MAX_NAMES),
         ("user_indexes", len(asking), MAX_QUESTIONS),
     ):
         if not count:
@@ -191,9 +194,14 @@ def _check(request: Request, asking: Sequence[int], asked: Sequence[int]) -> Non
         told = f"has {len(asked)} entries, and user_indexes has {len(asking)}"
         faults.append(("queue_indexes", told))
     convert.raise_if(faults)
+
+
+def _check_indexes(request: Request, asking: Sequence[int], asked: Sequence[int]) -> None:
+    """Check that all users and queues of the questions are there; raise InvalidRequest."""
+    faults: convert.Violations = []
     for field, indexes, count in (
-        ("user_indexes", asking, users),
-        ("queue_indexes", asked, queues),
+        ("user_indexes", asking, len(request.users)),
+        ("queue_indexes", asked, len(request.queues)),
     ):
         if max(indexes) >= count:
             place = next(place for place, index in enumerate(indexes) if index >= count)

@@ -127,9 +127,16 @@ def test_faults_of_the_whole_are_named(changes: dict[str, Any], fault: str) -> N
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
     columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
-    with pytest.raises(InvalidRequest) as caught:
-        asyncio.run(columns.answer(valid(**changes)))
-    assert str(caught.value) == fault
+
+    async def ask() -> None:
+        for before in (None, valid()):
+            if before is not None:
+                await columns.answer(before)
+            with pytest.raises(InvalidRequest) as caught:
+                await columns.answer(valid(**changes))
+            assert str(caught.value) == fault
+
+    asyncio.run(ask())
 
 
 @pytest.mark.parametrize("cells", [0, 4])
