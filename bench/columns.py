@@ -109,7 +109,10 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
         "Checks as columns, without the network",
         f"`rpc.columns.Columns.answer`, {policies.MEDIUM:,} queues, users of {_GROUPS} groups, "
         "pairs at random, so that some repeat; all pairs were asked before but in the rows "
-        "*new*, where none was. Processor time.",
+        "*new*, where none was. Processor time. Of *bits*, two thirds are three maps that run in "
+        "C, over users, queues and what is known of both; the rest is to parse the request, and "
+        "to copy its columns out of protobuf. Indexes are checked by those maps: to look for the "
+        "largest one first took 30 ns more for each question.",
         ("questions", "users", "queues", "what", "µs for one check", "checks/s on one core"),
     )
     slowest = 0.0
