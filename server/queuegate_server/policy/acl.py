@@ -7,7 +7,6 @@ order in which it applies its rules; they are told in `parse`. That of YARN is i
 
 import re
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -75,17 +74,6 @@ class Acl:
     def is_empty(self) -> bool:
         """True if the ACL grants nothing to anybody."""
         return not (self.allows_all or self.users or self.groups or self.proxies)
-
-    def lets_in(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
-        """Say whether the ACL names the user, one of the groups, or the service that
-        acts for the user.
-        """
-        return (
-            self.allows_all
-            or user in self.users
-            or real_user in self.proxies
-            or not self.groups.isdisjoint(groups)
-        )
 
 
 EMPTY: Final = Acl()

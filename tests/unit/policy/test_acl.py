@@ -9,11 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from queuegate_server.policy.acl import AclError, AclNames, UnsplitAcl, lists_names, parse
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import build_partition
 from tests.naive import NaiveAcl
+from tests.unit.policy.granted import is_granted
 
 VECTORS = json.loads((Path("tests/vectors/acl_vectors.json")).read_text())
 WORDS = "a b user g1 _x u$ a.b x@y * , , - 9 é $ : # / ' \"".split()  # noqa: SIM905 - readable
@@ -21,13 +18,6 @@ PIECES = st.sampled_from(
     [*WORDS, " ", " ", "\t", "\n", "\u00a0", "\u0085", "\x1c", "\ufeff", "\u3000"]
 )
 TEXTS = st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text(max_size=12))
-
-
-def access(acl: str, user: str, groups: list[str]) -> bool:
-    partition = build_partition("default", "", [QueueAcls("root", parse(acl), parse(""))])
-    decision = decide(partition, "root", Access.SUBMIT, user, groups)
-    assert decision is not None
-    return decision.allowed
 
 
 @pytest.mark.parametrize("vector", VECTORS["parse"], ids=lambda vector: vector["id"])
@@ -45,7 +35,7 @@ def test_parses_as_yunikorn_does(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", VECTORS["access"], ids=lambda vector: vector["id"])
 def test_lets_in_whom_yunikorn_lets_in(vector: dict[str, Any]) -> None:
-    assert access(vector["acl"], vector["user"], vector["groups"]) is vector["allowed"]
+    assert is_granted(parse(vector["acl"]), vector["user"], vector["groups"]) is vector["allowed"]
 
 
 @given(
@@ -62,7 +52,7 @@ def test_agrees_with_the_naive_evaluator(text: str, user: str, groups: list[str]
         return
     acl = parse(text)
     for name in (user, "a", "b", "user", "u$", "a.b", "x@y", "*", ""):
-        assert access(text, name, groups) is naive.lets_in(name, groups)
+        assert is_granted(acl, name, groups) is naive.lets_in(name, groups)
     assert acl.is_empty is not (naive.everybody or bool(naive.users) or bool(naive.groups))
 
 
