@@ -84,6 +84,9 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     assert (result.stdout, result.exit_code) == ("", 2)
     assert CliRunner().invoke(diff, [str(tmp_path / "old"), "nowhere"]).exit_code == 2
     assert CliRunner().invoke(diff, ["-", "-"]).exit_code == 2
+    result = compare(tmp_path, document(), "<allocations/>")
+    assert "convert one of them first" in result.stderr
+    assert (result.stdout, result.exit_code) == ("", 2)
     assert CliRunner().invoke(diff, [str(tmp_path / "old")]).exit_code == 2
     same = CliRunner().invoke(diff, ["-", str(tmp_path / "old")], input=document())
     assert (same.output, same.exit_code) == ("", 0)
