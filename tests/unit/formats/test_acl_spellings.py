@@ -42,7 +42,7 @@ def test_spelling(line: str, users: set[str] | None, groups: set[str] | None, en
     text = f"{ROOT}        {line}\n".replace("\n", end)
     loaded = load_policy("yunikorn", text.encode(), "queues.yaml")
     acl = loaded.partitions["default"].queues["root"].submit_acl
-    assert (acl.users, acl.groups) == (users or set(), groups or set())
+    assert (set(acl.users), set(acl.groups)) == (users or set(), groups or set())
     assert acl.allows_all is (users is None)
 
 
