@@ -1,4 +1,4 @@
-"""Reads policy files and prints what was found in them: what `validate` and `lint` share."""
+"""Reads policy files and prints what was found in them, for `validate`, `lint` and others."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,6 +24,13 @@ Check = Callable[[bytes, str], Iterable[Problem]]
 """From the bytes of a file and the name to show for it to findings in order."""
 
 
+resolver_types_option: Final = click.option(
+    "--resolver-type",
+    "resolver_types",
+    multiple=True,
+    metavar="TYPE",
+    help="A group resolver that the server has beside its own; repeatable.",
+)
 acl_names_option: Final = click.option(
     "--acl-names",
     type=click.Choice([names.value for names in AclNames]),
@@ -48,13 +55,7 @@ semantics_option: Final = click.option(
 def options(command: _Command) -> _Command:
     """Add the arguments that both commands take."""
     for decorate in (
-        click.option(
-            "--resolver-type",
-            "resolver_types",
-            multiple=True,
-            metavar="TYPE",
-            help="A group resolver that the server has beside its own; repeatable.",
-        ),
+        resolver_types_option,
         acl_names_option,
         click.option(
             "--format",
