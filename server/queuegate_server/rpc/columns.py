@@ -61,6 +61,7 @@ class Columns:
         self._encoded = encoded
         self._decisions = decisions
         self._grids = Grids()
+        engine.when_replaced(self._grids.forget)
 
     async def answer(self, data: bytes) -> bytes:
         """Return the answers, all decided on one snapshot. Lets other work run between
