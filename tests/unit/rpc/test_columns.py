@@ -152,6 +152,31 @@ def test_answers_are_kept_in_rows_at_all() -> None:
     engine.serve(snapshot)
     columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
     first = asyncio.run(columns.answer(valid()))
-    kept = columns._grids.of(snapshot, "", SUBMIT)
+    kept = columns._grids.of(snapshot, "default", SUBMIT)
     assert [list(row.numbers) for row in kept._rows.values()] == [[1]]
     assert asyncio.run(columns.answer(valid())) == first
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"partition": "nowhere"}, {"partition": "[\n]default"}, {"access": 0}, {"access": 77}],
+)
+def test_nothing_is_kept_of_what_cannot_be_decided(changes: dict[str, Any]) -> None:
+    engine, snapshot = a_snapshot()
+    engine.serve(snapshot)
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    asyncio.run(columns.answer(valid()))
+    known = dict(columns._grids._grids)
+    for _ in range(2):
+        answer = Response.FromString(asyncio.run(columns.answer(valid(**changes))))
+        assert (answer.allowed, len(answer.errors)) == (b"\0", 1)
+    assert columns._grids._grids == known
+
+
+def test_spellings_of_a_partition_share_what_is_kept() -> None:
+    engine, snapshot = a_snapshot()
+    engine.serve(snapshot)
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    for spelled in ("", "default", "[rm]default", "[other]default"):
+        asyncio.run(columns.answer(valid(partition=spelled)))
+    assert len(columns._grids._grids) == 1
