@@ -1,6 +1,7 @@
 """Columns: the same answers as single checks give, errors where they belong, faults named."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.grid import Grid
 from queuegate_server.rpc.turns import Turns
+from queuegate_server.snapshot import UnknownPartition
 from tests.unit.rpc.test_halves import ACCESSES, GROUPS, NAMES, PARTITIONS, QUEUES, a_snapshot
 
 SUBMIT = access_pb2.ACCESS_TYPE_SUBMIT
@@ -180,3 +182,18 @@ def test_spellings_of_a_partition_share_what_is_kept() -> None:
     for spelled in ("", "default", "[rm]default", "[other]default"):
         asyncio.run(columns.answer(valid(partition=spelled)))
     assert len(columns._grids._grids) == 1
+
+
+@pytest.mark.parametrize("changes", [{"partition": "nowhere"}, {"queues": ["wrong"]}])
+def test_errors_leave_no_garbage(changes: dict[str, Any]) -> None:
+    engine, snapshot = a_snapshot()
+    engine.serve(snapshot)
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(columns.answer(valid(**changes)))
+        errors = (InvalidRequest, UnknownPartition)
+        assert [one for one in gc.get_objects() if isinstance(one, errors)] == []
+    finally:
+        gc.enable()
