@@ -25,7 +25,8 @@ _DEADLINE: Final = 1.0
 _AT_ONCE: Final = 50
 _FEW: Final = 8
 _CALLS: Final = 200
-"""At least so many make a percentile."""
+_FEWEST: Final = 100
+"""At least so many make a percentile, and so many must be answered without an overload."""
 _UNLOADED: Final = 0.2
 _OVERLOAD: Final = 3.0
 _GOAL: Final = 5.0
@@ -186,12 +187,17 @@ class _Load:
         """Return how much a second the server answers."""
         at_once = Rate(0, seconds, self._case.at_once)
         self._run(at_once)
-        return self.ask("sustainable", at_once)[0].answered_per_second
+        most = self.ask("sustainable", at_once)[0].answered_per_second
+        if not most:
+            raise CannotMeasure("the server answered nothing")
+        return most
 
     def measure(self, seconds: float, most: float) -> list[Target]:
         """Ask at a part and at a multiple of that; return what was to be reached."""
         rate = most * _UNLOADED
-        _, unloaded = self.ask("a fifth", Rate(rate, max(seconds, _CALLS / rate)))
+        heard, unloaded = self.ask("a fifth", Rate(rate, max(seconds, _CALLS / rate)))
+        if len(heard.latencies) < _FEWEST:
+            raise CannotMeasure("the server answered hardly anything")
         memory = self._server.resident_mib()
         self._run(Rate(most * _OVERLOAD, _FIRST_SECOND))
         overloaded, late = self.ask("three times", Rate(most * _OVERLOAD, seconds))
@@ -219,16 +225,18 @@ class _Load:
         ]
 
     def ask(self, load: str, rate: Rate) -> tuple[Heard, float]:
-        """Ask, add a row; return what was heard, and the p99."""
+        """Ask, add a row; return what was heard, and the p99: the deadline, if too few were
+        answered for one.
+        """
         begin = self._server.cpu_seconds()
         heard = self._run(rate)
         spent = self._server.cpu_seconds() - begin
-        p50 = p99 = 0.0
-        if len(heard.latencies) >= 100:
+        p99 = _DEADLINE * 1e3
+        shown = ("-", "-")
+        if len(heard.latencies) >= _FEWEST:
             cuts = quantiles(heard.latencies, n=100)
-            p50, p99 = cuts[49], cuts[98]
-        elif not heard.refused:
-            raise CannotMeasure("the server answered hardly anything")
+            p99 = cuts[98]
+            shown = (f"{cuts[49]:.2f}", f"{p99:.2f}")
         self._table.add(
             self._case.name,
             load,
@@ -238,8 +246,7 @@ class _Load:
             str(heard.dropped),
             str(heard.late),
             str(heard.unsent),
-            f"{p50:.2f}",
-            f"{p99:.2f}",
+            *shown,
             f"{spent / heard.asked * 1e6:.0f}",
             f"{self._server.resident_mib():.0f}",
         )

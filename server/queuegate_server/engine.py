@@ -67,6 +67,7 @@ class Engine:
         """Take a monotonic clock, in seconds."""
         self._clock = clock
         self._snapshot: Snapshot | None = None
+        self._forgetting: list[Callable[[], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -78,7 +79,15 @@ class Engine:
     def serve(self, snapshot: Snapshot) -> Snapshot | None:
         """Serve another snapshot from now on; return the one that was served."""
         before, self._snapshot = self._snapshot, snapshot
+        for forget in self._forgetting:
+            forget()
         return before
+
+    def when_replaced(self, forget: Callable[[], None]) -> None:
+        """Call this each time another snapshot is served: whoever keeps something of one must
+        let go of it then, or a policy that nobody asks any more stays in memory.
+        """
+        self._forgetting.append(forget)
 
     def check_known(
         self, served: Served, path: str, access: Access, user: str, groups: Sequence[str]

@@ -20,6 +20,14 @@ class IgnoringGroups(Engine):
         self._engine = engine
         self._made_of: Snapshot | None = None
         self._made: Snapshot | None = None
+        engine.when_replaced(self._forget)
+
+    def when_replaced(self, forget: Callable[[], None]) -> None:
+        """Call this each time the other engine serves another snapshot."""
+        self._engine.when_replaced(forget)
+
+    def _forget(self) -> None:
+        self._made = self._made_of = None
 
     @property
     def snapshot(self) -> Snapshot:

@@ -9,6 +9,7 @@ import weakref
 from typing import Final
 
 from queuegate_server.policy.queue import Queue
+from queuegate_server.policy.tree import Policy
 from queuegate_server.snapshot import Snapshot
 
 _LARGE: Final = 5_000
@@ -25,12 +26,13 @@ def let_go(snapshot: Snapshot) -> asyncio.Task[None] | None:
         return None
     queues = [queue for partition in partitions for queue in partition.queues.values()]
     unused = asyncio.Event()
-    reference = weakref.ref(snapshot, lambda _: unused.set())
+    # Of the policy, which snapshots made of this one have, too.
+    reference = weakref.ref(snapshot.policy, lambda _: unused.set())
     return asyncio.create_task(_free(queues, unused, reference))
 
 
 async def _free(
-    queues: list[Queue], unused: asyncio.Event, _reference: weakref.ref[Snapshot]
+    queues: list[Queue], unused: asyncio.Event, _reference: weakref.ref[Policy]
 ) -> None:
     await unused.wait()
     while queues:

@@ -190,7 +190,7 @@ def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
     return chain, chain
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Policy:
     """An immutable snapshot of everything that decides about queues."""
 

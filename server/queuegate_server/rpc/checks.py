@@ -53,6 +53,7 @@ class Checks:
         self._halves = Halves()
         self.columns = Columns(engine, clock, self._alone, decisions, turns)
         """For questions given as columns."""
+        engine.when_replaced(self._forget)
 
     async def answer(self, request: bytes) -> bytes:
         """Return the answer to one question.
@@ -219,6 +220,10 @@ class Checks:
             for _ in range(min(_LOOKED_UP_AT_ONCE, len(waiting))):
                 group.create_task(work())
 
+    def _forget(self) -> None:
+        self._memo.forget()
+        self._halves.forget()
+
     def _known(self, request: bytes, snapshot: Snapshot) -> Kept | None:
         """Return the answer to a question if it is kept, or can be decided without waiting."""
         kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
@@ -228,6 +233,8 @@ class Checks:
 
     def _now(self, request: bytes, snapshot: Snapshot) -> Kept | None:
         """Decide a question of the usual kind, None if it is another one or has to wait."""
+        if snapshot is not self._engine.snapshot:  # replaced while a batch was under way
+            return None
         halves = self._halves.of(request, snapshot)
         if halves is None:
             return None

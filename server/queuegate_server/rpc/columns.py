@@ -27,7 +27,7 @@ from queuegate_server.rpc.grid import (
 )
 from queuegate_server.rpc.pairs import Failed, Outcomes, Pair, Request, Work
 from queuegate_server.rpc.turns import Turn, Turns
-from queuegate_server.snapshot import Snapshot
+from queuegate_server.snapshot import Snapshot, UnknownPartition
 
 MAX_QUESTIONS: Final = 100_000
 MAX_NAMES: Final = 10_000
@@ -62,6 +62,7 @@ class Columns:
         self._encoded = encoded
         self._decisions = decisions
         self._grids = Grids()
+        engine.when_replaced(self._grids.forget)
 
     async def answer(self, data: bytes) -> bytes:
         """Return the answers, all decided on one snapshot. Lets other work run between
@@ -126,13 +127,23 @@ class Columns:
     def _select(
         self, snapshot: Snapshot, request: Request
     ) -> tuple[Grid, tuple[list[Row], list[int]] | None]:
-        """Return a grid and what of it is asked for; None if that is too large to be kept."""
-        grid = self._grids.of(snapshot, request.partition, request.access)
+        """Return a grid and what of it is asked for; None if that is too large to be kept, or
+        cannot be decided.
+        """
+        faults: convert.Violations = []
+        convert.check_partition(request.partition, faults)
+        try:
+            partition = snapshot.find(request.partition).partition.name
+        except UnknownPartition:
+            return Grid(), None
+        if faults or request.access not in convert.ACCESS:
+            return Grid(), None
+        grid = self._grids.of(snapshot, partition, request.access)
         users = [user.SerializeToString(deterministic=True) for user in request.users]
         now = self._clock()
         selected = grid.select(users, request.queues, now)
         if selected is None:
-            grid = self._grids.renew(request.partition, request.access)
+            grid = self._grids.renew(partition, request.access)
             selected = grid.select(users, request.queues, now)
         return grid, selected
 

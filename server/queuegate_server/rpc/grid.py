@@ -123,11 +123,16 @@ class Grids:
         self._snapshot: Snapshot | None = None
         self._grids: dict[tuple[str, int], Grid] = {}
 
+    def forget(self) -> None:
+        """Let go of the snapshot and its grids."""
+        self._snapshot = None
+        self._grids = {}
+
     def of(self, snapshot: Snapshot, partition: str, access: int) -> Grid:
         """Return a grid."""
         if snapshot is not self._snapshot or len(self._grids) > _MAX_GRIDS:
+            self.forget()
             self._snapshot = snapshot
-            self._grids = {}
         return self._grids.setdefault((partition, access), Grid())
 
     def renew(self, partition: str, access: int) -> Grid:

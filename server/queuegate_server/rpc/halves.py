@@ -45,6 +45,11 @@ class Halves:
         self._what: dict[bytes, What] = {}
         self._snapshot: Snapshot | None = None
 
+    def forget(self) -> None:
+        """Let go of the snapshot, and of what the second halves mean in it."""
+        self._snapshot = None
+        self._what = {}
+
     def of(self, request: bytes, snapshot: Snapshot) -> tuple[Who, What] | None:
         """Return the halves of a CheckQueueAccessRequest; None if it is unusual or wrong."""
         if len(request) < 2 or request[0] != _USER or (end := request[1]) >= _SHORT:  # noqa: PLR2004 - tag, length
@@ -52,7 +57,7 @@ class Halves:
         end += 2
         head, tail = request[2:end], request[end:]
         if snapshot is not self._snapshot:
-            self._what = {}
+            self.forget()
             self._snapshot = snapshot
         what = self._what.get(tail) or self._parse_what(tail, snapshot)
         if what is None:

@@ -51,14 +51,19 @@ class DecisionMemo:
         self._answers: dict[bytes, Kept] = {}
         self._older: dict[bytes, Kept] = {}
 
+    def forget(self) -> None:
+        """Let go of the snapshot and its answers."""
+        self._snapshot = None
+        self._answers = {}
+        self._older = {}
+
     def answers(self, snapshot: Snapshot) -> dict[bytes, Kept]:
         """Return the newest answers of a snapshot by request, not to be changed. An answer
         holds only while `source.fresh_until` is later than now.
         """
         if snapshot is not self._snapshot:
+            self.forget()
             self._snapshot = snapshot
-            self._answers = {}
-            self._older = {}
         return self._answers
 
     def older(self, snapshot: Snapshot, request: bytes) -> Kept | None:

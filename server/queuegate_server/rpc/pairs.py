@@ -126,4 +126,6 @@ def _user(
 
 def _failed(error: Exception) -> Failed:
     status = access_pb2.ColumnsError(error=to_status(error)).SerializeToString()
-    return Failed(status, error)
+    # Its traceback leads to the outcomes, of which it becomes a part: garbage that only the
+    # collector could free, and that looks after old objects seldom.
+    return Failed(status, error.with_traceback(None))

@@ -1,6 +1,7 @@
 """Columns: the same answers as single checks give, errors where they belong, faults named."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from queuegate_server.rpc.decisions import Decisions
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.grid import Grid
 from queuegate_server.rpc.turns import Turns
+from queuegate_server.snapshot import UnknownPartition
 from tests.unit.rpc.test_halves import ACCESSES, GROUPS, NAMES, PARTITIONS, QUEUES, a_snapshot
 
 SUBMIT = access_pb2.ACCESS_TYPE_SUBMIT
@@ -159,6 +161,46 @@ def test_answers_are_kept_in_rows_at_all() -> None:
     engine.serve(snapshot)
     columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
     first = asyncio.run(columns.answer(valid()))
-    kept = columns._grids.of(snapshot, "", SUBMIT)
+    kept = columns._grids.of(snapshot, "default", SUBMIT)
     assert [list(row.numbers) for row in kept._rows.values()] == [[1]]
     assert asyncio.run(columns.answer(valid())) == first
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"partition": "nowhere"}, {"partition": "[\n]default"}, {"access": 0}, {"access": 77}],
+)
+def test_nothing_is_kept_of_what_cannot_be_decided(changes: dict[str, Any]) -> None:
+    engine, snapshot = a_snapshot()
+    engine.serve(snapshot)
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    asyncio.run(columns.answer(valid()))
+    known = dict(columns._grids._grids)
+    for _ in range(2):
+        answer = Response.FromString(asyncio.run(columns.answer(valid(**changes))))
+        assert (answer.allowed, len(answer.errors)) == (b"\0", 1)
+    assert columns._grids._grids == known
+
+
+def test_spellings_of_a_partition_share_what_is_kept() -> None:
+    engine, snapshot = a_snapshot()
+    engine.serve(snapshot)
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    for spelled in ("", "default", "[rm]default", "[other]default"):
+        asyncio.run(columns.answer(valid(partition=spelled)))
+    assert len(columns._grids._grids) == 1
+
+
+@pytest.mark.parametrize("changes", [{"partition": "nowhere"}, {"queues": ["wrong"]}])
+def test_errors_leave_no_garbage(changes: dict[str, Any]) -> None:
+    engine, snapshot = a_snapshot()
+    engine.serve(snapshot)
+    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(columns.answer(valid(**changes)))
+        errors = (InvalidRequest, UnknownPartition)
+        assert [one for one in gc.get_objects() if isinstance(one, errors)] == []
+    finally:
+        gc.enable()
