@@ -31,8 +31,10 @@ _HOW_TO_READ = """\
   1,176,382 (grpcio) and 1,752,261 checks/s (native); in the outage no known user without an
   answer. Servers of that commit and of 27921c3 beside each other, in turn, nine rounds, twice
   over grpcio: the later one takes 0.77 and 0.81 of the processor time for a single call that was
-  asked before, over native 0.90. So where a later run misses such a goal while the rounds of its
-  row differ by half, that is the machine.
+  asked before, over native 0.90. Decisions and batches were not compared so; what runs for a
+  queue that has its table, and for a batch that is in the memo, is the same in both, but for one
+  comparison. So where a later run misses such a goal while the rounds of its row differ by half,
+  the machine is the likely reason.
 - Policies, users and questions are generated, the same ones in each run, and every answer is
   known: before a server is measured, its answers to thousands of questions are compared with
   what they must be, and any call that fails ends the measurement."""
