@@ -1,4 +1,4 @@
-module queuegate/bench/peers/openloop
+module queuegate/bench/peers/loadgen
 
 go 1.26.0
 
