@@ -46,7 +46,7 @@ check: $(TEST) ## run linters and type checker only
 	$(BIN)/lint-imports --no-logo
 
 audit: $(TEST) ## look for known vulnerabilities in the pinned packages, if the index answers
-	@$(BIN)/python tests/packaging/audit.py
+	@$(BIN)/python tests/e2e/packaging/audit.py
 
 proto: $(TEST) ## generate the stubs from proto/ into client/
 	$(BIN)/python proto/generate.py
@@ -67,8 +67,8 @@ bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, np
 soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak --minutes 30
 
-faults: $(TEST) ## measure the faults, and write tests/faults/FAULTS.md
-	$(BIN)/pytest tests/faults --faults-report
+faults: $(TEST) ## measure the faults, and write tests/resilience/FAULTS.md
+	$(BIN)/pytest tests/resilience --faults-report
 
 bench-peers: $(TEST) ## only measure beside other policy servers, and write bench/PEERS.md
 	$(BIN)/python -m bench.peers
@@ -76,8 +76,8 @@ bench-peers: $(TEST) ## only measure beside other policy servers, and write benc
 webhook-certificate: $(TEST) ## make a certificate for the admission webhook, by its own CA
 	$(BIN)/python deploy/admission/own-ca/make_certificate.py
 
-kube-tools: ## build etcd and kube-apiserver for tests/kube (Go, about 10 minutes)
-	cd tests/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \
+kube-tools: ## build etcd and kube-apiserver for tests/e2e/kube (Go, about 10 minutes)
+	cd tests/e2e/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" ./etcd ./kube-apiserver
 
 image: ## build the container image

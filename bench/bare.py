@@ -15,7 +15,7 @@ import pygrpc_native.aio
 import uvloop
 
 from queuegate_server.transports.grpcio import GrpcioServer
-from queuegate_server.transports.native import IO_THREADS
+from queuegate_server.transports.native.server import IO_THREADS
 
 UNARY = "unary"
 BATCH = "batch"

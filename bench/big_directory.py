@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import trustme
 
-from tests.ldap import entries
-from tests.ldap.slapd import GROUPS, PEOPLE, Slapd, running_slapd
+from tests.integration.ldap import entries
+from tests.support.servers.slapd import GROUPS, PEOPLE, Slapd, running_slapd
 
 DEPTH: Final = 5
 _GROUPS_OF_A_USER: Final = 10

@@ -14,15 +14,15 @@ from bench.command import CannotMeasure, Scale, main
 from bench.questions import Asked, Questions, batches
 from bench.results import Part, Table, spread
 from bench.timing import microseconds_each, microseconds_each_awaited
+from queuegate.policy.decision import Access
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.loading.group_sources import GroupSources
-from queuegate_server.loading.reload import Reloader
-from queuegate_server.policy.decision import Access
-from queuegate_server.questions import Question
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.policystore.resolver_manager import ResolverManager
+from queuegate_server.questions import Query
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.decisions import Decisions
-from queuegate_server.rpc.turns import Turns
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.settings.model import PolicySource, Settings
 
 _BATCH: Final = 1_000
@@ -41,7 +41,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     file.write_text(policies.to_yaml(specs))
     settings = Settings(policy=PolicySource(path=file))
     engine = Engine(time.monotonic)
-    sources = GroupSources(settings, time.monotonic, time.time)
+    sources = ResolverManager(settings, time.monotonic, time.time)
     try:
         state = await Reloader(settings, sources, engine, time.time).reload()
         if not state.succeeded:
@@ -70,7 +70,7 @@ async def _table(
         ("what", "µs for one check", "checks/s on one core"),
     )
     snapshot = engine.snapshot
-    questions = [Question(one.user, one.groups, "", one.queue, Access.SUBMIT) for one in asked]
+    questions = [Query(one.user, one.groups, "", one.queue, Access.SUBMIT) for one in asked]
 
     def check_now() -> int:
         for question in questions:
@@ -105,8 +105,8 @@ async def _answer(checks: Checks, requests: Sequence[bytes]) -> int:
 
 def _checks(engine: Engine) -> Checks:
     """Return checks with a memo that knows no question."""
-    turns = Turns(time.monotonic, 60, {})
-    return Checks(engine, time.monotonic, Decisions(wall=time.time), turns)
+    turns = AdmissionQueue(time.monotonic, 60, {})
+    return Checks(engine, time.monotonic, DecisionLog(wall=time.time), turns)
 
 
 async def _check(checks: Checks, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:

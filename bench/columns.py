@@ -22,12 +22,12 @@ from bench.timing import microseconds_each_awaited
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Engine
-from queuegate_server.loading.group_sources import GroupSources
-from queuegate_server.loading.reload import Reloader
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.policystore.resolver_manager import ResolverManager
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.columns import Columns
-from queuegate_server.rpc.decisions import Decisions
-from queuegate_server.rpc.turns import Turns
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.settings.model import PolicySource, Settings
 
 _SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
@@ -104,7 +104,7 @@ def _ask(
 async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int, bytes]) -> Part:
     settings = Settings(policy=PolicySource(path=file))
     engine = Engine(time.monotonic)
-    sources = GroupSources(settings, time.monotonic, time.time)
+    sources = ResolverManager(settings, time.monotonic, time.time)
     table = Table(
         "Checks as columns, without the network",
         f"`rpc.columns.Columns.answer`, {policies.MEDIUM:,} queues, users of {_GROUPS} groups, "
@@ -152,7 +152,7 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
 
 def _columns(engine: Engine) -> Columns:
     return Checks(
-        engine, time.monotonic, Decisions(wall=time.time), Turns(time.monotonic, 60, {})
+        engine, time.monotonic, DecisionLog(wall=time.time), AdmissionQueue(time.monotonic, 60, {})
     ).columns
 
 

@@ -20,10 +20,10 @@ from bench.processes import resident_mib
 from bench.questions import Asked, Kind, Questions
 from bench.results import Part, Table, Target, ratios, spread
 from bench.timing import microseconds_each
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
+from queuegate.policy.tree import Partition
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.tree import Partition
 
 _KINDS: Final = (Kind.USER, Kind.GROUP, Kind.WILDCARD, Kind.DENIED, Kind.MISSING)
 _QUESTIONS: Final = 5_000

@@ -20,13 +20,13 @@ from bench.big_directory import DEPTH, BigDirectory, Size, big_directory, groups
 from bench.command import CannotMeasure, Scale, main
 from bench.results import Part, Table, Target, middle, ratios, spread
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import Found
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolver import Found
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from tests.ldap.slapd import GROUPS, PASSWORD, PEOPLE, POSIX, SERVICE
+from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, POSIX, SERVICE
 
 _GOAL: Final = 0.7
 _AT_ONCE: Final = 64
@@ -257,8 +257,8 @@ class Pool:
 async def _one_search(directory: BigDirectory) -> Target:
     options = _options(directory, groups_from="member_of")
     resolver = LdapResolver(options)
-    users = UserGroups(
-        SharedResolver("corp", resolver, options),
+    users = GroupResolver(
+        GuardedResolver("corp", resolver, options),
         GroupCache(CacheOptions(), time.monotonic, time.time),
     )
     await users.open()

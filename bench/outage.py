@@ -21,8 +21,8 @@ from bench.command import CannotMeasure, Scale, main
 from bench.processes import cpu_seconds
 from bench.results import Part, Table, Target
 from queuegate.v1 import access_pb2, user_group_information_pb2
-from tests.ldap.slapd import GROUPS, PEOPLE, SERVICE
-from tests.running import RunningServer, running_server
+from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE
 
 _KNOWN: Final = 10_000
 _DEADLINE: Final = 1.0

@@ -19,8 +19,8 @@ from bench.questions import Questions, delimited
 from bench.results import Part, Table, Target, spread
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate_server.engine import Engine
-from queuegate_server.loading.group_sources import GroupSources
-from queuegate_server.loading.reload import Reloader
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.policystore.resolver_manager import ResolverManager
 from queuegate_server.settings.model import PolicySource, Settings
 
 _GOAL: Final = 50.0
@@ -49,7 +49,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     file.write_bytes(text)
     settings = Settings(policy=PolicySource(path=file))
     engine = Engine(time.monotonic)
-    sources = GroupSources(settings, time.monotonic, time.time)
+    sources = ResolverManager(settings, time.monotonic, time.time)
     reloader = Reloader(settings, sources, engine, time.time)
     late: list[float] = []
     seconds: list[float] = []

@@ -21,8 +21,8 @@ from bench import machine, soak_plot
 from bench.big_directory import BigDirectory, big_directory
 from bench.results import Table
 from bench.soak_traffic import SIZE, TEAM
-from tests.ldap.slapd import GROUPS, PEOPLE, SERVICE
-from tests.running import RunningServer, running_server
+from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from bench.command import Scale, main
 from bench.processes import resident_mib
 from bench.results import Part, Table, Target, spread
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import Found
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.process.short_collections import short_collections
+from queuegate_server.identity.resolver import Found
+from queuegate_server.runtime.short_collections import short_collections
 
 _USERS: Final = 1_000_000
 _BYTES: Final = 600

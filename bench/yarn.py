@@ -9,8 +9,8 @@ from bench.policies import QueueSpec
 from bench.questions import Kind
 from bench.results import Table, Target, ratios, spread
 from bench.timing import microseconds_each
+from queuegate.policy.tree import Partition
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.policy.tree import Partition
 
 Prepare = Callable[[], Callable[[], int]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from tests import running
+from tests.support.servers import queuegate_server
 
 hypothesis.settings.register_profile(
     "queuegate",
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _transport(request: pytest.FixtureRequest) -> Iterator[None]:
-    with running.over(request.config.getoption("transport")):
+    with queuegate_server.over(request.config.getoption("transport")):
         yield
 
 
@@ -47,5 +47,5 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["grpcio", "native"])
 def transport(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a test over both transports, one after the other."""
-    with running.over(request.param):
+    with queuegate_server.over(request.param):
         yield request.param

@@ -24,7 +24,7 @@ _RESOLVER: Final = """\
 import json
 from pathlib import Path
 
-from queuegate_server.identity.lookup import Found, NoSuchUser
+from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.options import ResolverOptions
 
 

@@ -24,8 +24,7 @@ from queuegate._applications import (
     ApplicationStep,
     SparkApplication,
 )
-from queuegate._settings import Retry, Tls
-from queuegate._state import (
+from queuegate._results import (
     Diagnostic,
     HealthStatus,
     PolicyInfo,
@@ -36,6 +35,7 @@ from queuegate._state import (
     Severity,
     ValidationResult,
 )
+from queuegate._settings import Retry, Tls
 from queuegate._types import (
     Access,
     AccessName,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from queuegate import _arguments
+from queuegate import _validation
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 ENVIRONMENT_VARIABLE: Final = "QUEUEGATE_ADDRESS"
@@ -47,7 +47,7 @@ def parse(address: object) -> Address:
         name = ENVIRONMENT_VARIABLE
         if not address:
             address = DEFAULT_ADDRESS
-    text = _arguments.text(name, address)
+    text = _validation.text(name, address)
     try:
         if text.startswith("unix:"):
             return Address(text, _unix_target(text), is_unix=True, is_local=True)

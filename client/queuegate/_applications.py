@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import Literal, TypeAlias
 
-from queuegate import _arguments
+from queuegate import _validation
 from queuegate._types import Decision, ExplainedGroups
 
 
@@ -38,10 +38,10 @@ class Application:
     modify_acl: str = ""
 
     def __post_init__(self) -> None:
-        _arguments.text("queue", self.queue)
-        _arguments.text("owner", self.owner)
-        _arguments.text("view_acl", self.view_acl, required=False)
-        _arguments.text("modify_acl", self.modify_acl, required=False)
+        _validation.text("queue", self.queue)
+        _validation.text("owner", self.owner)
+        _validation.text("view_acl", self.view_acl, required=False)
+        _validation.text("modify_acl", self.modify_acl, required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class SparkApplication:
             kind = type(self.properties).__name__
             raise TypeError(f"properties must be a mapping of str to str, not {kind}")
         for name, value in self.properties.items():
-            _arguments.text("properties", name)
-            _arguments.text(f"properties[{name}]", value, required=False)
-        _arguments.text("spark_user", self.spark_user, required=False)
-        _arguments.text("process_user", self.process_user, required=False)
+            _validation.text("properties", name)
+            _validation.text(f"properties[{name}]", value, required=False)
+        _validation.text("spark_user", self.spark_user, required=False)
+        _validation.text("process_user", self.process_user, required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class ApplicationCheck:
     """The service that acts for the user, for YARN's ACLs that list `~name`."""
 
     def __post_init__(self) -> None:
-        _arguments.text("user", self.user)
-        _arguments.text("partition", self.partition, required=False)
-        _arguments.text("target_queue", self.target_queue, required=False)
-        _arguments.text("real_user", self.real_user, required=False)
-        object.__setattr__(self, "action", _arguments.choice("action", self.action, Action))
-        object.__setattr__(self, "groups", _arguments.texts("groups", self.groups))
+        _validation.text("user", self.user)
+        _validation.text("partition", self.partition, required=False)
+        _validation.text("target_queue", self.target_queue, required=False)
+        _validation.text("real_user", self.real_user, required=False)
+        object.__setattr__(self, "action", _validation.choice("action", self.action, Action))
+        object.__setattr__(self, "groups", _validation.texts("groups", self.groups))
         if not isinstance(self.application, Application | SparkApplication):
             kind = type(self.application).__name__
             raise TypeError(f"application must be an Application, not {kind}")

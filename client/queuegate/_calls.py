@@ -7,9 +7,9 @@ import grpc
 import grpc.aio
 
 from queuegate import _errors, _health
-from queuegate._arguments import seconds
 from queuegate._channel import ChannelPlan
 from queuegate._deadline import Deadline
+from queuegate._validation import seconds
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub

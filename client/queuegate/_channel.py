@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import grpc
 
-from queuegate import _arguments, _environment
+from queuegate import _environment, _validation
 from queuegate._address import Address, parse
 from queuegate._settings import FilePath, Retry, Tls
 from queuegate._token import Metadata, TokenFile
@@ -92,7 +92,7 @@ def plan(
         parsed,
         None if tls is None else _credentials(tls),
         options,
-        _arguments.seconds("timeout", timeout),
+        _validation.seconds("timeout", timeout),
         None if token_file is None else TokenFile(token_file),
     )
 

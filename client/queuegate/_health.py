@@ -8,8 +8,8 @@ from typing import Final
 
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
-from queuegate import _arguments
-from queuegate._state import HealthStatus
+from queuegate import _validation
+from queuegate._results import HealthStatus
 
 METHOD: Final = "/grpc.health.v1.Health/Check"
 SERVICE_UNKNOWN_CODE: Final = "NOT_FOUND"
@@ -27,7 +27,7 @@ _STATUSES: Final = {
 
 def request(service: str) -> StringValue:
     """Return the request for the health of a service; empty: of the whole server."""
-    return StringValue(value=_arguments.text("service", service, required=False))
+    return StringValue(value=_validation.text("service", service, required=False))
 
 
 def status(response: Int32Value) -> HealthStatus:

@@ -9,7 +9,7 @@ from queuegate import _application_messages, _columns, _health, _requests, _resp
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import BlockingCalls
 from queuegate._deadline import Deadline
-from queuegate._state import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
+from queuegate._results import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
 

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from queuegate import _arguments
+from queuegate import _validation
 from queuegate._types import Access, AccessName, Check
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -115,13 +115,13 @@ def listing(
     """Return the request for the first page of the queues that a user may use."""
     return access_pb2.ListQueuesRequest(
         user=UserGroupInformation(
-            user=_arguments.text("user", user), groups=_arguments.texts("groups", groups)
+            user=_validation.text("user", user), groups=_validation.texts("groups", groups)
         ),
-        partition=_arguments.text("partition", partition, required=False),
-        access=ACCESS_TYPES[_arguments.choice("access", access, Access)],
-        prefix=_arguments.text("prefix", prefix, required=False),
+        partition=_validation.text("partition", partition, required=False),
+        access=ACCESS_TYPES[_validation.choice("access", access, Access)],
+        prefix=_validation.text("prefix", prefix, required=False),
         page_size=PAGE_SIZE,
-        real_user=_arguments.text("real_user", real_user, required=False),
+        real_user=_validation.text("real_user", real_user, required=False),
     )
 
 
@@ -130,8 +130,8 @@ def resolve(
 ) -> user_groups_pb2.ResolveUserGroupsRequest:
     """Return the request for the groups of a user."""
     return user_groups_pb2.ResolveUserGroupsRequest(
-        partition=_arguments.text("partition", partition, required=False),
-        user=_arguments.text("user", user),
+        partition=_validation.text("partition", partition, required=False),
+        user=_validation.text("user", user),
         bypass_cache=bool(bypass_cache),
     )
 
@@ -140,10 +140,10 @@ def invalidations(
     users: Iterable[str] | None, partition: str
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
     """Return requests to forget the users; None stands for all, and no user for no request."""
-    partition = _arguments.text("partition", partition, required=False)
+    partition = _validation.text("partition", partition, required=False)
     if users is None:
         return [user_groups_pb2.InvalidateUserGroupsRequest(partition=partition)]
-    names = _arguments.texts("users", users)
+    names = _validation.texts("users", users)
     parts = [names[start : start + MAX_USERS] for start in range(0, len(names), MAX_USERS)]
     return [
         user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=part)
@@ -154,16 +154,16 @@ def invalidations(
 def policy(partition: str, prefix: str) -> policy_pb2.GetPolicyRequest:
     """Return the request for the policy of a partition."""
     return policy_pb2.GetPolicyRequest(
-        partition=_arguments.text("partition", partition, required=False),
-        prefix=_arguments.text("prefix", prefix, required=False),
+        partition=_validation.text("partition", partition, required=False),
+        prefix=_validation.text("prefix", prefix, required=False),
     )
 
 
 def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyRequest:
     """Return the request to validate a configuration text."""
     return policy_pb2.ValidatePolicyRequest(
-        format=_arguments.text("format", policy_format, required=False),
-        content=_arguments.text("content", content, required=False),
+        format=_validation.text("format", policy_format, required=False),
+        content=_validation.text("content", content, required=False),
     )
 
 

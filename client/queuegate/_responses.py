@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
-from queuegate import _errors, _state, _types
+from queuegate import _errors, _results, _types
 from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
 from queuegate.exceptions import ServerError
@@ -31,9 +31,9 @@ _REASONS: Final = _names(access_pb2.Reason, "REASON_", _types.Reason)
 _STEP_OUTCOMES: Final = _names(access_pb2.StepOutcome, "STEP_OUTCOME_", _types.StepOutcome)
 _ORIGINS: Final = _names(access_pb2.GroupsOrigin, "GROUPS_ORIGIN_", _types.GroupsOrigin)
 _RESOLVE_OUTCOMES: Final = _names(
-    user_groups_pb2.ResolveOutcome, "RESOLVE_OUTCOME_", _state.ResolveOutcome
+    user_groups_pb2.ResolveOutcome, "RESOLVE_OUTCOME_", _results.ResolveOutcome
 )
-_SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _state.Severity)
+_SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
 _ACCESSES: Final[Mapping[int, _types.Access]] = {
     number: _types.Access(access) for access, number in ACCESS_TYPES.items()
 }
@@ -129,12 +129,12 @@ def next_page(
     return following
 
 
-def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _state.Resolution:
+def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.Resolution:
     """Return the groups of a user."""
-    return _state.Resolution(
+    return _results.Resolution(
         user=response.user_group.user,
         groups=tuple(response.user_group.groups),
-        outcome=_RESOLVE_OUTCOMES.get(response.outcome, _state.ResolveOutcome.UNSPECIFIED),
+        outcome=_RESOLVE_OUTCOMES.get(response.outcome, _results.ResolveOutcome.UNSPECIFIED),
         resolver=response.resolver,
         cached=response.cached,
         stale=response.stale,
@@ -144,15 +144,15 @@ def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _state.Re
     )
 
 
-def policy(response: policy_pb2.GetPolicyResponse) -> _state.PolicyInfo:
+def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
     """Return the policy of a partition."""
-    return _state.PolicyInfo(
+    return _results.PolicyInfo(
         source=response.source,
         revision=response.revision,
         checksum=response.checksum,
         loaded_at=_moment(response, "loaded_at"),
         queues=tuple(
-            _state.PolicyQueue(
+            _results.PolicyQueue(
                 queue.path,
                 queue.submit_acl,
                 queue.admin_acl,
@@ -169,22 +169,22 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _state.PolicyInfo:
     )
 
 
-def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _state.ReloadResult:
+def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadResult:
     """Return what a reload came to."""
-    return _state.ReloadResult(
+    return _results.ReloadResult(
         response.succeeded, response.revision, _diagnostics(response.diagnostics)
     )
 
 
-def validation(response: policy_pb2.ValidatePolicyResponse) -> _state.ValidationResult:
+def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.ValidationResult:
     """Return the findings in a configuration text."""
-    return _state.ValidationResult(response.valid, _diagnostics(response.diagnostics))
+    return _results.ValidationResult(response.valid, _diagnostics(response.diagnostics))
 
 
-def _diagnostics(findings: Iterable[policy_pb2.Diagnostic]) -> tuple[_state.Diagnostic, ...]:
+def _diagnostics(findings: Iterable[policy_pb2.Diagnostic]) -> tuple[_results.Diagnostic, ...]:
     return tuple(
-        _state.Diagnostic(
-            _SEVERITIES.get(finding.severity, _state.Severity.UNSPECIFIED),
+        _results.Diagnostic(
+            _SEVERITIES.get(finding.severity, _results.Severity.UNSPECIFIED),
             finding.line,
             finding.column,
             finding.queue,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Literal, TypeAlias
 
-from queuegate import _arguments
+from queuegate import _validation
 from queuegate.exceptions import QueuegateError
 
 
@@ -64,12 +64,12 @@ class Check:
     """The service that acts for the user, for YARN's ACLs that list `~name`."""
 
     def __post_init__(self) -> None:
-        _arguments.text("user", self.user)
-        _arguments.text("real_user", self.real_user, required=False)
-        _arguments.text("queue", self.queue)
-        _arguments.text("partition", self.partition, required=False)
-        object.__setattr__(self, "access", _arguments.choice("access", self.access, Access))
-        object.__setattr__(self, "groups", _arguments.texts("groups", self.groups))
+        _validation.text("user", self.user)
+        _validation.text("real_user", self.real_user, required=False)
+        _validation.text("queue", self.queue)
+        _validation.text("partition", self.partition, required=False)
+        object.__setattr__(self, "access", _validation.choice("access", self.access, Access))
+        object.__setattr__(self, "groups", _validation.texts("groups", self.groups))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,19 @@ it sees one policy revision however long it takes.
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
+from queuegate.policy.applications import Judged
+from queuegate.policy.decide import decide, usable
+from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
+from queuegate.policy.explain import Explanation, explain
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
-from queuegate_server.identity.stack import Answer
-from queuegate_server.policy.applications import Judged
-from queuegate_server.policy.decide import decide, usable
-from queuegate_server.policy.decision import UNKNOWN_USER, Access, Decision
-from queuegate_server.policy.explain import Explanation, explain
+from queuegate_server.identity.group_resolver import Answer
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
 from queuegate_server.questions import (
-    AppQuestion,
+    ApplicationQuery,
     E,
     Explained,
     GroupsOrigin,
-    Question,
+    Query,
     Verdict,
 )
 from queuegate_server.snapshot import Served, Snapshot
@@ -47,7 +47,7 @@ class NotReady(Exception):
 _LISTED_AT_ONCE: Final = 100
 
 
-class Turn(Protocol):
+class Slot(Protocol):
     """When long work is done, which lets other work run."""
 
     async def pause(self) -> None:
@@ -114,7 +114,7 @@ class Engine:
             raise AssertionError("a decision with known groups is final")
         return decision, entry
 
-    def check_now(self, snapshot: Snapshot, question: Question) -> Verdict | None:
+    def check_now(self, snapshot: Snapshot, question: Query) -> Verdict | None:
         """Decide without waiting, or return None if the groups must be looked up first.
 
         Raises UnknownPartition, and GroupsUnavailable if a cached failure says so.
@@ -129,7 +129,7 @@ class Engine:
             return None
         return self._verdict(served, question, entry)
 
-    async def check(self, snapshot: Snapshot, question: Question) -> Verdict:
+    async def check(self, snapshot: Snapshot, question: Query) -> Verdict:
         """Decide, looking the groups up if the decision depends on them.
 
         Raises UnknownPartition and GroupsUnavailable.
@@ -141,7 +141,7 @@ class Engine:
         answer = await served.groups.lookup(question.user)
         return self._verdict(served, question, answer.entry)
 
-    async def explain(self, snapshot: Snapshot, question: Question) -> Explained[Explanation]:
+    async def explain(self, snapshot: Snapshot, question: Query) -> Explained[Explanation]:
         """Decide as `check` does, and tell how. Raises what `check` raises."""
         served = snapshot.find(question.partition)
         return await self._explained(
@@ -149,7 +149,7 @@ class Engine:
         )
 
     async def check_application(
-        self, snapshot: Snapshot, question: AppQuestion
+        self, snapshot: Snapshot, question: ApplicationQuery
     ) -> Explained[Judged]:
         """Decide about an application, looking the groups up only if they matter.
 
@@ -161,7 +161,7 @@ class Engine:
         )
 
     async def usable_queues(
-        self, snapshot: Snapshot, question: Question, paths: Sequence[str], limit: int, turn: Turn
+        self, snapshot: Snapshot, question: Query, paths: Sequence[str], limit: int, turn: Slot
     ) -> list[str]:
         """Return the first `limit` of the existing queues that the user may use.
 
@@ -220,7 +220,7 @@ class Engine:
     async def _explained(
         self,
         served: Served,
-        question: Question | AppQuestion,
+        question: Query | ApplicationQuery,
         evaluate: Callable[[Sequence[str] | None], E],
     ) -> Explained[E]:
         """Evaluate with the groups of the request, and again with those of the resolver if
@@ -242,7 +242,7 @@ class Engine:
             raise AssertionError("a decision with known groups is final")
         return Explained(decision, evaluation, _origin(answer), groups or (), resolver, detail)
 
-    def _verdict(self, served: Served, question: Question, entry: CacheEntry) -> Verdict:
+    def _verdict(self, served: Served, question: Query, entry: CacheEntry) -> Verdict:
         groups = self._groups(served, entry)
         if groups is None:
             return Verdict(UNKNOWN_USER, entry)
@@ -263,12 +263,12 @@ class Engine:
         return None
 
 
-def _given(served: Served, question: Question | AppQuestion) -> Sequence[str] | None:
+def _given(served: Served, question: Query | ApplicationQuery) -> Sequence[str] | None:
     """Return the groups of the request if they count."""
     return question.groups if served.trust_provided_groups and question.groups else None
 
 
-def _decide(served: Served, question: Question, groups: Sequence[str] | None) -> Decision | None:
+def _decide(served: Served, question: Query, groups: Sequence[str] | None) -> Decision | None:
     return decide(
         served.partition,
         question.path,
@@ -279,7 +279,7 @@ def _decide(served: Served, question: Question, groups: Sequence[str] | None) ->
     )
 
 
-def _explain(served: Served, question: Question, groups: Sequence[str] | None) -> Explanation:
+def _explain(served: Served, question: Query, groups: Sequence[str] | None) -> Explanation:
     return explain(
         served.partition,
         question.path,

@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
+from queuegate.policy.applications import Judged
+from queuegate.policy.decision import Access, Decision
+from queuegate.policy.explain import Explanation
+from queuegate.policy.tree import Partition
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.policy.applications import Judged
-from queuegate_server.policy.decision import Access, Decision
-from queuegate_server.policy.explain import Explanation
-from queuegate_server.policy.tree import Partition
 
 E = TypeVar("E", Explanation, Judged)
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A validated question. `path` is a full queue path in lower case."""
 
     user: str
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
     entry: CacheEntry | None
 
 
-class AppQuestion(NamedTuple):
+class ApplicationQuery(NamedTuple):
     """A validated question about an application."""
 
     user: str

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from queuegate_server.formats.problems import Problem
-from queuegate_server.identity.stack import UserGroups
-from queuegate_server.policy.names import DEFAULT_PARTITION
-from queuegate_server.policy.tree import Partition, Policy
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.tree import Partition, Policy
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.identity.group_resolver import GroupResolver
 
 
 class UnknownPartition(Exception):
@@ -24,7 +24,7 @@ class Served:
     """A partition that is being served: its queues and the source of its groups."""
 
     partition: Partition
-    groups: UserGroups
+    groups: GroupResolver
     trust_provided_groups: bool
     spark_defaults: Mapping[str, str] = field(default_factory=dict)
     """Properties of the partition's applications of Spark, beneath those of a question."""
@@ -38,7 +38,7 @@ class Snapshot:
     served: Mapping[str, Served]
     loaded_at: float
     """Wall-clock seconds."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
     def find(self, partition: str) -> Served:
         """Return the partition of a requested name; raise UnknownPartition."""

@@ -7,9 +7,9 @@ import pytest
 from bench import policies, yarn
 from bench.policies import QueueSpec
 from bench.questions import MIX, Kind, Questions, batches, delimited, undelimited
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access, Reason
 from queuegate_server.formats.registry import detect_format, load_policy
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access, Reason
 
 REASONS = {
     Kind.USER: Reason.USER,

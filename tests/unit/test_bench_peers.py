@@ -14,9 +14,9 @@ from bench.peers.policy import Policy, decided_by, generate
 from bench.peers.questions import MIX, Asked, Questions
 from bench.peers.report import markdown, targets
 from bench.policies import to_yaml
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access
 
 
 @pytest.fixture(scope="module")

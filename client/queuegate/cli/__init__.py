@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from queuegate.cli.exits import Exit, failure
+from queuegate.cli.exit_codes import Exit, failure
 from queuegate.cli.options import parse
 from queuegate.cli.terminal import colours_for, escape
 
 if TYPE_CHECKING:
-    from queuegate.cli.verbs import Report
+    from queuegate.cli.commands import Report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def _ask(options: argparse.Namespace) -> "Report":
     # Imported only now, and gRPC with it: wrong usage and --help are told at once.
     from queuegate._client import Client  # noqa: PLC0415
     from queuegate._settings import Tls  # noqa: PLC0415
-    from queuegate.cli.verbs import VERBS  # noqa: PLC0415
+    from queuegate.cli.commands import VERBS  # noqa: PLC0415
 
     files = (options.tls_ca, options.tls_cert, options.tls_key, options.tls_server_name)
     tls = Tls(*files) if any(file is not None for file in files) else None

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from queuegate import _arguments
+from queuegate import _validation
 from queuegate._address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
 from queuegate._applications import Action
 from queuegate._types import Access
@@ -254,9 +254,9 @@ def _add_groups(parser: argparse.ArgumentParser) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        return _arguments.seconds("it", float(text))
+        return _validation.seconds("it", float(text))
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a number of seconds above 0 and up to"
-            f" {_arguments.LONGEST_TIMEOUT:.0f}"
+            f" {_validation.LONGEST_TIMEOUT:.0f}"
         ) from None

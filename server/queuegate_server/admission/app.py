@@ -17,13 +17,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from queuegate.policy.acl import AclNames
+from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.current import CurrentSettings
 from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import Namespaces, NamespaceUnknown
-from queuegate_server.admission.queue_configuration import check_config_map
 from queuegate_server.admission.review import MalformedReview, Review, read_review, write_review
 from queuegate_server.admission.rules import DEFAULT_NAMESPACE, Verdict, concerns, decide, verify
-from queuegate_server.policy.acl import AclNames
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _JSON: Final = "application/json"

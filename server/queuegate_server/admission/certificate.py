@@ -9,8 +9,8 @@ from typing import Final
 from cryptography import x509
 
 from queuegate_server.admission.watch import on_change
-from queuegate_server.files.regular_files import read_regular
-from queuegate_server.process.threads import DaemonThreads
+from queuegate_server.files.safe_open import read_regular
+from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MOST_BYTES: Final = 1 << 20
@@ -32,7 +32,7 @@ class Certificate:
         self._key = key
         self._reloaded = reloaded
         # Not those of the event loop: a file system that hangs must not hold up its end.
-        self._reader = DaemonThreads(1, "certificate-read")
+        self._reader = AbandonableThreadPool(1, "certificate-read")
         self._served, self._expires = self._read()
         self.context = _context()
         self._load(self.context)

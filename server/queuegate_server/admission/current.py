@@ -7,8 +7,8 @@ from pathlib import Path
 
 from queuegate_server.admission.settings import AdmissionSettings, SettingsError, read_settings
 from queuegate_server.admission.watch import on_change
-from queuegate_server.files.configmaps import overlaid
-from queuegate_server.process.threads import DaemonThreads
+from queuegate_server.files.configmap import overlaid
+from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _LOG = logging.getLogger("queuegate_server.admission")
 
@@ -33,7 +33,7 @@ class CurrentSettings:
         self._environment = environment
         self._reloaded = reloaded
         # Not those of the event loop: a file system that hangs must not hold up its end.
-        self._reader = DaemonThreads(1, "settings-read")
+        self._reader = AbandonableThreadPool(1, "settings-read")
         self._values: Mapping[str, bytes] | None = self._read()
         """What was read last; None if it could not be read."""
         self._settings = self._parse(self._values)

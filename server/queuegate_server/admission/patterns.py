@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import re2
 
-from queuegate_server.policy.acl import WHITE_SPACE
+from queuegate.policy.acl import WHITE_SPACE
 
 _LONGEST: Final = 64 * 1024
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)

@@ -140,17 +140,17 @@ def admission(
     Exit status: 0 ended by a signal, 2 wrong usage or configuration.
     """
     try:
-        from queuegate_server.admission import run  # noqa: PLC0415 - needs the extra
+        from queuegate_server.admission import server  # noqa: PLC0415 - needs the extra
     except ImportError as error:
         raise Failure(
             f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
         ) from None
+    from queuegate.policy.acl import AclNames  # noqa: PLC0415 - as above
     from queuegate_server.admission.certificate import BadCertificate  # noqa: PLC0415 - as above
     from queuegate_server.admission.settings import SettingsError  # noqa: PLC0415 - as above
-    from queuegate_server.policy.acl import AclNames  # noqa: PLC0415 - as above
 
     logs.configure(log_level, log_format)
-    options = run.AdmissionOptions(
+    options = server.AdmissionOptions(
         listen=listen,
         ops_listen=ops_listen,
         tls_certificate=tls_cert,
@@ -163,10 +163,10 @@ def admission(
         drain_seconds=drain_seconds,
     )
     try:
-        run_in_loop(run.serve_admission(options, os.environ, _announce))
+        run_in_loop(server.serve_admission(options, os.environ, _announce))
     except SettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
-    except (BadCertificate, run.CannotServe) as error:
+    except (BadCertificate, server.CannotServe) as error:
         raise Failure(str(error)) from None
 
 

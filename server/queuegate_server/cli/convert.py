@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import policy_files
 from queuegate_server.cli.failure import CANNOT, Failure
-from queuegate_server.files.regular_files import remedy
+from queuegate_server.files.safe_open import remedy
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.yarn.convert import convert as converted
 from queuegate_server.formats.yarn.load import STATES
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.yarn_acl import Semantics
 
 _NOT_ALL = 1
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import policy_files
 from queuegate_server.cli.failure import Failure
-from queuegate_server.files.regular_files import remedy
-from queuegate_server.formats.difference import differences
-from queuegate_server.formats.problems import has_errors
+from queuegate_server.files.safe_open import remedy
+from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.formats.diff import differences
 from queuegate_server.formats.registry import YUNIKORN, detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.tree import Partition
-from queuegate_server.policy.yarn_acl import Semantics
 
 
 @click.command()

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from queuegate_server.cli.failure import Failure
-from queuegate_server.identity.lookup import Found, NoSuchUser
+from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolvers.ldap.instrumentation import Step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.steps import Step
 from queuegate_server.printable import printable
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
@@ -71,7 +71,7 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 async def _check(options: LdapOptions, user: str) -> bool:
     # They load the driver, which `--help` does not need.
     from queuegate_server.identity.resolvers.ldap.check import Check  # noqa: PLC0415
-    from queuegate_server.identity.resolvers.ldap.faults import LdapFault  # noqa: PLC0415
+    from queuegate_server.identity.resolvers.ldap.errors import LdapFault  # noqa: PLC0415
 
     check = Check(options, _show)
     try:

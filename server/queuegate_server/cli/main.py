@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-from queuegate_server.process import descriptors
+from queuegate_server.runtime import fds
 
 _FAILED = 2
 """Exit status: wrong usage or configuration, or what could not be read or written."""
@@ -13,7 +13,7 @@ _FAILED = 2
 
 def main() -> None:
     """Run the command line; say how to install the server where only the client is."""
-    descriptors.occupy_the_standard_ones()
+    fds.occupy_the_standard_ones()
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:

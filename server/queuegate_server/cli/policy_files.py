@@ -6,21 +6,21 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli.failure import CANNOT, Failure
-from queuegate_server.files.regular_files import open_regular, read_regular, remedy
+from queuegate_server.files.safe_open import open_regular, read_regular, remedy
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
-from queuegate_server.formats.problems import Problem, Severity, has_errors
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.yarn_acl import Semantics
 
 NO: Final = 1
 """Exit status: the answer is no."""
 
 _STDIN: Final = "-"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-Check = Callable[[bytes, str], Iterable[Problem]]
+Check = Callable[[bytes, str], Iterable[Diagnostic]]
 """From the bytes of a file and the name to show for it to findings in order."""
 
 
@@ -84,7 +84,7 @@ def checker(
     chosen = Semantics(semantics)
     yarn_options = YarnOptions(semantics=lambda _: chosen, site=site(yarn_site))
 
-    def check(data: bytes, name: str) -> list[Problem]:
+    def check(data: bytes, name: str) -> list[Diagnostic]:
         return check_file(
             format_name or detect_file_format(data),
             data,
@@ -117,7 +117,7 @@ def content(file: str) -> tuple[bytes, str]:
 def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
     """Print the findings of all files, and a summary on stderr; return the exit status."""
     readable = True
-    found: list[Problem] = []
+    found: list[Diagnostic] = []
     count = 0
     for file in files:
         count += 1
@@ -126,7 +126,7 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
             data = _read(file)
         except OSError as error:
             message = f"cannot be read: {error.strerror or error}"
-            found.append(Problem(name, 0, 0, Severity.ERROR, message, remedy(error)))
+            found.append(Diagnostic(name, 0, 0, Severity.ERROR, message, remedy(error)))
             click.echo(str(found[-1]), err=True)
             readable = False
             continue
@@ -150,7 +150,7 @@ def _read(file: str) -> bytes:
         return data
 
 
-def _summary(files: int, found: list[Problem]) -> str:
+def _summary(files: int, found: list[Diagnostic]) -> str:
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     return ", ".join(
         f"{number} {noun}{'' if number == 1 else 's'}"

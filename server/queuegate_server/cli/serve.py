@@ -12,24 +12,24 @@ from typing import Protocol
 
 import click
 
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.tree import Policy
 from queuegate_server.cli.event_loop import run_in_loop
 from queuegate_server.cli.failure import Failure
-from queuegate_server.files.regular_files import read_regular
+from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.observe import logs
-from queuegate_server.policy.names import DEFAULT_PARTITION
-from queuegate_server.policy.tree import Policy
-from queuegate_server.process import descriptors
-from queuegate_server.process.systemd_notify import Notifier
-from queuegate_server.process.tcp import CannotListen, UnusableFile
+from queuegate_server.runtime import fds
+from queuegate_server.runtime.sd_notify import Notifier
+from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
+from queuegate_server.supervisor.process import OPTION
+from queuegate_server.supervisor.worker_spec import WorkerSpec
 from queuegate_server.transports import grpc_environment
-from queuegate_server.workers.place import Place
-from queuegate_server.workers.process import OPTION
 
-_LOG = logging.getLogger("queuegate_server.serve")
+_LOG = logging.getLogger("queuegate_server.server.lifecycle")
 
 
 class _Read(Protocol):
@@ -74,9 +74,9 @@ def serve(
     def read(content: bytes | None = None) -> Settings:
         return load_settings(config, os.environ, all_overrides, content)
 
-    descriptors.allow_as_many_as_possible()
+    fds.allow_as_many_as_possible()
     if worker is not None:
-        _serve_as_worker(Place.parse(worker), read)
+        _serve_as_worker(WorkerSpec.parse(worker), read)
         return
     content = _content(config)
     settings = _settings(read, content)
@@ -107,7 +107,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
         raise Failure("\n".join(str(problem) for problem in error.problems)) from None
 
 
-def _serve_as_worker(place: Place, read: _Read) -> None:
+def _serve_as_worker(place: WorkerSpec, read: _Read) -> None:
     """Serve as one of several; the supervisor prints why this one cannot start."""
     try:
         settings = holding = _settings(read, place.content())
@@ -120,12 +120,12 @@ def _serve_as_worker(place: Place, read: _Read) -> None:
         sys.exit(error.exit_code)
 
 
-def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | None) -> None:
+def _serve(settings: Settings, holding: Settings, read: _Read, place: WorkerSpec | None) -> None:
     grpc_environment.set_defaults(os.environ)
-    from queuegate_server import serve as server  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
-    from queuegate_server.workers.member import Member  # noqa: PLC0415 - as above
+    from queuegate_server.server import lifecycle as server  # noqa: PLC0415 - slow, not for --help
+    from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - as above
 
     def started(addresses: list[str], policy: Policy) -> list[str]:
         lines = _announcement(addresses, policy)
@@ -134,7 +134,7 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
         return lines
 
     async def main() -> None:
-        member = None if place is None else Member(place)
+        member = None if place is None else WorkerClient(place)
         await server.serve(settings, started, holding=holding, reread=read, member=member)
 
     try:
@@ -154,8 +154,8 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: Place | No
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
     """Look after several workers; this process never imports gRPC."""
-    from queuegate_server.workers.service import operations_port  # noqa: PLC0415 - as there
-    from queuegate_server.workers.supervisor import (  # noqa: PLC0415 - as there
+    from queuegate_server.supervisor.service import operations_port  # noqa: PLC0415 - as there
+    from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - as said
         CannotStart,
         Supervisor,
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from queuegate_server.cli import policy_files
-from queuegate_server.formats.problems import Problem, Severity
-from queuegate_server.process.tcp import CannotListen
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.choose import choose
@@ -60,12 +60,12 @@ def validate(
     context.exit(policy_files.report(files, chosen, warnings_fail=False))
 
 
-def _settings_problems(data: bytes, name: str) -> Iterable[Problem]:
+def _settings_problems(data: bytes, name: str) -> Iterable[Diagnostic]:
     try:
         settings = load_settings(Path(name), content=data)
     except SettingsError as error:
         return error.problems
-    return [Problem(name, 0, 0, Severity.ERROR, text) for text in _unusable(settings)]
+    return [Diagnostic(name, 0, 0, Severity.ERROR, text) for text in _unusable(settings)]
 
 
 def _unusable(settings: Settings) -> Iterator[str]:
@@ -75,6 +75,6 @@ def _unusable(settings: Settings) -> Iterator[str]:
     except CannotListen as error:
         yield str(error)
     if settings.callers.token_file or any(each.tls for each in settings.listen):
-        from queuegate_server.edge import unusable_files  # noqa: PLC0415 - slow, seldom needed
+        from queuegate_server.server.listeners import unusable_files  # noqa: PLC0415 - slow, seldom needed
 
         yield from unusable_files(settings)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from queuegate_server.files.regular_files import open_regular
+from queuegate_server.files.safe_open import open_regular
 
 T = TypeVar("T")
 

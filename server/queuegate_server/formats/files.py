@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from queuegate.policy.acl import AclNames
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, in_order
 from queuegate_server.formats.lint import lint
-from queuegate_server.formats.problems import Problem, has_errors, in_order
 from queuegate_server.formats.registry import FORMATS, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.lint import lint_site
@@ -14,7 +15,6 @@ from queuegate_server.formats.yarn.load import STATES
 from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES
-from queuegate_server.policy.acl import AclNames
 
 SPARK: Final = "spark-defaults"
 SITE: Final = "yarn-site"
@@ -49,7 +49,7 @@ def check_file(
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
     resolver_types: frozenset[str] = RESOLVER_TYPES,
     yarn_options: YarnOptions = DEFAULT_OPTIONS,
-) -> list[Problem]:
+) -> list[Diagnostic]:
     """Return the findings in a file by place, and what is valid but doubtful if asked to.
 
     Arguments are as those of `load_policy`. Raises ValueError if the format is not known.

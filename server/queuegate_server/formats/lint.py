@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.collector import paused_collector
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.registry import FORMATS, names_chooser, unknown_format
 from queuegate_server.formats.yarn import lint as yarn
 from queuegate_server.formats.yarn.load import STATES
 from queuegate_server.formats.yunikorn import lint as yunikorn
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.yarn_acl import Semantics
 
 
 def lint(
@@ -19,7 +19,7 @@ def lint(
     *,
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
     semantics: Semantics = Semantics.DOCUMENTED,
-) -> list[Problem]:
+) -> list[Diagnostic]:
     """Return warnings about doubtful things, by place; none if the text cannot be read.
 
     Arguments are as those of `load_policy`, which reports errors and dropped names;

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.tree import Partition
 from queuegate_server.formats.collector import paused_collector
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yarn import load as yarn
 from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
 from queuegate_server.formats.yunikorn import load as yunikorn
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.tree import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Loaded:
 
     partitions: Mapping[str, Partition]
     """By name; empty if a finding is an error."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """All findings, by place."""
 
 

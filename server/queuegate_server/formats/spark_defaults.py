@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
-from queuegate_server.formats.problems import Problem
+from queuegate.policy.spark import SparkError, spark_acls
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.spark_lint import lint_spark
 from queuegate_server.formats.yaml_text import At, Unreadable, decode
-from queuegate_server.policy.spark import SparkError, spark_acls
-from queuegate_server.policy.yarn_acl import TRIMMED
 
 _LINE: Final = re.compile(
     r"[ \t\f]*(?P<key>[^\s=:]+)(?:[ \t\f]*[=:]|[ \t\f]|$)[ \t\f]*(?P<value>.*)"
@@ -19,7 +19,7 @@ _LINE: Final = re.compile(
 
 def read_spark_defaults(
     data: bytes, file: str, *, with_lint: bool = False
-) -> tuple[dict[str, str], tuple[Problem, ...]]:
+) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
     """Return the properties, and the findings in order, also in what is valid but doubtful if
     asked to. Of one name the last one counts.
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_text import At
-from queuegate_server.policy.acl import WILDCARD
-from queuegate_server.policy.yarn_acl import TRIMMED
 
 _SWITCHES: Final = frozenset({"spark.acls.enable", "spark.history.ui.acls.enable"})
 _FOR_ALL: Final = ("spark.admin.acls", "spark.modify.acls", "spark.history.ui.admin.acls")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from queuegate_server.formats.findings import Findings
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostic_list import Findings
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
-from queuegate_server.process.giving_way import give_way
+from queuegate_server.runtime.giving_way import give_way
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000
@@ -40,7 +40,7 @@ class Document:
 
     root: Element | None
     """None if the document cannot be read."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """Why it cannot be read; empty if it can."""
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from yaml import events
 
-from queuegate_server.formats.findings import Findings, Place, quoted
+from queuegate_server.formats.diagnostic_list import Findings, WorkerSpec, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
-from queuegate_server.process.giving_way import give_way
+from queuegate_server.runtime.giving_way import give_way
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""
@@ -153,7 +153,7 @@ class Builder:
         self._count(*size, place)
         self._add(node)
 
-    def _count(self, nodes: int, characters: int, place: Place) -> None:
+    def _count(self, nodes: int, characters: int, place: WorkerSpec) -> None:
         self._nodes += nodes
         self._characters += characters
         if self._nodes > MAX_NODES:

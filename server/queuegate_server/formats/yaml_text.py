@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.findings import Place
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.formats.diagnostic_list import WorkerSpec
+from queuegate_server.runtime.giving_way import in_turns
 
 _SEARCHED_AT_ONCE: Final = 262_144
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -31,7 +31,7 @@ class At:
 class Unreadable(Exception):
     """Nothing after this fault can be understood."""
 
-    def __init__(self, place: Place | None, message: str, remedy: str) -> None:
+    def __init__(self, place: WorkerSpec | None, message: str, remedy: str) -> None:
         super().__init__(message)
         self.place = place
         self.message = message

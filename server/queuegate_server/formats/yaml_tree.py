@@ -16,8 +16,8 @@ import yaml
 from yaml import events
 from yaml.tokens import StreamEndToken
 
-from queuegate_server.formats.findings import Findings, TooManyErrors
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yaml_builder import Builder
 from queuegate_server.formats.yaml_nodes import Node, Scalar
 from queuegate_server.formats.yaml_text import At, Unreadable, decode, split_lines
@@ -34,7 +34,7 @@ class Document:
 
     root: Node | None
     """None if the document is empty or null, or if it cannot be read."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """The errors: repeated keys and the like if there is a root, else why there is none."""
     second: At | None = None
     """Where the next document that is not empty starts; it is not read."""

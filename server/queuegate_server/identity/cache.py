@@ -10,13 +10,13 @@ import random
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
+from queuegate_server.identity.cache_stats import CacheStats
 from queuegate_server.identity.entries import NEVER, CacheEntry, Entries, SharedAnswers
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.statistics import CacheStatistics
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.use_order import TABLES
 
-__all__ = ["CacheEntry", "GroupCache", "Ticket"]
+__all__ = ["CacheEntry", "GroupCache", "Lease"]
 
 _JITTER: Final = 0.1
 """Lifetimes are shortened by up to this part: what came together need not expire together."""
@@ -26,7 +26,7 @@ _REFRESH_SPREAD: Final = 0.3
 """Up to which part of the lifetime earlier: users who came together are asked for apart."""
 
 
-class Ticket:
+class Lease:
     """A look-up under way. Its answer is stored unless it has become outdated."""
 
     __slots__ = ("outdated", "user")
@@ -55,7 +55,7 @@ class GroupCache:
         self._entries = Entries(options.max_entries, options.max_stale)
         self._groups = self._entries.groups
         self._answers = SharedAnswers()
-        self._under_way: dict[str, list[Ticket]] = {}
+        self._under_way: dict[str, list[Lease]] = {}
         self._hits = 0
         self._negative_hits = 0
         self._failure_hits = 0
@@ -119,20 +119,20 @@ class GroupCache:
             return None
         return entry.failure
 
-    def begin(self, user: str) -> Ticket:
+    def begin(self, user: str) -> Lease:
         """Note that a look-up starts. Ends in `store` or `abandon`."""
-        ticket = Ticket(user)
+        ticket = Lease(user)
         self._under_way.setdefault(user, []).append(ticket)
         return ticket
 
-    def abandon(self, ticket: Ticket) -> None:
+    def abandon(self, ticket: Lease) -> None:
         """Note that a look-up ended without an answer."""
         tickets = self._under_way[ticket.user]
         tickets.remove(ticket)
         if not tickets:
             del self._under_way[ticket.user]
 
-    def store(self, ticket: Ticket, outcome: Outcome) -> CacheEntry:
+    def store(self, ticket: Lease, outcome: Outcome) -> CacheEntry:
         """Store the answer of a look-up and return it as an entry.
 
         It is not stored if the user was invalidated since, or has been answered for by a
@@ -204,9 +204,9 @@ class GroupCache:
         """Count a look-up that is started ahead of expiry."""
         self._refreshes += 1
 
-    def statistics(self) -> CacheStatistics:
+    def statistics(self) -> CacheStats:
         """Return the counts so far."""
-        return CacheStatistics(
+        return CacheStats(
             hits=self._hits,
             negative_hits=self._negative_hits,
             failure_hits=self._failure_hits,

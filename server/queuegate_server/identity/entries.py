@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
-from queuegate_server.identity.lookup import Found, Outcome
+from queuegate_server.identity.resolver import Found, Outcome
 from queuegate_server.identity.use_order import UseOrder
 
 NEVER: Final = float("-inf")

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol, cast
 
-from queuegate_server.identity.lookup import Resolver
 from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
     "ldap": "queuegate_server.identity.resolvers.ldap.resolver:LdapResolver",
     "none": "queuegate_server.identity.resolvers.none:NoResolver",
-    "os": "queuegate_server.identity.resolvers.os_accounts:OsAccounts",
-    "test": "queuegate_server.identity.resolvers.test_table:FixedTable",
+    "os": "queuegate_server.identity.resolvers.nss:NssResolver",
+    "test": "queuegate_server.identity.resolvers.static_table:StaticTableResolver",
 }
 """Ours, as `module:class`. An entry point cannot take one of these names."""
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import structlog
 
+from queuegate_server.observe.log_sampling import LIMIT
 from queuegate_server.observe.log_stream import LogStream
 from queuegate_server.printable import printable
-from queuegate_server.repeated_lines import LIMIT
 
 _SHARED: Final[list[Any]] = [
     structlog.stdlib.add_log_level,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from queuegate_server.identity.lookup import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
 from queuegate_server.observe.timings import Timings
 
 SECONDS: Final = (

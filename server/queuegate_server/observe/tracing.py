@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome, Resolver
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Resolver
 from queuegate_server.settings.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Tracer:
         """Begin to trace. Raises TracingNotInstalled."""
         try:
             from opentelemetry import context, trace  # noqa: PLC0415 - only if asked for
-            from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+            from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as said
                 TraceContextTextMapPropagator,
             )
 

@@ -8,19 +8,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
+from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.policy.decision import Decision
-from queuegate_server.questions import Question, Verdict
+from queuegate_server.questions import Query, Verdict
 from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.columns import Columns
 from queuegate_server.rpc.convert import REASONS
-from queuegate_server.rpc.decisions import ERROR, Decisions
+from queuegate_server.rpc.decision_log import ERROR, DecisionLog
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.halves import Halves
-from queuegate_server.rpc.memo import TIMELESS, DecisionMemo, Kept
-from queuegate_server.rpc.turns import Turn, Turns
+from queuegate_server.rpc.response_cache import TIMELESS, CachedResponse, ResponseCache
 from queuegate_server.snapshot import Snapshot
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
@@ -38,7 +38,11 @@ class Checks:
     """Answers single questions and batches. Used from one event loop."""
 
     def __init__(
-        self, engine: Engine, clock: Callable[[], float], decisions: Decisions, turns: Turns
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        decisions: DecisionLog,
+        turns: AdmissionQueue,
     ) -> None:
         """Take the engine, a monotonic clock in seconds, what counts and records, and when
         batches are decided.
@@ -47,8 +51,8 @@ class Checks:
         self._clock = clock
         self._decisions = decisions
         self._turns = turns
-        self._memo = DecisionMemo()
-        self._answers: dict[Decision, Kept] = {}
+        self._memo = ResponseCache()
+        self._answers: dict[Decision, CachedResponse] = {}
         self._revision = 0
         self._halves = Halves()
         self.columns = Columns(engine, clock, self._alone, decisions, turns)
@@ -100,7 +104,7 @@ class Checks:
         """Return what `answer_batch` does, however long it takes. Does not raise TooMuchWork."""
         return await self._batch(request, "StreamQueueAccess", self._turns.of_stream())
 
-    async def _batch(self, request: bytes, method: str, turn: Turn) -> bytes:
+    async def _batch(self, request: bytes, method: str, turn: Slot) -> bytes:
         async with turn:
             try:
                 snapshot, results, missing, counts = self._begin(request)
@@ -153,7 +157,7 @@ class Checks:
                 for item, kept in zip(items, found, strict=True)
             ]
         else:
-            known = cast("list[Kept]", found)
+            known = cast("list[CachedResponse]", found)
             results = [kept[_BATCH_RESULT] for kept in known]
         counts = self._decisions.counted(bytes([kept[_REASON] for kept in known]))
         return snapshot, results, missing, counts
@@ -164,10 +168,10 @@ class Checks:
         results: list[bytes],
         missing: list[int],
         counts: list[int],
-        turn: Turn,
+        turn: Slot,
     ) -> None:
         """Replace the questions at the given places by their results, and count these."""
-        waiting: list[tuple[int, Question]] = []
+        waiting: list[tuple[int, Query]] = []
         for count, place in enumerate(missing, start=1):
             item = results[place]
             kept = self._memo.older(snapshot, item)
@@ -197,7 +201,7 @@ class Checks:
         self,
         snapshot: Snapshot,
         results: list[bytes],
-        waiting: Sequence[tuple[int, Question]],
+        waiting: Sequence[tuple[int, Query]],
         counts: list[int],
     ) -> None:
         """Answer questions that wait for a resolver, a few at a time."""
@@ -224,14 +228,14 @@ class Checks:
         self._memo.forget()
         self._halves.forget()
 
-    def _known(self, request: bytes, snapshot: Snapshot) -> Kept | None:
+    def _known(self, request: bytes, snapshot: Snapshot) -> CachedResponse | None:
         """Return the answer to a question if it is kept, or can be decided without waiting."""
         kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
         if kept is None or kept.source.fresh_until <= self._clock():
             return self._now(request, snapshot)
         return kept
 
-    def _now(self, request: bytes, snapshot: Snapshot) -> Kept | None:
+    def _now(self, request: bytes, snapshot: Snapshot) -> CachedResponse | None:
         """Decide a question of the usual kind, None if it is another one or has to wait."""
         if snapshot is not self._engine.snapshot:  # replaced while a batch was under way
             return None
@@ -254,11 +258,13 @@ class Checks:
 
     def _keep(
         self, snapshot: Snapshot, request: bytes, decision: Decision, entry: CacheEntry | None
-    ) -> Kept:
+    ) -> CachedResponse:
         kept = self._encoded(decision, snapshot.policy.revision)
         if entry is not None:
             # What the constructor of a named tuple does, at a third of its price.
-            kept = tuple.__new__(Kept, (kept.response, kept.batch_result, entry, kept.reason))
+            kept = tuple.__new__(
+                CachedResponse, (kept.response, kept.batch_result, entry, kept.reason)
+            )
         self._memo.keep(snapshot, request, kept)
         return kept
 
@@ -267,7 +273,7 @@ class Checks:
         kept = self._encoded(decision, revision)
         return kept.response, kept.reason
 
-    def _encoded(self, decision: Decision, revision: int) -> Kept:
+    def _encoded(self, decision: Decision, revision: int) -> CachedResponse:
         """Return an answer that used no groups of the cache."""
         if revision != self._revision or len(self._answers) >= _KEPT_ANSWERS:
             self._answers = {}
@@ -276,7 +282,7 @@ class Checks:
         if kept is None:
             response = wire.decision(decision, revision)
             framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
-            kept = Kept(response, framed, TIMELESS, REASONS[decision.reason])
+            kept = CachedResponse(response, framed, TIMELESS, REASONS[decision.reason])
             self._answers[decision] = kept
         return kept
 
@@ -287,5 +293,5 @@ class Checks:
         return access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()
 
 
-def _question(request: bytes, snapshot: Snapshot) -> Question:
+def _question(request: bytes, snapshot: Snapshot) -> Query:
     return convert.question(wire.parse(access_pb2.CheckQueueAccessRequest, request), snapshot)

@@ -8,13 +8,14 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.policy.decision import Decision
 from queuegate_server.questions import Verdict
 from queuegate_server.rpc import convert, wire
-from queuegate_server.rpc.audit_records import COLUMNS
-from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
+from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.decision_records import COLUMNS
 from queuegate_server.rpc.grid import (
     ALLOWED,
     REASON,
@@ -26,7 +27,6 @@ from queuegate_server.rpc.grid import (
     outcomes,
 )
 from queuegate_server.rpc.pairs import Failed, Outcomes, Pair, Request, Work
-from queuegate_server.rpc.turns import Turn, Turns
 from queuegate_server.snapshot import Snapshot, UnknownPartition
 
 MAX_QUESTIONS: Final = 100_000
@@ -49,8 +49,8 @@ class Columns:
         engine: Engine,
         clock: Callable[[], float],
         encoded: Callable[[Decision, int], tuple[bytes, int]],
-        decisions: Decisions,
-        turns: Turns,
+        decisions: DecisionLog,
+        turns: AdmissionQueue,
     ) -> None:
         """Take the engine, a monotonic clock in seconds, what makes bytes of a decision by a
         policy revision and knows the number of its reason, what counts and records, and
@@ -83,7 +83,7 @@ class Columns:
             await self._decisions.record(COLUMNS, data, told, due, size=size)
         return response
 
-    async def _decide(self, data: bytes, turn: Turn) -> tuple[bytes, bytes, list[int]]:
+    async def _decide(self, data: bytes, turn: Slot) -> tuple[bytes, bytes, list[int]]:
         """Return the response, the same with decisions if anything is to be recorded, and how
         often there was which reason.
         """

@@ -9,12 +9,12 @@ from typing import Final, Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.names import is_user_name, queue_path
+from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2, policy_pb2, user_group_information_pb2
-from queuegate_server.formats.problems import Problem, Severity
-from queuegate_server.policy.decision import Access, Decision, Reason
-from queuegate_server.policy.names import is_user_name, queue_path
-from queuegate_server.policy.tree import Partition
-from queuegate_server.questions import E, Explained, GroupsOrigin, Question
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.questions import E, Explained, GroupsOrigin, Query
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.snapshot import Snapshot
 
@@ -85,7 +85,7 @@ class _Asking(_Identified, Protocol):
     def queue(self) -> str: ...
 
 
-def question(request: _Asking, snapshot: Snapshot) -> Question:
+def question(request: _Asking, snapshot: Snapshot) -> Query:
     """Return the question of a check or explain request; raise InvalidRequest,
     UnknownPartition.
     """
@@ -97,12 +97,12 @@ def question(request: _Asking, snapshot: Snapshot) -> Question:
     check_real_user(request.real_user, faults)
     if faults or access is None:
         raise InvalidRequest(faults)
-    return Question(user, groups, request.partition, path, access, request.real_user)
+    return Query(user, groups, request.partition, path, access, request.real_user)
 
 
 def listing_question(
     request: access_pb2.ListQueuesRequest, snapshot: Snapshot
-) -> tuple[Question, str]:
+) -> tuple[Query, str]:
     """Return the question of a list request, its `path` the prefix (empty: none), and the
     path after which the page begins (empty: at the first queue); raise InvalidRequest,
     UnknownPartition.
@@ -122,7 +122,7 @@ def listing_question(
     check_real_user(request.real_user, faults)
     if faults or access is None:
         raise InvalidRequest(faults)
-    asked = Question(user, groups, request.partition, path, access, request.real_user)
+    asked = Query(user, groups, request.partition, path, access, request.real_user)
     return asked, after
 
 
@@ -260,7 +260,7 @@ def explain_groups(explained: Explained[E]) -> access_pb2.ExplainGroups:
     )
 
 
-def diagnostics(problems: Iterable[Problem]) -> list[policy_pb2.Diagnostic]:
+def diagnostics(problems: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
     """Return findings as messages."""
     return [
         policy_pb2.Diagnostic(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, Final
 
-from queuegate_server.policy.decision import Decision
+from queuegate.policy.decision import Decision
 from queuegate_server.questions import Verdict
 from queuegate_server.rpc.convert import REASONS
 from queuegate_server.snapshot import Snapshot

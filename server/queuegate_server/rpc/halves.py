@@ -11,10 +11,10 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from queuegate.policy.decision import Access
+from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.tree import Partition
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.snapshot import Served, Snapshot, UnknownPartition

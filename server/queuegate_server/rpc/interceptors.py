@@ -12,7 +12,7 @@ from typing import Protocol
 
 import grpc.aio
 
-from queuegate_server.rpc.call_lines import CallLine
+from queuegate_server.rpc.access_log import AccessLog
 from queuegate_server.rpc.errors import TooMuchWork
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -50,10 +50,10 @@ def end_with_status(method: str, handler: Unary) -> Unary:
         try:
             return await handler(data, context)
         except Exception as error:  # the boundary: every fault becomes a status
-            await CallLine(method, context).fail(error)
+            await AccessLog(method, context).fail(error)
 
     async def logged(data: bytes, context: Context) -> bytes:
-        line = CallLine(method, context, time.perf_counter())
+        line = AccessLog(method, context, time.perf_counter())
         try:
             answer = await handler(data, context)
         except Exception as error:
@@ -71,7 +71,7 @@ def end_stream_with_status(method: str, handler: Stream) -> Stream:
     """Do for streams what `end_with_status` does for single calls."""
 
     async def answered(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        line = CallLine(method, context, time.perf_counter())
+        line = AccessLog(method, context, time.perf_counter())
         try:
             async for response in handler(requests, context):
                 yield response

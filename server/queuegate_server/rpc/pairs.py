@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.policy.tree import Partition
-from queuegate_server.questions import Question, Verdict
+from queuegate_server.questions import Query, Verdict
 from queuegate_server.rpc import convert
+from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.errors import to_status
-from queuegate_server.rpc.turns import Turn
 from queuegate_server.snapshot import Snapshot, UnknownPartition
 
 _DECIDED_AT_ONCE: Final = 100
@@ -51,7 +51,7 @@ class Work:
         self._users = [_user(request, place, partition) for place in range(len(request.users))]
         self._paths = [self._path(queue) for queue in request.queues]
 
-    async def decide(self, pairs: Sequence[Pair], turn: Turn) -> Outcomes:
+    async def decide(self, pairs: Sequence[Pair], turn: Slot) -> Outcomes:
         """Decide each different pair, looking up groups where need be, which ends the turn."""
         outcomes: dict[Pair, Verdict | Failed] = {}
         waiting = []
@@ -97,7 +97,7 @@ class Work:
             for _ in range(_LOOKED_UP_AT_ONCE):
                 group.create_task(work())
 
-    def _question(self, pair: Pair) -> Question:
+    def _question(self, pair: Pair) -> Query:
         """Return the question of a pair; raise InvalidRequest as a single check does."""
         request = self._request
         check = access_pb2.CheckQueueAccessRequest(

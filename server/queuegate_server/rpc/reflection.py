@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from queuegate_server.rpc.callers import Context
-from queuegate_server.rpc.gate import Gate
+from queuegate_server.rpc.authentication import Context
+from queuegate_server.rpc.authorization import Authorizer
 from queuegate_server.settings.callers import Role
 
 SERVICE: Final[str] = reflection.SERVICE_NAME
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
     """Answers what the services and their messages are."""
 
-    def __init__(self, services: Sequence[str], draining: asyncio.Event, gate: Gate) -> None:
+    def __init__(self, services: Sequence[str], draining: asyncio.Event, gate: Authorizer) -> None:
         """Take the names of the services, the event that ends streams, and who may ask."""
         super().__init__(services)
         self._draining = draining

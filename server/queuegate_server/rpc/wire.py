@@ -17,8 +17,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
-from queuegate_server.policy.decision import Decision
 from queuegate_server.rpc.convert import MAX_BATCH, REASONS
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
 

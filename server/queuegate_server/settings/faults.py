@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from queuegate_server.formats import yaml_nodes
-from queuegate_server.formats.problems import Problem, Severity
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yaml_nodes import Node, Scalar
 from queuegate_server.identity.registry import (
     BrokenResolverType,
@@ -68,7 +68,7 @@ class Places:
 
     def problem(
         self, location: Location, message: str, remedy: str = "", *, at_key: bool = False
-    ) -> Problem:
+    ) -> Diagnostic:
         """Return a finding about a key or its value, with the place it came from."""
         path = tuple(str(part) for part in location)
         text = f"{_written(location)}: {message}" if location else message
@@ -77,9 +77,11 @@ class Places:
             depth, place = self._in_file(location, at_key=at_key)
             nearest = self._overrides.nearest(path)
             if place is not None and (depth == len(location) or nearest is None):
-                return Problem(self._file, place.line, place.column, Severity.ERROR, text, remedy)
+                return Diagnostic(
+                    self._file, place.line, place.column, Severity.ERROR, text, remedy
+                )
             origin = nearest or self._file
-        return Problem(origin, 0, 0, Severity.ERROR, text, remedy)
+        return Diagnostic(origin, 0, 0, Severity.ERROR, text, remedy)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
         """Return how much of a location the file has, and the node to point at."""
@@ -95,7 +97,7 @@ class Places:
         return depth, place
 
 
-def located(error: ErrorDetails, places: Places, tree: Mapping[str, object]) -> Problem:
+def located(error: ErrorDetails, places: Places, tree: Mapping[str, object]) -> Diagnostic:
     """Return a finding of pydantic with its place, in our words where we have any."""
     location = _without_tags(error["loc"], tree, is_missing=error["type"] == "missing")
     template = _MESSAGES.get(error["type"])

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from queuegate_server.files.regular_files import read_regular, remedy
-from queuegate_server.formats.problems import Problem, Severity, has_errors, in_order
+from queuegate_server.files.safe_open import read_regular, remedy
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, in_order
 from queuegate_server.formats.yaml_nodes import plain_data
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yaml_tree import Document, read
@@ -19,7 +19,7 @@ from queuegate_server.settings.overrides import Overrides, from_environment, fro
 class SettingsError(Exception):
     """The settings are wrong."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Diagnostic]) -> None:
         """Keep all findings, in the order of their places."""
         self.problems = tuple(in_order(problems))
         super().__init__("\n".join(str(problem) for problem in self.problems))
@@ -55,7 +55,7 @@ def load_settings(
         *from_environment(variables or {}, Settings.model_fields, tree),
         *from_options(options),
     ):
-        fault = override if isinstance(override, Problem) else overrides.lay_over(tree, override)
+        fault = override if isinstance(override, Diagnostic) else overrides.lay_over(tree, override)
         if fault is not None:
             problems.append(fault)
     if document.root is None and has_errors(document.problems):
@@ -64,7 +64,7 @@ def load_settings(
     return _checked(tree, Places(name, document.root, overrides), problems)
 
 
-def _checked(tree: dict[str, Any], places: Places, problems: list[Problem]) -> Settings:
+def _checked(tree: dict[str, Any], places: Places, problems: list[Diagnostic]) -> Settings:
     tree = _without_nulls(tree)
     problems += _unknown_resolvers(tree, places)
     try:
@@ -87,8 +87,8 @@ def _read(file: Path | None) -> Document:
         return Document(None, (_of_file(str(file), message, remedy(error)),))
 
 
-def _of_file(file: str, message: str, what_to_do: str) -> Problem:
-    return Problem(file, 0, 0, Severity.ERROR, message, what_to_do)
+def _of_file(file: str, message: str, what_to_do: str) -> Diagnostic:
+    return Diagnostic(file, 0, 0, Severity.ERROR, message, what_to_do)
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
     }
 
 
-def _unknown_resolvers(tree: dict[str, Any], places: Places) -> Iterable[Problem]:
+def _unknown_resolvers(tree: dict[str, Any], places: Places) -> Iterable[Diagnostic]:
     """Yield the partitions' resolvers that are not there, also if the rest is wrong."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):

@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.names import DEFAULT_PARTITION
-from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.settings.audit import Audit
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.connections import Connections

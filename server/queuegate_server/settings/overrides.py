@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from queuegate_server.formats.problems import Problem, Severity
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
 
 Path = tuple[str, ...]
 
@@ -51,7 +51,7 @@ class Overrides:
 
     origins: dict[Path, str] = field(default_factory=dict)
 
-    def lay_over(self, tree: MutableMapping[str, Any], override: Override) -> Problem | None:
+    def lay_over(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
         """Put one value into the tree; return a finding if there is no place for it."""
         *sections, last = override.path
         node = tree
@@ -87,7 +87,7 @@ class Overrides:
 
 def from_environment(
     variables: Mapping[str, str], top_level: Iterable[str], tree: Mapping[str, Any]
-) -> Iterator[Override | Problem]:
+) -> Iterator[Override | Diagnostic]:
     """Yield the settings among the variables, in the order of their names.
 
     `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. A name that the file spells with
@@ -105,7 +105,7 @@ def from_environment(
             yield _error(name, "names no setting", _likely(name, top_level))
 
 
-def from_options(options: Iterable[str]) -> Iterator[Override | Problem]:
+def from_options(options: Iterable[str]) -> Iterator[Override | Diagnostic]:
     """Yield the settings that `--set key=value` gave, in their order."""
     for option in options:
         key, equals, text = option.partition("=")
@@ -153,5 +153,5 @@ def _likely(name: str, top_level: set[str]) -> str:
     return f"known are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"
 
 
-def _error(origin: str, message: str, remedy: str = "") -> Problem:
-    return Problem(origin, 0, 0, Severity.ERROR, message, remedy)
+def _error(origin: str, message: str, remedy: str = "") -> Diagnostic:
+    return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy)

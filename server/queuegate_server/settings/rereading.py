@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from queuegate_server.formats.problems import Problem, Severity
-from queuegate_server.process.threads import DaemonThreads, StillRunning
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
 from queuegate_server.settings.load import SettingsError
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ class Rereading(Generic[T]):
     def __init__(self, read: Callable[[], T]) -> None:
         """Take what reads, and raises SettingsError."""
         self._read = read
-        self._threads = DaemonThreads(1, "settings")
+        self._threads = AbandonableThreadPool(1, "settings")
 
     async def read(self) -> T:
         """Read. Raises SettingsError, also if it takes longer than ten seconds."""
@@ -33,4 +33,4 @@ class Rereading(Generic[T]):
             message = f"reading them took longer than {_READ_SECONDS:g} s"
         except StillRunning:
             message = "an earlier attempt to read them still hangs"
-        raise SettingsError([Problem("settings", 0, 0, Severity.ERROR, message)])
+        raise SettingsError([Diagnostic("settings", 0, 0, Severity.ERROR, message)])

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from queuegate_server.process.tcp import CannotListen
+from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.connections import Connections
 from queuegate_server.settings.listeners import Listener
 

@@ -7,8 +7,8 @@ import grpc
 import grpc.aio
 
 from queuegate_server.settings.model import Limits
+from queuegate_server.transports.channel_args import connection_options
 from queuegate_server.transports.choose import Transport
-from queuegate_server.transports.connections import connection_options
 from queuegate_server.transports.grpcio import GrpcioServer
 from queuegate_server.transports.refusal import Refusal
 
@@ -65,7 +65,7 @@ def make_server(
     )
     if transport == "grpcio":
         return GrpcioServer(server)
-    from queuegate_server.transports.native import NativeServer  # noqa: PLC0415 - an extra
+    from queuegate_server.transports.native.server import NativeServer  # noqa: PLC0415 - an extra
 
     return NativeServer(
         server,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces, NamespaceUnknown
-from tests.fakes.kubernetes_api import KubernetesApi
+from tests.support.fakes.kubernetes_api import KubernetesApi
 
 
 class Source:

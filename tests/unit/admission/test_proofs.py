@@ -15,7 +15,7 @@ from queuegate_server.admission.review import read_review, write_review
 from queuegate_server.admission.rules import Request, Verdict, decide, verify
 from queuegate_server.admission.settings import read_settings
 from queuegate_server.admission.workloads import METADATA
-from tests.webhook import patch_of
+from tests.support.servers.webhook import patch_of
 
 SETTINGS = read_settings(
     {

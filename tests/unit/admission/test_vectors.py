@@ -6,7 +6,7 @@ import pytest
 
 from queuegate_server.admission.review import read_review
 from queuegate_server.admission.rules import decide
-from tests.admission_vectors import CASES, assert_expected, body, settings_of
+from tests.support.admission_vectors import CASES, assert_expected, body, settings_of
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES])

@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from queuegate import _errors, exceptions
 from queuegate.v1 import errors_pb2
-from tests.fakes.scripted_services import status
+from tests.support.fakes.scripted_services import status
 
 
 def test_the_drawing_is_the_tree() -> None:

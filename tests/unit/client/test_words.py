@@ -7,7 +7,7 @@ import pytest
 
 import queuegate
 from queuegate import Access, Check, Decision, Reason, ResolveOutcome, StepOutcome
-from queuegate.cli import words
+from queuegate.cli import render
 from queuegate.cli.terminal import Colours
 
 PLAIN = Colours(on=False)
@@ -43,21 +43,21 @@ def test_every_reason_is_in_the_table() -> None:
 @pytest.mark.parametrize(("reason", "allowed", "text"), DECISIONS)
 def test_decisions(reason: Reason, allowed: bool, text: str) -> None:
     answer = Decision(allowed, reason, "root.q", "s", 1)
-    line = words.decision(Check("al", "root.q.a", "gpu"), answer, PLAIN)
+    line = render.decision(Check("al", "root.q.a", "gpu"), answer, PLAIN)
     start = "allowed: al may" if allowed else "denied: al may not"
     assert line == f"{start} submit to root.q.a: {text}"
 
 
 def test_administering_and_colours() -> None:
     answer = Decision(True, Reason.WILDCARD, "root", "*", 1)
-    line = words.decision(Check("al", "root.q", access="admin"), answer, COLOURED)
+    line = render.decision(Check("al", "root.q", access="admin"), answer, COLOURED)
     expected = "\x1b[32mallowed\x1b[0m: al may administer root.q: an ACL of root allows everyone"
     assert line == expected
 
 
 def test_names_are_escaped_and_not_taken_for_a_form() -> None:
     answer = Decision(True, Reason.USER, "root.\x1b", "{queue}\n", 1)
-    line = words.decision(Check("{user}\r", "root.\x07"), answer, PLAIN)
+    line = render.decision(Check("{user}\r", "root.\x07"), answer, PLAIN)
     assert line == (
         "allowed: {user}\\r may submit to root.\\x07:"
         " an ACL of root.\\x1b lists the user {queue}\\n"
@@ -88,7 +88,7 @@ def test_an_explanation_is_a_tree() -> None:
         ),
         "root.a",
     )
-    text = "\n".join(words.explanation(Check("alice", "root.A.new"), answer, PLAIN))
+    text = "\n".join(render.explanation(Check("alice", "root.A.new"), answer, PLAIN))
     assert text == inspect.cleandoc("""
         allowed: alice may submit to root.A.new: an ACL of root lists the group ops
 
@@ -110,7 +110,7 @@ def test_an_explanation_of_the_recovery_queue() -> None:
         queuegate.ExplainedGroups(queuegate.GroupsOrigin.NOT_NEEDED, (), "", ""),
         "root.@recovery@",
     )
-    lines = list(words.explanation(Check("a", "root.@recovery@.b"), answer, PLAIN))
+    lines = list(render.explanation(Check("a", "root.@recovery@.b"), answer, PLAIN))
     assert lines[2:] == [
         "root.@recovery@",
         "└─ the recovery queue is never granted",
@@ -130,7 +130,7 @@ def test_every_outcome_and_origin_has_words(
         queuegate.ExplainedGroups(origin, (), "corp", ""),
         "root",
     )
-    assert len(list(words.explanation(Check("a", "root"), answer, COLOURED))) == 6
+    assert len(list(render.explanation(Check("a", "root"), answer, COLOURED))) == 6
 
 
 def resolution(outcome: ResolveOutcome, **fields: object) -> queuegate.Resolution:
@@ -185,7 +185,7 @@ RESOLUTIONS = [
     ("answer", "lines"), RESOLUTIONS, ids=["resolved", "stale", "not found", "unavailable", "odd"]
 )
 def test_resolutions(answer: queuegate.Resolution, lines: list[str]) -> None:
-    assert list(words.resolution(answer, PLAIN)) == lines
+    assert list(render.resolution(answer, PLAIN)) == lines
 
 
 def test_a_policy() -> None:
@@ -209,7 +209,7 @@ def test_a_policy() -> None:
         reload_failed_at=WHEN,
         reload_diagnostics=(fault,),
     )
-    assert "\n".join(words.policy(answer, PLAIN)) == inspect.cleandoc("""
+    assert "\n".join(render.policy(answer, PLAIN)) == inspect.cleandoc("""
         source      /etc/queues.yaml
         revision    2
         loaded      2026-01-02 03:04:05Z

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from queuegate_server.formats.problems import Severity
+from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import Loaded, load_policy
 
 VECTORS: Final = Path(__file__).parents[2] / "vectors"

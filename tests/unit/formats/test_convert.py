@@ -7,16 +7,16 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from queuegate_server.formats.problems import has_errors
+from queuegate.policy.acl import AclNames
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.convert import Converted, convert
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.tree import Partition
-from queuegate_server.policy.yarn_acl import Semantics
-from tests.yarn_files import by_path, capacity_xml, fair_xml, site
+from tests.support.generators.yarn_files import by_path, capacity_xml, fair_xml, site
 
 FAIR, CAPACITY = "fair-scheduler", "capacity-scheduler"
 USERS = ["bob", "carol", "eve", "a.b@x", "d d", "9", "*", "~bob", "yes", "svc:x"]

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from queuegate_server.formats.problems import has_errors
+from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import load_policy
 
 FAULTS: Final = sorted((Path(__file__).parent / "faults").glob("*.yaml"))

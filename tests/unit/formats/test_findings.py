@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from queuegate_server.formats import findings as module
+from queuegate_server.formats import diagnostic_list as module
 from queuegate_server.formats.collector import paused_collector
-from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yaml_nodes import Scalar

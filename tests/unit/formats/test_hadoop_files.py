@@ -2,14 +2,14 @@
 
 import pytest
 
-from queuegate_server.formats.problems import Severity, has_errors
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import explain
+from queuegate_server.formats.diagnostics import Severity, has_errors
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access, Reason
-from queuegate_server.policy.explain import explain
-from tests.yarn_files import CAPACITY, prop, site
+from tests.support.generators.yarn_files import CAPACITY, prop, site
 
 
 @pytest.mark.parametrize(

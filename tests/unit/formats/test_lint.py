@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from queuegate.policy.acl import AclNames
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import FORMATS, load_policy
 from queuegate_server.formats.yunikorn.lint import RULES
-from queuegate_server.policy.acl import AclNames
 
 REPOSITORY = Path(__file__).parents[3]
 HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
@@ -250,7 +250,7 @@ def test_names_in_two_cases() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/queues.yaml", "server/queuegate_server/loading/default_queues.yaml"]
+    "path", ["examples/queues.yaml", "server/queuegate_server/policystore/default_queues.yaml"]
 )
 def test_our_own_files_have_no_findings(path: str) -> None:
     data = (REPOSITORY / path).read_bytes()

@@ -6,10 +6,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queuegate.policy.acl import AclError, parse
+from queuegate_server.formats.diagnostics import has_errors, in_order
 from queuegate_server.formats.lint import lint
-from queuegate_server.formats.problems import has_errors, in_order
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.policy.acl import AclError, parse
 
 _KEYS = """
     partitions name queues submitacl adminacl parent resources max guaranteed maxapplications

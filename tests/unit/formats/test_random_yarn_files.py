@@ -6,10 +6,10 @@ from xml.sax.saxutils import escape, quoteattr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from queuegate_server.formats.findings import Findings
+from queuegate_server.formats.diagnostic_list import Findings
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
-from tests.naive_hadoop_files import Refused, allocations, properties
+from tests.support.oracles.hadoop_files import Refused, allocations, properties
 
 KEYS = st.sampled_from(
     ["yarn.acl.enable", "yarn.admin.acl", " yarn.admin.acl\n", "a", "A", "", " ", "\u00a0a"]

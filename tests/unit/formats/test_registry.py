@@ -2,9 +2,9 @@
 
 import pytest
 
-from queuegate_server.formats.problems import Severity
+from queuegate.policy.acl import AclNames
+from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import FORMATS, load_policy
-from queuegate_server.policy.acl import AclNames
 
 TWO = b"""
 partitions:

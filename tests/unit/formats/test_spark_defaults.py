@@ -2,8 +2,8 @@
 
 import pytest
 
+from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.files import check_file
-from queuegate_server.formats.problems import has_errors
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 
 

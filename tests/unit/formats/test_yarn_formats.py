@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.files import check_file, detect_file_format
 from queuegate_server.formats.lint import lint
-from queuegate_server.formats.problems import Severity
 from queuegate_server.formats.registry import detect_format, load_policy
 from queuegate_server.formats.xml_tree import MAX_DEPTH
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
-from tests.yarn_files import CAPACITY, CLOSED, FAIR, prop
+from tests.support.generators.yarn_files import CAPACITY, CLOSED, FAIR, prop
 
 END = "</queue></queue>"
 

@@ -4,14 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import StepOutcome, explain
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access, Reason
-from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.yarn_acl import Semantics
-from tests import naive_yarn
-from tests.yarn_files import (
+from tests.support.generators.yarn_files import (
     ACLS,
     CAPACITY,
     CLOSED,
@@ -23,6 +22,7 @@ from tests.yarn_files import (
     prop,
     site,
 )
+from tests.support.oracles import yarn
 
 
 @given(
@@ -57,7 +57,7 @@ def test_random_trees_agree_with_the_naive_evaluator(
             for access in Access:
                 decision = decide(partition, path, access, user, groups)
                 assert decision is not None
-                assert decision.allowed is naive_yarn.allowed(
+                assert decision.allowed is yarn.allowed(
                     stated, path, access, user, groups, semantics=semantics, admins=admins
                 )
                 told = explain(partition, path, access, user, groups)

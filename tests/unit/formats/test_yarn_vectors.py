@@ -7,13 +7,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from queuegate.policy.decide import decide, walk
+from queuegate.policy.decision import Access
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import Loaded, detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.decide import decide, walk
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import build_partition
-from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 from tests.unit.policy.test_yarn_acl import VECTORS, readings
 
 CHECKS = [

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes.clock import ManualClock
-from tests.fakes.stack import Stack
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.stack import Stack
 
 
 @pytest.fixture

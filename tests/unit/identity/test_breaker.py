@@ -5,12 +5,12 @@ import logging
 
 import pytest
 
-from queuegate_server.identity.breaker import BehindBreaker, Breaker, BreakerState
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser
-from tests.fakes.clock import ManualClock
-from tests.fakes.directory import FakeDirectory
+from queuegate_server.identity.circuit_breaker import CircuitBreaker, CircuitBreaking, CircuitState
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
 
-CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
+CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.H
         pytest.param("fail:a fail:b fail:c wait:10 drop ok", CLOSED, id="another probe follows"),
     ],
 )
-def test_states(steps: str, state: BreakerState, clock: ManualClock) -> None:
-    breaker = Breaker(3, 10.0, clock)
+def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
+    breaker = CircuitBreaker(3, 10.0, clock)
     for step in steps.split():
         name, _, value = step.partition(":")
         if name == "wait":
@@ -66,7 +66,7 @@ def test_one_probe_at_a_time(clock: ManualClock) -> None:
 
 @pytest.mark.parametrize("late", ["succeeded", "failed", "abandoned"])
 def test_what_was_asked_before_a_change_counts_no_more(late: str, clock: ManualClock) -> None:
-    breaker = Breaker(1, 10.0, clock)
+    breaker = CircuitBreaker(1, 10.0, clock)
     old, trigger = breaker.admit(), breaker.admit()
     assert old is not None
     assert trigger is not None
@@ -86,7 +86,7 @@ def test_what_was_asked_before_a_change_counts_no_more(late: str, clock: ManualC
 
 async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g",))
-    source = BehindBreaker("corp", Breaker(2, 10.0, clock), directory)
+    source = CircuitBreaking("corp", CircuitBreaker(2, 10.0, clock), directory)
     directory.broken = True
     for user in ("a", "b"):
         assert isinstance(await source.resolve(user), CouldNotAsk)
@@ -101,8 +101,8 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
 
 
 async def test_no_such_user_is_a_success(clock: ManualClock) -> None:
-    breaker = Breaker(1, 10.0, clock)
-    source = BehindBreaker("corp", breaker, FakeDirectory())
+    breaker = CircuitBreaker(1, 10.0, clock)
+    source = CircuitBreaking("corp", breaker, FakeDirectory())
     for user in "abc":
         assert isinstance(await source.resolve(user), NoSuchUser)
     assert breaker.state is CLOSED
@@ -112,7 +112,7 @@ async def test_a_cancelled_probe_lets_another_one_go(clock: ManualClock) -> None
     directory = FakeDirectory(sue=("g",))
     breaker = _opened(clock)
     clock.advance(10)
-    source = BehindBreaker("corp", breaker, directory)
+    source = CircuitBreaking("corp", breaker, directory)
     directory.hold.clear()
     probe = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
@@ -130,7 +130,7 @@ async def test_opening_and_closing_are_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "queuegate_server.identity")
     directory = FakeDirectory(sue=("g",))
-    source = BehindBreaker("corp", Breaker(1, 10.0, clock), directory)
+    source = CircuitBreaking("corp", CircuitBreaker(1, 10.0, clock), directory)
     directory.broken = True
     await source.resolve("sue")
     await source.resolve("sue")
@@ -143,8 +143,8 @@ async def test_opening_and_closing_are_logged(
     ]
 
 
-def _opened(clock: ManualClock) -> Breaker:
-    breaker = Breaker(1, 10.0, clock)
+def _opened(clock: ManualClock) -> CircuitBreaker:
+    breaker = CircuitBreaker(1, 10.0, clock)
     permit = breaker.admit()
     assert permit is not None
     breaker.failed(permit, "someone")

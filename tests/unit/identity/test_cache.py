@@ -4,10 +4,19 @@ import gc
 
 import pytest
 
-from queuegate_server.identity.lookup import Found, Outcome
 from queuegate_server.identity.options import CacheOptions
-from tests.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, WALL, answer, build, what_is_known
-from tests.fakes.clock import ManualClock
+from queuegate_server.identity.resolver import Found, Outcome
+from tests.support.fakes.caches import (
+    DOWN,
+    GROUPS,
+    NEVER,
+    NOBODY,
+    WALL,
+    answer,
+    build,
+    what_is_known,
+)
+from tests.support.fakes.clock import ManualClock
 
 
 @pytest.mark.parametrize(

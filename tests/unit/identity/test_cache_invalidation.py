@@ -2,9 +2,9 @@
 
 import pytest
 
-from queuegate_server.identity.lookup import Found, Outcome
-from tests.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
-from tests.fakes.clock import ManualClock
+from queuegate_server.identity.resolver import Found, Outcome
+from tests.support.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
+from tests.support.fakes.clock import ManualClock
 
 
 def test_invalidating_users(clock: ManualClock) -> None:

@@ -11,10 +11,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from queuegate_server.identity.cache import CacheEntry, GroupCache, Ticket
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.cache import CacheEntry, GroupCache, Lease
 from queuegate_server.identity.options import CacheOptions
-from tests.fakes.clock import ManualClock
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from tests.support.fakes.clock import ManualClock
 
 USERS = st.sampled_from("abcdef")
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
@@ -28,7 +28,7 @@ SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240
 class CacheMachine(RuleBasedStateMachine):
     """Compares the cache with a list of everything that was ever answered."""
 
-    tickets: Bundle[Ticket] = Bundle("tickets")
+    tickets: Bundle[Lease] = Bundle("tickets")
 
     @initialize(max_entries=st.integers(1, 5), max_stale=st.sampled_from([0.0, 2.0, 500.0]))
     def build(self, max_entries: int, max_stale: float) -> None:
@@ -46,11 +46,11 @@ class CacheMachine(RuleBasedStateMachine):
         return self.chances * 0.37 % 1
 
     @rule(target=tickets, user=USERS)
-    def begin(self, user: str) -> Ticket:
+    def begin(self, user: str) -> Lease:
         return self.cache.begin(user)
 
     @rule(ticket=consumes(tickets), outcome=OUTCOMES)
-    def store(self, ticket: Ticket, outcome: Outcome) -> None:
+    def store(self, ticket: Lease, outcome: Outcome) -> None:
         outdated = ticket.outdated
         entry = self.cache.store(ticket, outcome)
         assert entry.outcome == outcome
@@ -62,7 +62,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert entry.fresh_until <= self.clock.now
 
     @rule(ticket=consumes(tickets))
-    def abandon(self, ticket: Ticket) -> None:
+    def abandon(self, ticket: Lease) -> None:
         self.cache.abandon(ticket)
 
     @rule(user=USERS)
@@ -77,7 +77,7 @@ class CacheMachine(RuleBasedStateMachine):
         self._forgotten(set(users))
 
     @rule(tickets=st.lists(consumes(tickets), max_size=2))
-    def invalidate_all(self, tickets: list[Ticket]) -> None:
+    def invalidate_all(self, tickets: list[Lease]) -> None:
         self.cache.invalidate(())
         self._forgotten(set("abcdef"))
         for ticket in tickets:

@@ -6,8 +6,8 @@ from collections import Counter
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions
-from tests.fakes.caches import GROUPS, answer
-from tests.fakes.clock import ManualClock
+from tests.support.fakes.caches import GROUPS, answer
+from tests.support.fakes.clock import ManualClock
 
 USERS = 10_000
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from queuegate_server.identity.lookup import Outcome
 from queuegate_server.identity.options import CacheOptions
-from tests.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
-from tests.fakes.clock import ManualClock
+from queuegate_server.identity.resolver import Outcome
+from tests.support.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
+from tests.support.fakes.clock import ManualClock
 
 # What `what_is_known` says.
 G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"

@@ -11,11 +11,11 @@ import pytest
 
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Resolver
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from tests.fakes.clock import ManualClock
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Resolver
+from tests.support.fakes.clock import ManualClock
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -153,8 +153,8 @@ async def test_closes_without_having_been_opened(case: Case) -> None:
 async def test_behind_cache_and_limits(case: Case) -> None:
     options = registry.options_model(case.type)()
     clock = ManualClock()
-    shared = SharedResolver(case.type, registry.build(case.type, options), options, clock=clock)
-    groups = UserGroups(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    shared = GuardedResolver(case.type, registry.build(case.type, options), options, clock=clock)
+    groups = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
     await groups.open()
     for user, expected in case.known.items():
         for cached in (False, True):

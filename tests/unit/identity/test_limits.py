@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
-from queuegate_server.identity.limits import CatchFaults, ConcurrencyLimit, TimeLimit
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
-from tests.fakes.clock import ManualClock
-from tests.fakes.directory import FakeDirectory
-from tests.fakes.loop import passing
+from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
+from tests.support.fakes.loop import passing
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -43,7 +43,7 @@ async def test_an_exception_is_an_answer_that_tells_no_secret(
 ) -> None:
     directory = FakeDirectory()
     directory.error = error
-    outcome = await CatchFaults("corp", directory).resolve("sue\nroot")
+    outcome = await ExceptionContainment("corp", directory).resolve("sue\nroot")
     assert outcome == CouldNotAsk(f"the resolver failed: {type(error).__name__}")
     [record] = caplog.records
     assert record.name == "queuegate_server.identity"
@@ -56,14 +56,14 @@ async def test_an_exception_is_an_answer_that_tells_no_secret(
 async def test_what_is_no_outcome_is_a_fault(
     answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outcome = await CatchFaults("corp", _Answers(answer)).resolve("sue")
+    outcome = await ExceptionContainment("corp", _Answers(answer)).resolve("sue")
     assert outcome == CouldNotAsk("the resolver's answer is no outcome")
     assert caplog.records[0].levelno == logging.ERROR
 
 
 @pytest.mark.parametrize("outcome", [Found(("g",)), NoSuchUser("no"), CouldNotAsk("down")])
 async def test_outcomes_pass(outcome: Outcome, caplog: pytest.LogCaptureFixture) -> None:
-    assert await CatchFaults("corp", _Answers(outcome)).resolve("sue") is outcome
+    assert await ExceptionContainment("corp", _Answers(outcome)).resolve("sue") is outcome
     logged = [record.getMessage() for record in caplog.records]
     failed = isinstance(outcome, CouldNotAsk)
     assert logged == (["resolver 'corp' could not be asked for 'sue': down"] if failed else [])
@@ -72,7 +72,7 @@ async def test_outcomes_pass(outcome: Outcome, caplog: pytest.LogCaptureFixture)
 async def test_cancelling_a_lookup_is_not_a_fault() -> None:
     directory = FakeDirectory(sue=("g",))
     directory.hold.clear()
-    task = asyncio.create_task(CatchFaults("corp", directory).resolve("sue"))
+    task = asyncio.create_task(ExceptionContainment("corp", directory).resolve("sue"))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -82,7 +82,7 @@ async def test_cancelling_a_lookup_is_not_a_fault() -> None:
 async def test_a_lookup_that_takes_too_long_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     directory = FakeDirectory(sue=("g",))
     directory.hold.clear()
-    source = TimeLimit("corp", 0.01, CatchFaults("corp", directory))
+    source = Timeout("corp", 0.01, ExceptionContainment("corp", directory))
     assert await source.resolve("s\tue") == CouldNotAsk("no answer within 0.01 s")
     assert directory.cancelled == 1
     assert [record.getMessage() for record in caplog.records] == [
@@ -93,14 +93,14 @@ async def test_a_lookup_that_takes_too_long_is_given_up(caplog: pytest.LogCaptur
 async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
     directory = FakeDirectory()
     directory.error = TimeoutError()
-    source = TimeLimit("corp", 60, CatchFaults("corp", directory))
+    source = Timeout("corp", 60, ExceptionContainment("corp", directory))
     assert await source.resolve("sue") == CouldNotAsk("the resolver failed: TimeoutError")
 
 
 async def test_so_many_run_and_so_many_wait() -> None:
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(9)})
     directory.hold.clear()
-    source = ConcurrencyLimit(running=3, waiting=2, patience=60, source=directory)
+    source = Bulkhead(running=3, waiting=2, patience=60, source=directory)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
@@ -116,7 +116,7 @@ async def test_so_many_run_and_so_many_wait() -> None:
 async def test_without_a_line_the_bound_fails_at_once() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
-    source = ConcurrencyLimit(running=1, waiting=0, patience=60, source=directory)
+    source = Bulkhead(running=1, waiting=0, patience=60, source=directory)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == CouldNotAsk("too many look-ups", too_many=True)
@@ -127,7 +127,7 @@ async def test_without_a_line_the_bound_fails_at_once() -> None:
 async def test_patience_ends() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
-    source = ConcurrencyLimit(running=1, waiting=1, patience=0.01, source=directory)
+    source = Bulkhead(running=1, waiting=1, patience=0.01, source=directory)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == CouldNotAsk(
@@ -145,7 +145,7 @@ async def test_a_line_that_never_gets_shorter_is_kept_short(clock: ManualClock) 
     """
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(99)})
     directory.hold.clear()
-    source = ConcurrencyLimit(2, 99, patience=8, source=directory, clock=clock)
+    source = Bulkhead(2, 99, patience=8, source=directory, clock=clock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await passing()
     assert (source.running, source.waiting) == (2, 12)
@@ -167,7 +167,7 @@ async def test_a_line_that_never_gets_shorter_is_kept_short(clock: ManualClock) 
 async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",), eve=("g",))
     directory.hold.clear()
-    source = ConcurrencyLimit(running=1, waiting=2, patience=60, source=directory)
+    source = Bulkhead(running=1, waiting=2, patience=60, source=directory)
     tasks = {
         name: asyncio.create_task(source.resolve(user))
         for name, user in (("runs", "sue"), ("waits", "bob"), ("last", "eve"))
@@ -184,7 +184,7 @@ async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
 async def test_an_exception_gives_the_turn_back() -> None:
     directory = FakeDirectory(sue=("g",))
     directory.error = ValueError("bad")
-    source = ConcurrencyLimit(running=1, waiting=0, patience=60, source=directory)
+    source = Bulkhead(running=1, waiting=0, patience=60, source=directory)
     with pytest.raises(ValueError, match="bad"):
         await source.resolve("sue")
     directory.error = None

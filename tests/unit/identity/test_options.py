@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolvers.os_accounts import OsOptions
+from queuegate_server.identity.resolvers.nss import NssOptions
 
 
 def test_defaults_of_the_cache() -> None:
@@ -48,9 +48,9 @@ def test_durations_are_text_with_units() -> None:
         (ResolverOptions, "max_waiting", -1),
         (ResolverOptions, "breaker_failures", 0),
         (ResolverOptions, "breaker_pause", 0),
-        (OsOptions, "threads", 0),
-        (OsOptions, "threads", 257),
-        (OsOptions, "thread", 1),
+        (NssOptions, "threads", 0),
+        (NssOptions, "threads", 257),
+        (NssOptions, "thread", 1),
     ],
 )
 def test_bounds(model: type[BaseModel], field: str, value: object) -> None:
@@ -65,6 +65,6 @@ def test_options_cannot_be_changed() -> None:
         options.positive_ttl = 1.0
 
 
-@pytest.mark.parametrize("model", [CacheOptions, ResolverOptions, OsOptions])
+@pytest.mark.parametrize("model", [CacheOptions, ResolverOptions, NssOptions])
 def test_every_setting_is_described(model: type[BaseModel]) -> None:
     assert all(field.description for field in model.model_fields.values())

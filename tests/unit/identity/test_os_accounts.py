@@ -13,16 +13,16 @@ import threading
 
 import pytest
 
-from queuegate_server.identity import accounts
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity import libc_accounts
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.os_accounts import (
-    OsAccounts,
-    OsOptions,
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.nss import (
+    NssOptions,
+    NssResolver,
     look_up_account,
 )
-from queuegate_server.identity.shared_resolver import SharedResolver
-from tests.fakes.loop import until
+from tests.support.fakes.loop import until
 
 ABSENT_GID = 4_000_000_123
 
@@ -30,42 +30,42 @@ ABSENT_GID = 4_000_000_123
 def test_accounts_are_those_of_the_host() -> None:
     for entry in pwd.getpwall():
         name = entry.pw_name.encode()
-        assert accounts.primary_group(name) == entry.pw_gid
-        assert accounts.group_ids(name, entry.pw_gid) == os.getgrouplist(
+        assert libc_accounts.primary_group(name) == entry.pw_gid
+        assert libc_accounts.group_ids(name, entry.pw_gid) == os.getgrouplist(
             entry.pw_name, entry.pw_gid
         )
     for group in grp.getgrall():
-        assert accounts.group_name(group.gr_gid) == grp.getgrgid(group.gr_gid).gr_name.encode()
-    assert accounts.primary_group(b"no-such-user-here") is None
-    assert accounts.group_name(ABSENT_GID) is None
+        assert libc_accounts.group_name(group.gr_gid) == grp.getgrgid(group.gr_gid).gr_name.encode()
+    assert libc_accounts.primary_group(b"no-such-user-here") is None
+    assert libc_accounts.group_name(ABSENT_GID) is None
 
 
 def test_groups_of_a_user_without_an_entry_are_the_primary_group() -> None:
-    assert accounts.group_ids(b"no-such-user-here", ABSENT_GID) == [ABSENT_GID]
+    assert libc_accounts.group_ids(b"no-such-user-here", ABSENT_GID) == [ABSENT_GID]
 
 
 @pytest.mark.parametrize("constant", ["_FIRST_BUFFER", "_FIRST_GROUPS"])
 def test_buffers_grow(constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = look_up_account("root")
     assert isinstance(expected, Found)
-    monkeypatch.setattr(accounts, constant, 1)
+    monkeypatch.setattr(libc_accounts, constant, 1)
     assert look_up_account("root") == expected
 
 
 def test_buffers_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "_FIRST_BUFFER", 1)
-    monkeypatch.setattr(accounts, "_LARGEST_BUFFER", 2)
+    monkeypatch.setattr(libc_accounts, "_FIRST_BUFFER", 1)
+    monkeypatch.setattr(libc_accounts, "_LARGEST_BUFFER", 2)
     with pytest.raises(OSError, match=os.strerror(errno.ERANGE)):
-        accounts.primary_group(b"root")
+        libc_accounts.primary_group(b"root")
 
 
 def test_a_group_list_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(_user: object, _gid: object, _ids: object, _count: object) -> int:
         return -1
 
-    monkeypatch.setattr(accounts._LIBC, "getgrouplist", endless)
+    monkeypatch.setattr(libc_accounts._LIBC, "getgrouplist", endless)
     with pytest.raises(OSError, match="more than 1048576 groups"):
-        accounts.group_ids(b"root", 0)
+        libc_accounts.group_ids(b"root", 0)
 
 
 @pytest.mark.parametrize("left", [errno.ECONNREFUSED, errno.EMFILE, errno.ETIMEDOUT])
@@ -76,7 +76,7 @@ def test_a_group_list_that_lacks_a_source_is_a_failure(
         ctypes.set_errno(left)
         return 1
 
-    monkeypatch.setattr(accounts._LIBC, "getgrouplist", partial)
+    monkeypatch.setattr(libc_accounts._LIBC, "getgrouplist", partial)
     assert look_up_account("root") == CouldNotAsk(
         f"the host's user database failed: {os.strerror(left)}"
     )
@@ -86,16 +86,16 @@ def test_a_group_list_that_lacks_a_source_is_a_failure(
 def test_a_group_without_a_usable_name_goes_by_its_id(
     name: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "primary_group", lambda _user: 7)
-    monkeypatch.setattr(accounts, "group_ids", lambda _user, _gid: [8, 7, 9, 8])
+    monkeypatch.setattr(libc_accounts, "primary_group", lambda _user: 7)
+    monkeypatch.setattr(libc_accounts, "group_ids", lambda _user, _gid: [8, 7, 9, 8])
     names = {7: b"seven", 8: name, 9: b"nine"}
-    monkeypatch.setattr(accounts, "group_name", names.__getitem__)
+    monkeypatch.setattr(libc_accounts, "group_name", names.__getitem__)
     assert look_up_account("sue") == Found(("seven", "8", "nine"))
 
 
 def test_two_groups_of_one_name_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "group_ids", lambda _user, _gid: [0, 1, 2])
-    monkeypatch.setattr(accounts, "group_name", lambda gid: b"same" if gid else b"root")
+    monkeypatch.setattr(libc_accounts, "group_ids", lambda _user, _gid: [0, 1, 2])
+    monkeypatch.setattr(libc_accounts, "group_name", lambda gid: b"same" if gid else b"root")
     assert look_up_account("root") == Found(("root", "same"))
 
 
@@ -106,7 +106,7 @@ def test_names_that_the_host_cannot_have(user: str) -> None:
 
 WITHOUT_DESCRIPTORS = """
     import os, pwd, resource
-    from queuegate_server.identity.resolvers.os_accounts import look_up_account
+    from queuegate_server.identity.resolvers.nss import look_up_account
 
     users = [entry.pw_name for entry in pwd.getpwall() if entry.pw_name not in ("root", "nobody")]
     users += ["no-such-user-here"]
@@ -132,8 +132,8 @@ HUNG = """
     import asyncio, threading
     from queuegate_server.identity import accounts
     from queuegate_server.identity.options import ResolverOptions
-    from queuegate_server.identity.resolvers.os_accounts import OsAccounts, OsOptions
-    from queuegate_server.identity.shared_resolver import SharedResolver
+    from queuegate_server.identity.resolvers.nss import NssResolver, NssOptions
+    from queuegate_server.identity.guarded_resolver import GuardedResolver
 
     list_groups, hang_for_ever = accounts._LIBC.getgrouplist, accounts._LIBC.pause
 
@@ -144,7 +144,7 @@ HUNG = """
 
     async def main():
         options = OsOptions(lookup_timeout=2, threads=2)
-        shared = SharedResolver("os", OsAccounts(options), options)
+        shared = GuardedResolver("os", NssResolver(options), options)
         await shared.open()
         print((await shared.resolve("root")).detail)
         print((await shared.resolve("root")).detail)
@@ -175,7 +175,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         release.wait()
         return Found(("g",))
 
-    resolver = OsAccounts(OsOptions(threads=2), look_up)
+    resolver = NssResolver(NssOptions(threads=2), look_up)
     for user in ("a", "b"):
         given_up = asyncio.create_task(resolver.resolve(user))
         await until(lambda user=user: user in hanging)  # type: ignore[misc]
@@ -189,8 +189,8 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
 
 
 async def test_a_closed_resolver_could_not_be_asked() -> None:
-    options = OsOptions()
-    shared = SharedResolver("os", OsAccounts(options), options)
+    options = NssOptions()
+    shared = GuardedResolver("os", NssResolver(options), options)
     await shared.open()
     await shared.close()
     assert await shared.resolve("root") == CouldNotAsk("the resolver failed: RuntimeError")
@@ -203,15 +203,15 @@ async def test_lookups_block_in_their_threads_only() -> None:
     def look_up(_user: str) -> Outcome:
         return Found(("g",)) if proceed.wait(60) else CouldNotAsk("the loop was blocked")
 
-    resolver = OsAccounts(OsOptions(), look_up)
+    resolver = NssResolver(NssOptions(), look_up)
     asyncio.get_running_loop().call_soon(proceed.set)
     assert await resolver.resolve("sue") == Found(("g",))
     await resolver.close()
 
 
 def test_options_are_those_of_every_resolver_and_the_threads() -> None:
-    assert OsOptions().threads == 16
-    assert OsOptions.model_fields.keys() - ResolverOptions.model_fields.keys() == {"threads"}
+    assert NssOptions().threads == 16
+    assert NssOptions.model_fields.keys() - ResolverOptions.model_fields.keys() == {"threads"}
 
 
 def run(program: str) -> str:

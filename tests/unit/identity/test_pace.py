@@ -15,7 +15,7 @@ from queuegate_server.identity.pace import (
     Pace,
     occupied_seconds,
 )
-from tests.fakes.clock import ManualClock
+from tests.support.fakes.clock import ManualClock
 
 
 class Loop:

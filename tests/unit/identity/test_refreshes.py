@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.identity import refreshes
+from queuegate_server.identity import refresh
 from queuegate_server.identity.pace import BURST, HIGHEST, LOWEST, Pace
-from queuegate_server.identity.refreshes import Refreshes
-from tests.fakes.clock import ManualClock
+from queuegate_server.identity.refresh import RefreshQueue
+from tests.support.fakes.clock import ManualClock
 
 WITHIN = 150.0
 
@@ -35,7 +35,7 @@ class World:
         self.ending: list[Callable[[Any], None]] = []
         self.superfluous: set[str] = set()
         self.timers: list[Timer] = []
-        self.refreshes = Refreshes(
+        self.refresh = RefreshQueue(
             self._start,
             lambda: self.most,
             lambda: WITHIN,
@@ -73,19 +73,19 @@ class World:
     def ask(self, count: int) -> list[str]:
         users = [f"u{number}" for number in range(count)]
         for user in users:
-            self.refreshes.ask(user)
+            self.refresh.ask(user)
         return users
 
 
 def test_the_first_are_started_at_once_and_all_in_the_order_of_asking() -> None:
     world = World()
-    assert world.refreshes.ask("first")
+    assert world.refresh.ask("first")
     users = world.ask(100)
     assert world.started == ["first", *users[: BURST - 1]]
-    assert not world.refreshes.ask("u99"), "she waits already"
+    assert not world.refresh.ask("u99"), "she waits already"
     world.passes(2)
     assert world.started == ["first", *users]
-    assert len(world.refreshes) == 0
+    assert len(world.refresh) == 0
     assert not world.timers, "nothing is done while nobody waits"
 
 
@@ -93,7 +93,7 @@ def test_nobody_overtakes_those_who_wait() -> None:
     world = World()
     world.ask(100)
     world.passes(0.02)
-    assert not world.refreshes.ask("late")
+    assert not world.refresh.ask("late")
     world.passes(2)
     assert world.started[-1] == "late"
 
@@ -103,7 +103,7 @@ def test_ten_thousand_at_once_are_spread_by_the_load(load: float, most_a_second:
     world = World(load)
     users = world.ask(10_000)
     seconds = 0
-    while len(world.refreshes):
+    while len(world.refresh):
         before = len(world.started)
         world.passes(1)
         seconds += 1
@@ -136,14 +136,14 @@ def test_no_more_run_at_once_than_the_source_gives_turns() -> None:
 
 def test_nobody_waits_for_a_source_that_is_left_alone() -> None:
     world = World(most=0)
-    assert not world.refreshes.ask("sue")
-    assert len(world.refreshes) == 0
+    assert not world.refresh.ask("sue")
+    assert len(world.refresh) == 0
     world.most = 1
     world.ask(5)
-    assert len(world.refreshes) == 4
+    assert len(world.refresh) == 4
     world.most = 0
     world.passes(0.01)
-    assert len(world.refreshes) == 0
+    assert len(world.refresh) == 0
     assert not world.timers
 
 
@@ -157,20 +157,20 @@ def test_who_needs_no_look_up_any_more_is_passed_over() -> None:
 
 
 def test_the_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refreshes, "_LONGEST", 10)
+    monkeypatch.setattr(refresh, "_LONGEST", 10)
     world = World(most=1)
     world.ask(100)
-    assert len(world.refreshes) == 10
+    assert len(world.refresh) == 10
 
 
 def test_after_close_nothing_starts() -> None:
     world = World()
     world.ask(100)
-    world.refreshes.close()
+    world.refresh.close()
     world.passes(10)
     assert len(world.started) == BURST
-    assert not world.refreshes.ask("sue")
-    world.refreshes.close()
+    assert not world.refresh.ask("sue")
+    world.refresh.close()
 
 
 async def test_on_a_real_loop_the_line_empties_itself() -> None:
@@ -186,7 +186,7 @@ async def test_on_a_real_loop_the_line_empties_itself() -> None:
             done.set()
         return asyncio.get_running_loop().create_task(look_up())
 
-    line = Refreshes(start, lambda: 4, lambda: WITHIN)
+    line = RefreshQueue(start, lambda: 4, lambda: WITHIN)
     users = [f"u{number}" for number in range(30)]
     for user in users:
         line.ask(user)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.identity import registry
-from queuegate_server.identity.lookup import Found
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import BrokenResolverType, UnknownResolverType
+from queuegate_server.identity.resolver import Found
 
 MODULE = """
-    from queuegate_server.identity.lookup import Found
+    from queuegate_server.identity.resolver import Found
     from queuegate_server.identity.options import ResolverOptions
 
     class Options(ResolverOptions):
@@ -107,7 +107,7 @@ async def test_a_type_of_another_distribution(installed: _Installed) -> None:
 def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"os": "corp_teams:Teams"})
     assert registry.types() == {"ldap", "none", "os", "test"}
-    assert registry.options_model("os").__name__ == "OsOptions"
+    assert registry.options_model("os").__name__ == "NssOptions"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from queuegate_server.identity.breaker import BreakerState
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import CouldNotAsk, Found, Outcome
+from queuegate_server.identity.circuit_breaker import CircuitState
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from tests.fakes.clock import ManualClock
-from tests.fakes.directory import FakeDirectory
-from tests.fakes.loop import passing
+from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
+from tests.support.fakes.loop import passing
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -21,13 +21,13 @@ CLOSING = CouldNotAsk(
 )
 
 
-def partition(shared: SharedResolver, clock: ManualClock) -> UserGroups:
-    return UserGroups(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+def partition(shared: GuardedResolver, clock: ManualClock) -> GroupResolver:
+    return GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
 
 
 async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g1",))
-    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
     assert one.resolver_name == two.resolver_name == "corp"
     await one.open()
@@ -45,7 +45,7 @@ async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None
 async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g1",))
     options = ResolverOptions(breaker_failures=2, breaker_pause=10)
-    shared = SharedResolver("corp", directory, options, clock=clock)
+    shared = GuardedResolver("corp", directory, options, clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
     await one.open()
     directory.broken = True
@@ -54,7 +54,7 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
         states.append(shared.breaker_state)
         await one.lookup(user)
     states.append(shared.breaker_state)
-    assert states == [BreakerState.CLOSED, BreakerState.CLOSED, BreakerState.OPEN]
+    assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
     answer = await two.lookup("sue")
     assert answer.entry.outcome == CouldNotAsk(
         "not asked after repeated failures, for another 10.0 s"
@@ -67,7 +67,7 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     directory = FakeDirectory(**{user: (user,) for user in "abcd"})
     directory.hold.clear()
     options = ResolverOptions(max_concurrent=2, max_waiting=1)
-    shared = SharedResolver("corp", directory, options, clock=clock)
+    shared = GuardedResolver("corp", directory, options, clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
     await one.open()
     tasks = [
@@ -81,13 +81,13 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert directory.most_running == 2
-    assert shared.breaker_state is BreakerState.CLOSED, "being busy is not a failure"
+    assert shared.breaker_state is CircuitState.CLOSED, "being busy is not a failure"
     await one.close()
 
 
 async def test_a_burst_of_new_users_is_served_and_not_refused(clock: ManualClock) -> None:
     directory = FakeDirectory(**{f"user{number}": ("g",) for number in range(2000)})
-    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
     await groups.open()
     answers = await asyncio.gather(*(groups.lookup(user) for user in directory.users))
@@ -98,7 +98,7 @@ async def test_a_burst_of_new_users_is_served_and_not_refused(clock: ManualClock
 
 async def test_the_resolver_is_opened_first_and_closed_last(clock: ManualClock) -> None:
     directory = FakeDirectory()
-    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
     await asyncio.gather(one.open(), two.open())
     assert (directory.opened, directory.closed) == (1, 0)
@@ -111,7 +111,7 @@ async def test_the_resolver_is_opened_first_and_closed_last(clock: ManualClock) 
 
 async def test_closing_without_having_opened_closes_no_resolver(clock: ManualClock) -> None:
     directory = FakeDirectory()
-    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
     await one.open()
     await two.close()
@@ -128,7 +128,7 @@ async def test_a_resolver_that_cannot_be_set_up_can_be_opened_again(clock: Manua
                 raise ImportError("no driver")
 
     directory = Unopenable()
-    groups = partition(SharedResolver("corp", directory, ResolverOptions(), clock=clock), clock)
+    groups = partition(GuardedResolver("corp", directory, ResolverOptions(), clock=clock), clock)
     with pytest.raises(ImportError, match="no driver"):
         await groups.open()
     await groups.open()
@@ -138,7 +138,7 @@ async def test_a_resolver_that_cannot_be_set_up_can_be_opened_again(clock: Manua
 
 async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g1",), bob=("g2",))
-    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
     await groups.open()
     await groups.lookup("sue")
@@ -165,7 +165,7 @@ async def test_a_resolver_that_fails_to_close_is_logged(
         async def close(self) -> None:
             raise OSError("stuck")
 
-    groups = partition(SharedResolver("corp", Unclosable(), ResolverOptions(), clock=clock), clock)
+    groups = partition(GuardedResolver("corp", Unclosable(), ResolverOptions(), clock=clock), clock)
     await groups.open()
     await groups.close()
     assert [record.getMessage() for record in caplog.records] == ["resolver 'corp' did not close"]
@@ -179,7 +179,7 @@ async def test_lookups_can_be_observed(clock: ManualClock) -> None:
             clock.advance(0.25)
             return await super().resolve(user)
 
-    shared = SharedResolver(
+    shared = GuardedResolver(
         "corp",
         Slow(sue=("g1",)),
         ResolverOptions(),

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from queuegate_server.identity.single_flight import FlightCancelled, SingleFlight
-from tests.fakes.loop import passing
+from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
+from tests.support.fakes.loop import passing
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from queuegate_server.identity.lookup import Found
-from tests.fakes.caches import NEVER
-from tests.fakes.loop import passing
-from tests.fakes.stack import Stack, what
+from queuegate_server.identity.resolver import Found
+from tests.support.fakes.caches import NEVER
+from tests.support.fakes.loop import passing
+from tests.support.fakes.stack import Stack, what
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 

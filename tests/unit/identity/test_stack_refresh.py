@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import Found, NoSuchUser
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.pace import BURST
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from tests.fakes.clock import ManualClock
-from tests.fakes.directory import FakeDirectory
-from tests.fakes.loop import passing
-from tests.fakes.stack import Stack, what
+from queuegate_server.identity.resolver import Found, NoSuchUser
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
+from tests.support.fakes.loop import passing
+from tests.support.fakes.stack import Stack, what
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -271,9 +271,9 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
 
 async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g1",))
-    shared = SharedResolver("corp", directory, ResolverOptions(), clock=clock)
+    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     cache = GroupCache(CacheOptions(stale_wait=60), clock, clock)
-    groups = UserGroups(shared, cache, clock=clock)
+    groups = GroupResolver(shared, cache, clock=clock)
     await groups.open()
     await groups.lookup("sue")
     clock.advance(301)

@@ -7,11 +7,11 @@ import hypothesis
 from hypothesis import strategies as st
 
 from queuegate_server.identity import use_order
-from queuegate_server.identity.lookup import Found, NoSuchUser
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.use_order import UseOrder
-from tests.fakes.caches import GROUPS, answer, build
-from tests.fakes.clock import ManualClock
+from tests.support.fakes.caches import GROUPS, answer, build
+from tests.support.fakes.clock import ManualClock
 
 
 class Entry:

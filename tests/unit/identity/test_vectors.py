@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from queuegate.policy.names import is_user_name
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome, Source
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from queuegate_server.policy.names import is_user_name
-from tests.fakes.clock import ManualClock
-from tests.fakes.loop import passing
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.loop import passing
 
 VECTORS: dict[str, Any] = json.loads(Path("tests/vectors/usergroup_vectors.json").read_text())
 
@@ -53,10 +53,10 @@ class _Counting:
         """Need nothing."""
 
 
-def partition(resolver: _Counting, clock: ManualClock) -> UserGroups:
-    shared = SharedResolver("vectors", resolver, ResolverOptions(), clock=clock)
+def partition(resolver: _Counting, clock: ManualClock) -> GroupResolver:
+    shared = GuardedResolver("vectors", resolver, ResolverOptions(), clock=clock)
     cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0)
-    return UserGroups(shared, cache, clock=clock)
+    return GroupResolver(shared, cache, clock=clock)
 
 
 async def resolve(kind: str, user: str) -> Outcome:

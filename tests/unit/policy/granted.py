@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from queuegate_server.policy.acl import EMPTY, Acl
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import build_partition
+from queuegate.policy.acl import EMPTY, Acl
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 
 
 def is_granted(acl: Acl, user: str, groups: Sequence[str], real_user: str = "") -> bool:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from queuegate_server.policy.acl import AclError, AclNames, UnsplitAcl, lists_names, parse
-from tests.naive import NaiveAcl
+from queuegate.policy.acl import AclError, AclNames, UnsplitAcl, lists_names, parse
+from tests.support.oracles.queue_access import NaiveAcl
 from tests.unit.policy.granted import is_granted
 
 VECTORS = json.loads((Path("tests/vectors/acl_vectors.json")).read_text())

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.formats.registry import load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.applications import (
+from queuegate.policy.applications import (
     Action,
     Application,
     NoApplications,
     decide_application,
 )
-from queuegate_server.policy.decision import Reason
-from queuegate_server.policy.spark import SparkError, spark_acls
-from queuegate_server.policy.tree import Partition, build_partition
-from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.decision import Reason
+from queuegate.policy.spark import SparkError, spark_acls
+from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.yarn.model import YarnOptions
 from tests.unit.formats.test_yarn_vectors import loaded
 from tests.unit.policy.test_yarn_acl import VECTORS, readings
 

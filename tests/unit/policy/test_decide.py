@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.policy.acl import parse
-from queuegate_server.policy.decide import decide, usable
-from queuegate_server.policy.decision import Access, Reason
-from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Partition, build_partition
-from tests import naive
+from queuegate.policy.acl import parse
+from queuegate.policy.decide import decide, usable
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import StepOutcome, explain
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, build_partition
+from tests.support.oracles import queue_access
 
 ACLS = st.sampled_from(
     ["", " ", "*", " *", "alice", "bob,carol dev", " dev,ops", "alice ops", "*,a", "x:y", "u$ g.h"]
@@ -48,7 +48,7 @@ def test_agrees_with_the_naive_evaluator(
     tree = complete(tree)
     decision = decide(build(tree), path, access, user, groups)
     assert decision is not None
-    assert decision.allowed is naive.allowed(tree, path, access, user, groups)
+    assert decision.allowed is queue_access.allowed(tree, path, access, user, groups)
 
 
 @given(TREES, PATHS, ACCESS, USERS, GROUPS)
@@ -58,7 +58,7 @@ def test_groups_are_only_needed_where_they_matter(
     partition = build(complete(tree))
     without = decide(partition, path, access, user, None)
     if without is None:
-        assert naive.allowed(complete(tree), path, access, user, ["dev", "ops", "g"])
+        assert queue_access.allowed(complete(tree), path, access, user, ["dev", "ops", "g"])
     else:
         assert without == decide(partition, path, access, user, groups)
 
@@ -83,7 +83,7 @@ def test_explanations_agree_with_decisions(
         assert last.queue == decision.matched_queue
         assert last.matched_subject == decision.matched_subject
         assert last.acl is not None
-        assert naive.NaiveAcl(last.acl.text).lets_in(user, groups or ())
+        assert queue_access.NaiveAcl(last.acl.text).lets_in(user, groups or ())
     else:
         assert last.outcome not in granting
 

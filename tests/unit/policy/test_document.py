@@ -5,14 +5,14 @@ Access to applications, with John, Jane and Bob, is in `test_applications.py`.
 
 import pytest
 
+from queuegate.policy.applications import Action, Application, decide_application
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.spark import spark_acls
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.applications import Action, Application, decide_application
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access, Reason
-from queuegate_server.policy.spark import spark_acls
-from queuegate_server.policy.tree import Partition
-from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
 from tests.unit.policy.granted import is_granted
 
 

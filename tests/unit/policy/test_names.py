@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.policy.names import (
+from queuegate.policy.names import (
     is_recovery_path,
     is_user_name,
     partition_name,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
+from queuegate.policy.names import queue_path
+from queuegate.policy.tree import Policy
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.policy.decide import decide
-from queuegate_server.policy.decision import Access
-from queuegate_server.policy.names import queue_path
-from queuegate_server.policy.tree import Policy
 
 DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
 

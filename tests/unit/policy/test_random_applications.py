@@ -5,13 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate.policy.applications import Action, Application, decide_application
+from queuegate.policy.spark import SparkError, spark_acls
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.policy.applications import Action, Application, decide_application
-from queuegate_server.policy.spark import SparkError, spark_acls
-from queuegate_server.policy.yarn_acl import Semantics
-from tests.naive_applications import NaiveApp, NaiveCluster, may, spark_may
-from tests.yarn_files import ACLS, QUEUES, by_path, fair_xml, site
+from tests.support.generators.yarn_files import ACLS, QUEUES, by_path, fair_xml, site
+from tests.support.oracles.applications import NaiveApp, NaiveCluster, may, spark_may
 
 USERS = st.sampled_from(["bob", "u", "x"])
 GROUPS = st.lists(st.sampled_from(["g", "bob", "*", "g x"]), max_size=2)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from queuegate_server.policy.acl import Acl
-from queuegate_server.policy.applications import Action, Application, decide_application
-from queuegate_server.policy.decide import decide, usable
-from queuegate_server.policy.decision import Access, Reason
-from queuegate_server.policy.explain import StepOutcome, explain
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Cluster, Partition, build_partition
-from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.acl import Acl
+from queuegate.policy.applications import Action, Application, decide_application
+from queuegate.policy.decide import decide, usable
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import StepOutcome, explain
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
 
 def partition(semantics: Semantics) -> Partition:

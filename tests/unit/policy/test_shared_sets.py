@@ -1,8 +1,8 @@
 """Large lists are not copied where a queue has only one of them."""
 
-from queuegate_server.policy.acl import EMPTY, parse
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import build_partition
+from queuegate.policy.acl import EMPTY, parse
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 
 
 def test_one_list_is_shared() -> None:

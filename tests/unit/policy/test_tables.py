@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.policy import tables
-from queuegate_server.policy.acl import EMPTY, parse
-from queuegate_server.policy.decide import decide, walk
-from queuegate_server.policy.decision import Access, Reason
-from queuegate_server.policy.explain import explain
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Cluster, Partition, build_partition
-from queuegate_server.policy.yarn_acl import Semantics
-from tests import naive
+from queuegate.policy import tables
+from queuegate.policy.acl import EMPTY, parse
+from queuegate.policy.decide import decide, walk
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import explain
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
+from queuegate.policy.yarn_acl import Semantics
+from tests.support.oracles import queue_access
 from tests.unit.policy.test_decide import ACCESS, GROUPS, PATHS, TREES, USERS, build, complete
 
 QUESTIONS = st.lists(
@@ -34,7 +34,7 @@ def test_the_first_the_second_and_the_third_answer_are_the_same(
         assert decision == walk(partition.nearest(path).chain(access), user, groups)
         assert explain(partition, path, access, user, groups).decision == decision
         if decision is not None and groups is not None:
-            assert decision.allowed is naive.allowed(tree, path, access, user, groups)
+            assert decision.allowed is queue_access.allowed(tree, path, access, user, groups)
     assert partition.submit_tables.by_path or partition.admin_tables.by_path
 
 

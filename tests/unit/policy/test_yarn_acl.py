@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from queuegate_server.policy.yarn_acl import Semantics, difference, parse_yarn
-from tests.naive_yarn import NaiveYarnAcl
+from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
+from tests.support.oracles.yarn import NaiveYarnAcl
 from tests.unit.policy.granted import is_granted
 
 VECTORS = json.loads(Path("tests/vectors/yarn_vectors.json").read_text())

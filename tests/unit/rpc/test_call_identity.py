@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.rpc.call_identity import CallIdentity, call_identity
+from queuegate_server.rpc.request_context import RequestContext, call_identity
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -56,8 +56,8 @@ def test_traceparent(value: str, accepted: bool) -> None:
 
 
 def test_nothing_given() -> None:
-    assert call_identity(None) == call_identity([("user-agent", "x")]) == CallIdentity()
-    assert CallIdentity().fields() == {}
+    assert call_identity(None) == call_identity([("user-agent", "x")]) == RequestContext()
+    assert RequestContext().fields() == {}
 
 
 def test_the_first_that_is_well_formed_counts() -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.grid import Grid
-from queuegate_server.rpc.turns import Turns
 from queuegate_server.snapshot import UnknownPartition
 from tests.unit.rpc.test_halves import ACCESSES, GROUPS, NAMES, PARTITIONS, QUEUES, a_snapshot
 
@@ -58,7 +58,7 @@ def test_columns_answer_as_single_checks_do(asked: list[Request]) -> None:
 async def _compare(asked: list[Request]) -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    checks = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {}))
+    checks = Checks(engine, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {}))
     columns = checks.columns
     for request in asked:
         answer = Response.FromString(await columns.answer(request.SerializeToString()))
@@ -128,7 +128,7 @@ def valid(**changes: Any) -> bytes:
 def test_faults_of_the_whole_are_named(changes: dict[str, Any], fault: str) -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    columns = Checks(engine, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {})).columns
 
     async def ask() -> None:
         for before in (None, valid()):
@@ -159,7 +159,7 @@ def test_answers_are_kept_in_rows_at_all() -> None:
     assert grid.select([b"alice"], ["root"], 0.0) is not None
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    columns = Checks(engine, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {})).columns
     first = asyncio.run(columns.answer(valid()))
     kept = columns._grids.of(snapshot, "default", SUBMIT)
     assert [list(row.numbers) for row in kept._rows.values()] == [[1]]
@@ -173,7 +173,7 @@ def test_answers_are_kept_in_rows_at_all() -> None:
 def test_nothing_is_kept_of_what_cannot_be_decided(changes: dict[str, Any]) -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    columns = Checks(engine, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {})).columns
     asyncio.run(columns.answer(valid()))
     known = dict(columns._grids._grids)
     for _ in range(2):
@@ -185,7 +185,7 @@ def test_nothing_is_kept_of_what_cannot_be_decided(changes: dict[str, Any]) -> N
 def test_spellings_of_a_partition_share_what_is_kept() -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    columns = Checks(engine, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {})).columns
     for spelled in ("", "default", "[rm]default", "[other]default"):
         asyncio.run(columns.answer(valid(partition=spelled)))
     assert len(columns._grids._grids) == 1
@@ -199,7 +199,7 @@ def errors() -> list[object]:
 def test_errors_leave_no_garbage(changes: dict[str, Any]) -> None:
     engine, snapshot = a_snapshot()
     engine.serve(snapshot)
-    columns = Checks(engine, now, Decisions(wall=now), Turns(now, 60, {})).columns
+    columns = Checks(engine, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {})).columns
     gc.collect()
     before = errors()  # of parameters of other tests, for example
     gc.disable()

@@ -9,7 +9,7 @@ import pytest
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import NotReady
 from queuegate_server.rpc.current_caller import CALLER
-from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable
 
 REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
@@ -51,7 +51,7 @@ async def test_what_is_due(
     allowed: bool, reason: access_pb2.Reason.ValueType, recorded: bool
 ) -> None:
     audit = Audit()
-    decisions = Decisions(audit, allowed=allowed, wall=lambda: 0.0)
+    decisions = DecisionLog(audit, allowed=allowed, wall=lambda: 0.0)
     await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
     assert len(audit.records) == recorded
     assert decisions.counts[reason] == 1
@@ -65,7 +65,7 @@ async def test_what_is_due(
 
 async def test_a_record_names_the_caller_and_forges_nothing() -> None:
     audit = Audit()
-    decisions = Decisions(audit, wall=lambda: 1.5)
+    decisions = DecisionLog(audit, wall=lambda: 1.5)
     token = CALLER.set("spiffe://cluster/shim")
     try:
         await decisions.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
@@ -90,7 +90,7 @@ async def test_a_record_names_the_caller_and_forges_nothing() -> None:
 @pytest.mark.parametrize(("allowed", "number", "made"), [(False, 2, 2), (True, 5, 5)])
 async def test_batches(allowed: bool, number: int, made: int) -> None:
     audit = Audit()
-    decisions = Decisions(audit, allowed=allowed, wall=lambda: 0.0)
+    decisions = DecisionLog(audit, allowed=allowed, wall=lambda: 0.0)
     reasons = [access_pb2.REASON_USER] * 3 + [access_pb2.REASON_NO_MATCH] * 2
     counts = decisions.none_yet()
     results = []
@@ -109,7 +109,7 @@ async def test_batches(allowed: bool, number: int, made: int) -> None:
 
 async def test_requests_that_are_no_messages_have_a_record_too() -> None:
     audit = Audit()
-    decisions = Decisions(audit, wall=lambda: 0.0)
+    decisions = DecisionLog(audit, wall=lambda: 0.0)
     await decisions.failed("CheckQueueAccess", b"\xff", RuntimeError())
     assert audit.records[0]["reason"] == "internal"
     assert "user" not in audit.records[0]
@@ -117,7 +117,7 @@ async def test_requests_that_are_no_messages_have_a_record_too() -> None:
 
 async def test_names_are_cut_to_what_names_may_be() -> None:
     audit = Audit()
-    decisions = Decisions(audit, wall=lambda: 0.0)
+    decisions = DecisionLog(audit, wall=lambda: 0.0)
     request = access_pb2.CheckQueueAccessRequest(queue="q" * 100_000, partition="p" * 100_000)
     request.user.user = "u" * 100_000
     await decisions.failed("CheckQueueAccess", request.SerializeToString(), RuntimeError())

@@ -4,20 +4,20 @@ import weakref
 
 import pytest
 
+from queuegate.policy.acl import parse
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.none import NoResolver
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
 from queuegate_server.ignoring_groups import IgnoringGroups
-from queuegate_server.policy.acl import parse
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Policy, build_partition
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.decisions import Decisions
-from queuegate_server.rpc.turns import Turn, Turns
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.snapshot import Served, Snapshot
 
 BATCH = 250
@@ -28,8 +28,8 @@ def now() -> float:
 
 
 def snapshot(revision: int) -> Snapshot:
-    shared = SharedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
-    groups = UserGroups(shared, GroupCache(CacheOptions(), now, now))
+    shared = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
+    groups = GroupResolver(shared, GroupCache(CacheOptions(), now, now))
     partition = build_partition("default", "", [QueueAcls("root", parse(" alice"), parse(""))])
     served = {"default": Served(partition, groups, trust_provided_groups=True)}
     return Snapshot(Policy({"default": partition}, revision=revision), served, 0.0)
@@ -62,7 +62,9 @@ def engines() -> tuple[Engine, list[Checks]]:
     """Return an engine, and the hot paths of callers whose groups are believed or not."""
     engine = Engine(now)
     both = (engine, IgnoringGroups(engine, now))
-    return engine, [Checks(each, now, Decisions(wall=now), Turns(now, 60, {})) for each in both]
+    return engine, [
+        Checks(each, now, DecisionLog(wall=now), AdmissionQueue(now, 60, {})) for each in both
+    ]
 
 
 async def test_nothing_keeps_a_policy_that_was_replaced() -> None:
@@ -85,12 +87,12 @@ async def test_a_batch_under_way_keeps_it_for_as_long(
     engine.serve(snapshot(1))
     gone = weakref.ref(engine.snapshot.policy)
 
-    async def replaced(_turn: Turn) -> None:
+    async def replaced(_turn: Slot) -> None:
         if engine.snapshot.policy.revision == 1:
             engine.serve(snapshot(2))
         assert gone() is not None
 
-    monkeypatch.setattr(Turn, "pause", replaced)
+    monkeypatch.setattr(Slot, "pause", replaced)
     answer = access_pb2.BatchCheckQueueAccessResponse.FromString(
         await both[which].answer_batch(batch())
     )

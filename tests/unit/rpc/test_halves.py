@@ -5,25 +5,25 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queuegate.policy.acl import Acl, parse
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Policy, build_partition
+from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.none import NoResolver
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from queuegate_server.policy.acl import Acl, parse
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Cluster, Policy, build_partition
-from queuegate_server.policy.yarn_acl import Semantics
 from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.decisions import Decisions
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.halves import Halves
-from queuegate_server.rpc.memo import DecisionMemo
-from queuegate_server.rpc.turns import Turns
+from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.snapshot import Served, Snapshot, UnknownPartition
 
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
@@ -59,8 +59,8 @@ def requests(draw: st.DrawFn) -> bytes:
 
 def a_snapshot() -> tuple[Engine, Snapshot]:
     engine = Engine(lambda: 0.0)
-    shared = SharedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
-    groups = UserGroups(shared, GroupCache(CacheOptions(), lambda: 0.0, lambda: 0.0))
+    shared = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
+    groups = GroupResolver(shared, GroupCache(CacheOptions(), lambda: 0.0, lambda: 0.0))
     queues = [
         QueueAcls("root", parse("alice dev"), parse("")),
         QueueAcls("root.a", *[parse("*")] * 2),
@@ -90,18 +90,18 @@ def test_halves_answer_as_the_whole_does(asked: list[bytes]) -> None:
         engine, snapshot = a_snapshot()
         engine.serve(snapshot)
         checks = Checks(
-            engine, lambda: 0.0, Decisions(wall=lambda: 0.0), Turns(lambda: 0.0, 60, {})
+            engine, lambda: 0.0, DecisionLog(wall=lambda: 0.0), AdmissionQueue(lambda: 0.0, 60, {})
         )
         for data in [*asked, *asked]:
             # Without the memo, which would answer what was asked before.
-            checks._memo = DecisionMemo()
+            checks._memo = ResponseCache()
             expected = await _whole(engine, snapshot, data)
             try:
                 found: bytes | tuple[type, str] = await checks.answer(data)
             except (InvalidRequest, UnknownPartition) as error:
                 found = type(error), str(error)
             assert found == expected
-            checks._memo = DecisionMemo()
+            checks._memo = ResponseCache()
             batch = access_pb2.BatchCheckQueueAccessResponse.FromString(
                 await checks.answer_batch(wire.embedded(1, data))
             )

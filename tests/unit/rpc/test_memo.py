@@ -8,20 +8,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from queuegate.policy.acl import parse
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.shared_resolver import SharedResolver
-from queuegate_server.identity.stack import UserGroups
-from queuegate_server.policy.acl import parse
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Policy, build_partition
-from queuegate_server.rpc import convert, memo
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.rpc import convert, response_cache
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.checks import Checks
-from queuegate_server.rpc.decisions import Decisions
-from queuegate_server.rpc.turns import Turns
+from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.snapshot import Served, Snapshot
 
 USERS = ("alice", "bob", "carol", "dave")
@@ -85,16 +85,19 @@ class KeptAnswers(RuleBasedStateMachine):
         self.clock = Clock()
         self.directory = Directory()
         options = ResolverOptions(breaker_failures=10_000)
-        shared = SharedResolver("test", self.directory, options, clock=self.clock)
+        shared = GuardedResolver("test", self.directory, options, clock=self.clock)
         cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
-        self.groups = UserGroups(shared, cache, clock=self.clock)
+        self.groups = GroupResolver(shared, cache, clock=self.clock)
         self.engine = Engine(self.clock)
         self.checks = Checks(
-            self.engine, self.clock, Decisions(wall=self.clock), Turns(self.clock, 60, {})
+            self.engine,
+            self.clock,
+            DecisionLog(wall=self.clock),
+            AdmissionQueue(self.clock, 60, {}),
         )
         self.columns = self.checks.columns
         # Generations so small that they change while it asks.
-        self.checks._memo = memo.DecisionMemo(GENERATION)
+        self.checks._memo = response_cache.ResponseCache(GENERATION)
         self.revision = 0
         self.serve("", "*", "bob dev")
 
@@ -260,7 +263,7 @@ def test_long_requests_are_not_kept(machine: KeptAnswers) -> None:
 
 
 def test_two_generations_are_kept(machine: KeptAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memo, "MAX_ANSWERS", 3)
+    monkeypatch.setattr(response_cache, "MAX_ANSWERS", 3)
     often = request("often", "root.b", ("x",))
     for number in range(20):
         data = request(f"u{number}", "root.b", ("x",))

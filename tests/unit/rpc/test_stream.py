@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc.access import AccessServicer
+from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.errors import Draining
 
 
@@ -28,7 +28,7 @@ class Answers:
         return b""
 
 
-class Caller:
+class Principal:
     """Sends what the test puts into the queue; None ends its side."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Stream:
     """A stream of a servicer, with everything around it in the test's hands."""
 
     def __init__(self) -> None:
-        self.caller, self.checks, self.draining = Caller(), Answers(), asyncio.Event()
+        self.caller, self.checks, self.draining = Principal(), Answers(), asyncio.Event()
         nothing = cast("Any", None)
         servicer = AccessServicer(
             nothing, cast("Any", self.checks), nothing, 16, self.draining, turns=nothing

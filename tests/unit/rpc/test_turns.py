@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import TooMuchWork
-from queuegate_server.rpc.turns import Turn, Turns
 
 
 class Clock:
@@ -25,10 +25,10 @@ class Lines:
     def __init__(self) -> None:
         self.clock = Clock()
         self.refused = {"waited": 0}
-        self.turns = Turns(self.clock, 0.1, self.refused)
+        self.turns = AdmissionQueue(self.clock, 0.1, self.refused)
         self.order: list[str] = []
 
-    async def work(self, name: str, turn: Turn, parts: Iterable[float]) -> None:
+    async def work(self, name: str, turn: Slot, parts: Iterable[float]) -> None:
         async with turn:
             self.order.append(name)
             for seconds in parts:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from queuegate.v1 import policy_pb2
-from queuegate_server.rpc import policy
+from queuegate_server.rpc import policy_service
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 
 
@@ -23,8 +23,8 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
         running -= 1
         return content
 
-    monkeypatch.setattr(policy, "_validation", validation)
-    servicer = policy.PolicyServicer(cast("Any", None), cast("Any", None))
+    monkeypatch.setattr(policy_service, "_validation", validation)
+    servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
     texts = [str(number) for number in range(16)]
     asked = [
         asyncio.create_task(
@@ -43,8 +43,8 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_text_has_a_bound() -> None:
-    servicer = policy.PolicyServicer(cast("Any", None), cast("Any", None))
-    request = policy_pb2.ValidatePolicyRequest(content="é" * (policy.MOST_CONTENT // 2))
+    servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
+    request = policy_pb2.ValidatePolicyRequest(content="é" * (policy_service.MOST_CONTENT // 2))
     await servicer.ValidatePolicy(request.SerializeToString())
     request.content += "x"
     with pytest.raises(InvalidRequest, match="content: is longer than 2097152 bytes"):

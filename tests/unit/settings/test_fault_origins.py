@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.settings_faults import faults
+from tests.support.settings_faults import faults
 
 
 @pytest.mark.parametrize(

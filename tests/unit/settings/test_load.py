@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from queuegate.policy.acl import AclNames
 from queuegate_server.identity.registry import options_model
-from queuegate_server.policy.acl import AclNames
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PartitionSettings, Settings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.settings.load import SettingsError, load_settings
-from tests.settings_faults import faults
+from tests.support.settings_faults import faults
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.settings.overrides import (
     Override,
     Overrides,
@@ -17,7 +17,7 @@ TOP_LEVEL = ("listen", "policy", "log", "partitions", "unix_socket_mode")
 
 def environment(
     name: str, value: str = "x", tree: dict[str, Any] | None = None
-) -> list[Override | Problem]:
+) -> list[Override | Diagnostic]:
     return list(from_environment({name: value}, TOP_LEVEL, tree or {}))
 
 
@@ -108,7 +108,7 @@ def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], valu
 @pytest.mark.parametrize("option", ["", "=", "grace", "=x", "a..b=x", ".a=x", "a.=x"])
 def test_option_without_key_or_value_is_a_fault(option: str) -> None:
     [problem] = from_options([option])
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, Diagnostic)
     assert problem.message == "not of the form key=value, such as drain.grace=30s"
 
 

@@ -7,9 +7,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from queuegate_server.process.tcp import CannotListen
+from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.addresses import Address, parse_address
-from queuegate_server.transports.listen import bind
+from queuegate_server.transports.sockets import bind
 
 
 class RefusesAll:

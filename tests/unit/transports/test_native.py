@@ -10,7 +10,7 @@ import pytest
 
 from queuegate_server.rpc import errors
 from queuegate_server.settings.connections import Connections
-from queuegate_server.transports.native import NativeServer
+from queuegate_server.transports.native.server import NativeServer
 from queuegate_server.transports.refusal import Refusal
 
 SERVICE = "test.Service"

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_text import At
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
-from queuegate_server.policy.names import ROOT, SEPARATOR
-from queuegate_server.policy.yarn_acl import TRIMMED
-from queuegate_server.process.giving_way import give_way, in_turns
+from queuegate_server.runtime.giving_way import give_way, in_turns
 
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"

@@ -8,22 +8,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings, Place, quoted
-from queuegate_server.formats.problems import Problem, Severity
-from queuegate_server.formats.yaml_text import MAX_BYTES
-from queuegate_server.formats.yarn.load import STATES, Read, read
-from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.formats.yunikorn.write import MAX_LEVELS, WrittenQueue, write_queues
-from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names
-from queuegate_server.policy.names import (
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names
+from queuegate.policy.names import (
     RECOVERY_QUEUE,
     ROOT,
     SEPARATOR,
     is_queue_name,
     parent_path,
 )
-from queuegate_server.policy.tree import Cluster
-from queuegate_server.policy.yarn_acl import Semantics
+from queuegate.policy.tree import Cluster
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostic_list import Findings, WorkerSpec, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.formats.yarn.load import STATES, Read, read
+from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yunikorn.write import MAX_LEVELS, WrittenQueue, write_queues
 
 _EVERYBODY: Final = Acl(text=WILDCARD, allows_all=True)
 _SHOWN_NAMES: Final = 20
@@ -40,10 +40,10 @@ class Converted(NamedTuple):
     """The queues.yaml; empty if the scheduler's file cannot be loaded."""
     remarks: tuple[str, ...]
     """What was done that is not obvious, and is exact."""
-    lost: tuple[Problem, ...]
+    lost: tuple[Diagnostic, ...]
     """What cannot be expressed, with the queue that it is about. It grants less there, and
     below."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """The findings of loading."""
 
 
@@ -69,7 +69,7 @@ def convert(
     text = write_queues(queues, (*head, *conversion.remarks))
     if len(text) > MAX_BYTES:
         message = f"the queues.yaml would be larger than {MAX_BYTES} bytes"
-        problem = Problem(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
+        problem = Diagnostic(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
         return Converted("", (), (), (*problems, problem))
     return Converted(text, tuple(conversion.remarks), conversion.findings.in_order(), problems)
 
@@ -146,7 +146,7 @@ class _Conversion:
             proxies=own.proxies | admins.proxies,
         )
 
-    def _expressed(self, acl: Acl, kind: str, path: str, place: Place) -> Acl:
+    def _expressed(self, acl: Acl, kind: str, path: str, place: WorkerSpec) -> Acl:
         """Return the part of an ACL that YuniKorn accepts, and note the rest."""
         if acl.allows_all:
             if path == ROOT:
@@ -170,7 +170,7 @@ class _Conversion:
                 self.findings.warning(place, message.format(kind, shown), remedy, path)
         return Acl(users=users, groups=groups)
 
-    def _kept(self, places: dict[str, Place]) -> Iterator[str]:
+    def _kept(self, places: dict[str, WorkerSpec]) -> Iterator[str]:
         """Yield the paths of the queues that YuniKorn can have, as a tree; note the others."""
         below: dict[str, list[str]] = {}
         for path in places:

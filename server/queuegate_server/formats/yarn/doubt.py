@@ -3,9 +3,9 @@
 import re
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import quoted
-from queuegate_server.policy.acl import WILDCARD
-from queuegate_server.policy.yarn_acl import Semantics, difference, parse_yarn
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
+from queuegate_server.formats.diagnostic_list import quoted
 
 _SPLIT_LINE: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")

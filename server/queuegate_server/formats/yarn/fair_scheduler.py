@@ -5,11 +5,11 @@ The rules are those of Hadoop's AllocationFileLoaderService and AllocationFileQu
 
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
-from queuegate_server.policy.names import ROOT, SEPARATOR
-from queuegate_server.process.giving_way import give_way, in_turns
+from queuegate_server.runtime.giving_way import give_way, in_turns
 
 SUBMIT: Final = "aclSubmitApps"
 ADMIN: Final = "aclAdministerApps"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
 from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
-from queuegate_server.policy.yarn_acl import TRIMMED
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 _TRUTHS: Final = {"true": True, "false": False}
 

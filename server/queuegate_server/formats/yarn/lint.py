@@ -3,18 +3,18 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from queuegate_server.formats.findings import Findings
-from queuegate_server.formats.problems import Problem
+from queuegate.policy.names import ROOT
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate_server.formats.diagnostic_list import Findings
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.policy.names import ROOT
-from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
-def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Problem, ...]:
+def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Diagnostic, ...]:
     """Return the warnings about a text, by place; none if it cannot be read."""
     stated = read_stated(state, data, file, Findings(file))
     if stated is None:
@@ -25,7 +25,7 @@ def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Pr
     return findings.in_order()
 
 
-def lint_site(options: YarnOptions) -> tuple[Problem, ...]:
+def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
     site, _ = read_site(options)
     if options.site is None or site.place is None:

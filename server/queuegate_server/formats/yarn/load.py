@@ -5,18 +5,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
-from queuegate_server.formats.problems import Problem, has_errors
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl
+from queuegate.policy.names import ROOT
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.policy.acl import EMPTY, WILDCARD, Acl
-from queuegate_server.policy.names import ROOT
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Cluster, Partition, build_partition
-from queuegate_server.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.process.giving_way import give_way, in_turns
+from queuegate_server.runtime.giving_way import give_way, in_turns
 
 State = Callable[[bytes, str, Findings], Stated | None]
 
@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 def load(
     state: State, data: bytes, file: str, options: YarnOptions
-) -> tuple[Mapping[str, Partition], tuple[Problem, ...]]:
+) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partition by its name, and all findings; no partition if one is an error."""
     found, problems = read(state, data, file, options)
     return {found.partition.name: found.partition} if found else {}, problems
@@ -47,7 +47,7 @@ def load(
 
 def read(
     state: State, data: bytes, file: str, options: YarnOptions
-) -> tuple[Read | None, tuple[Problem, ...]]:
+) -> tuple[Read | None, tuple[Diagnostic, ...]]:
     """Return the queues as stated and as a partition, None if a finding is an error; and all
     findings.
     """

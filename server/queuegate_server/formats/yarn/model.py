@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Place
-from queuegate_server.policy.names import DEFAULT_PARTITION
-from queuegate_server.policy.yarn_acl import Semantics
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostic_list import WorkerSpec
 
 
 def _documented(_partition: str) -> Semantics:
@@ -44,7 +44,7 @@ class StatedQueue:
     """A queue as a file states it. An ACL is None where the file says nothing of it."""
 
     path: str
-    place: Place
+    place: WorkerSpec
     submit: Text | None = None
     admin: Text | None = None
 

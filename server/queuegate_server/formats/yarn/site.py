@@ -3,8 +3,8 @@
 from contextlib import suppress
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yarn.hadoop_xml import is_truth, read_properties, truth
 from queuegate_server.formats.yarn.model import Site, YarnOptions
 
@@ -13,7 +13,7 @@ ADMINS: Final = "yarn.admin.acl"
 _ENFORCED: Final = Site(acls_enabled=True, admins=" ")
 
 
-def read_site(options: YarnOptions) -> tuple[Site, tuple[Problem, ...]]:
+def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
     """Return what the file says, by Hadoop's defaults where it says nothing: ACLs are
     disabled, and everybody administers the cluster. Also return all findings in it.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.findings import Place, quoted
+from queuegate_server.formats.diagnostic_list import WorkerSpec, quoted
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import Text
 
@@ -35,7 +35,7 @@ _OF_THE_PROCESS: Final = (
 class VariableError(ValueError):
     """A variable cannot be replaced; the text says why."""
 
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, place: WorkerSpec) -> None:
         """Keep the message, and the place of the value in which the variable is written."""
         super().__init__(message)
         self.place = place

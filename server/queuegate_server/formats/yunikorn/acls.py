@@ -9,9 +9,7 @@ refuses to load what the validator let pass. Here both are errors, at once.
 import re
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
-from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.policy.acl import (
+from queuegate.policy.acl import (
     EMPTY,
     WILDCARD,
     Acl,
@@ -21,7 +19,9 @@ from queuegate_server.policy.acl import (
     lists_names,
     parse,
 )
-from queuegate_server.policy.names import is_group_name, is_user_name
+from queuegate.policy.names import is_group_name, is_user_name
+from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.yaml_nodes import Scalar
 
 WHITE_SPACE_BUT_BLANK: Final = re.compile(
     "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"

@@ -7,13 +7,13 @@ when the root is added tells `checkQueuesStructure` in `configvalidator.go`.
 from collections.abc import Callable
 from typing import Final
 
-from queuegate_server.formats.findings import Findings
+from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate_server.formats.diagnostic_list import Findings
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.policy.names import ROOT, SEPARATOR
-from queuegate_server.process.giving_way import give_way, in_turns
+from queuegate_server.runtime.giving_way import give_way, in_turns
 
 _DOCUMENT_KEYS: Final = ("partitions", "checksum")
 _NAMELESS: Final = "?"

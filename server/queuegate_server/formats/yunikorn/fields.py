@@ -8,11 +8,11 @@ import difflib
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yunikorn.model import Count
 from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 _LONGEST_KEY: Final = 64
 _ALIKE: Final = 0.75

@@ -8,12 +8,12 @@ it is not limited above, with `*`.
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.acl import WILDCARD
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, smaller
-from queuegate_server.policy.acl import WILDCARD
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
 @dataclass(slots=True)

@@ -7,14 +7,14 @@ They are those of `checkLimitsStructure`, `checkLimits`, `checkLimitResource` an
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.names import ROOT, is_group_name, is_user_name
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.inherited_limits import check_inherited
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, is_zero
-from queuegate_server.policy.acl import WILDCARD
-from queuegate_server.policy.names import ROOT, is_group_name, is_user_name
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
 class _Kind(NamedTuple):

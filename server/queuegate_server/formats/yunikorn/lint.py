@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from queuegate.policy.acl import AclNames
 from queuegate_server.formats import yaml_tree
-from queuegate_server.formats.findings import Findings, TooManyErrors
-from queuegate_server.formats.problems import Problem
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yaml_nodes import Node
 from queuegate_server.formats.yaml_text import source_lines
 from queuegate_server.formats.yunikorn import lint_acls, lint_blanks, lint_names, lint_queues
@@ -13,8 +14,7 @@ from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 from queuegate_server.formats.yunikorn.queues import normal_name
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 Rule = Callable[[Subject, Findings], None]
 
@@ -34,7 +34,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tuple[Problem, ...]:
+def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tuple[Diagnostic, ...]:
     """Return the warnings about a text, by place; none if it cannot be read as YAML."""
     document = yaml_tree.read(data, file)
     if document.root is None:

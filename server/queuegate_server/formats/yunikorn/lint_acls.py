@@ -3,11 +3,11 @@
 import re
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.acl import WILDCARD
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, dropped_entry
 from queuegate_server.formats.yunikorn.lint_subject import Subject
-from queuegate_server.policy.acl import WILDCARD
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 _BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
 

@@ -3,10 +3,10 @@
 import re
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 _ACL_KEYS: Final = frozenset({"submitacl", "adminacl"})
 _GAP: Final = re.compile(

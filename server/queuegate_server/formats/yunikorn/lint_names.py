@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 
-from queuegate_server.formats.findings import Findings, Place, quoted
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.names import is_group_name, is_user_name
+from queuegate_server.formats.diagnostic_list import Findings, WorkerSpec, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.lint_blanks import has_swallowed_blank
 from queuegate_server.formats.yunikorn.lint_subject import Subject
 from queuegate_server.formats.yunikorn.model import Filter, Limit
 from queuegate_server.formats.yunikorn.placement import rule_chain
-from queuegate_server.policy.acl import WILDCARD
-from queuegate_server.policy.names import is_group_name, is_user_name
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
 def group_as_user(subject: Subject, findings: Findings) -> None:
     """A group of other places in the file as a user: its leading blank may be missing."""
-    groups: dict[str, Place] = {}
+    groups: dict[str, WorkerSpec] = {}
     users: set[str] = set()
     for name, place in _names_outside_acls(subject, "groups"):
         groups.setdefault(name, place)
@@ -40,7 +40,7 @@ def group_as_user(subject: Subject, findings: Findings) -> None:
 def spelled_in_two_cases(subject: Subject, findings: Findings) -> None:
     """Names that differ in case only, and are different names for it."""
     for kind in ("users", "groups"):
-        seen: dict[str, dict[str, Place]] = {}
+        seen: dict[str, dict[str, WorkerSpec]] = {}
         found = (*_names_outside_acls(subject, kind), *_names_in_acls(subject, kind))
         for name, place in in_turns(found):
             spellings = seen.setdefault(name.lower(), {})
@@ -51,7 +51,7 @@ def spelled_in_two_cases(subject: Subject, findings: Findings) -> None:
                 _report_spellings(kind.removesuffix("s"), spellings, findings)
 
 
-def _report_spellings(kind: str, spellings: dict[str, Place], findings: Findings) -> None:
+def _report_spellings(kind: str, spellings: dict[str, WorkerSpec], findings: Findings) -> None:
     in_order = sorted(spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0]))
     (first, place), *others = in_order
     for name, other in others:
@@ -59,13 +59,13 @@ def _report_spellings(kind: str, spellings: dict[str, Place], findings: Findings
         findings.warning(other, message, "use one spelling: case makes two different names of it")
 
 
-def _names_in_acls(subject: Subject, kind: str) -> Iterator[tuple[str, Place]]:
+def _names_in_acls(subject: Subject, kind: str) -> Iterator[tuple[str, WorkerSpec]]:
     for listed in in_turns(subject.different_acls()):
         for name in listed.acl.users if kind == "users" else listed.acl.groups:
             yield name, listed.scalar
 
 
-def _names_outside_acls(subject: Subject, kind: str) -> Iterator[tuple[str, Place]]:
+def _names_outside_acls(subject: Subject, kind: str) -> Iterator[tuple[str, WorkerSpec]]:
     """Give the users or groups of limits and filters; regular expressions are no names."""
     is_valid = is_user_name if kind == "users" else is_group_name
     for scalar in _entries_outside_acls(subject, kind):

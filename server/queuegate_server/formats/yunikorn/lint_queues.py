@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.names import RECOVERY_QUEUE
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
-from queuegate_server.policy.names import RECOVERY_QUEUE
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 if TYPE_CHECKING:
     from queuegate_server.formats.yunikorn.model import Queue

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from queuegate.policy.acl import Acl, AclNames
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.policy.acl import Acl, AclNames
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.formats import yaml_tree
-from queuegate_server.formats.findings import Findings, TooManyErrors, quoted
-from queuegate_server.formats.problems import Problem, has_errors, in_order
+from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, in_order
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.limits import check_limits
@@ -18,10 +21,7 @@ from queuegate_server.formats.yunikorn.queues import (
     normal_name,
 )
 from queuegate_server.formats.yunikorn.resources import check_resources
-from queuegate_server.policy.acl import AclNames
-from queuegate_server.policy.queue import QueueAcls
-from queuegate_server.policy.tree import Partition, build_partition
-from queuegate_server.process.giving_way import give_way, in_turns
+from queuegate_server.runtime.giving_way import give_way, in_turns
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """What `usergroupresolver.type` may be. YuniKorn takes any other text for `none`."""
@@ -36,7 +36,7 @@ def load(
     *,
     acl_names: Callable[[str], AclNames],
     resolver_types: frozenset[str] = RESOLVER_TYPES,
-) -> tuple[Mapping[str, Partition], tuple[Problem, ...]]:
+) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partitions by name, and all findings in order; no partitions if one is an error.
 
     `acl_names` says for the name of a partition which names its ACLs may list;

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.go_regexp import compiles
 from queuegate_server.formats.yunikorn.model import Filter, PartitionConfig, Queue, Rule
-from queuegate_server.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})

@@ -7,9 +7,9 @@ are those of `resources.go` beside it. An amount that is not given is not limite
 import re
 from typing import Final
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.acl import WHITE_SPACE
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.model import Quantities
-from queuegate_server.policy.acl import WHITE_SPACE
 
 Amounts = dict[str, int]
 """Amounts by the name of the resource: bytes, thousandths of a core, or pieces."""

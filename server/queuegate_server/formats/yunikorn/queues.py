@@ -6,10 +6,10 @@ more is the scheduler's (`initialPartitionFromConfig`): it refuses a top queue t
 spelled `ROOT`, which the validator lets pass.
 """
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
 def normal_name(name: str) -> str:

@@ -4,10 +4,10 @@ They are those of `checkQueueResource` in YuniKorn's `configvalidator.go`. The r
 of a child template are parsed only when its scheduler builds a parent queue.
 """
 
-from queuegate_server.formats.findings import Findings, quoted
+from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue, Resources
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, is_zero, smaller
-from queuegate_server.process.giving_way import in_turns
+from queuegate_server.runtime.giving_way import in_turns
 
 
 def check_resources(partition: PartitionConfig, findings: Findings) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from queuegate_server.policy.acl import WILDCARD, Acl
-from queuegate_server.policy.names import ROOT, SEPARATOR
+from queuegate.policy.acl import WILDCARD, Acl
+from queuegate.policy.names import ROOT, SEPARATOR
 
 MAX_LEVELS: Final = 96
 """How many levels of queues a document may have: each is two levels of YAML, of which

@@ -1,7 +1,7 @@
 """No directory: every user exists, with one group of the same name."""
 
-from queuegate_server.identity.lookup import Found, Outcome
 from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolver import Found, Outcome
 
 
 class NoResolver:

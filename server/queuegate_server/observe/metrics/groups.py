@@ -12,9 +12,9 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from queuegate_server.engine import Engine, NotReady
-from queuegate_server.identity.breaker import BreakerState
-from queuegate_server.identity.resolvers.ldap.steps import Statistics
-from queuegate_server.identity.shared_resolver import SharedResolver
+from queuegate_server.identity.circuit_breaker import CircuitState
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.resolvers.ldap.instrumentation import Statistics
 from queuegate_server.observe.lookups import Lookups
 
 _RESOLVER: Final = ("resolver", "defined_in")
@@ -26,7 +26,7 @@ _EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "de
 class Resolvers(Protocol):
     """The resolvers in use."""
 
-    def resolvers(self) -> Iterable[tuple[str, SharedResolver]]:
+    def resolvers(self) -> Iterable[tuple[str, GuardedResolver]]:
         """Return them, each with where it is defined."""
 
 
@@ -124,7 +124,7 @@ class ResolverMetrics(Collector):
         )
         for defined_in, resolver in self._resolvers.resolvers():
             labels = (resolver.name, defined_in)
-            for state in BreakerState:
+            for state in CircuitState:
                 breaker.add_metric((*labels, state), state is resolver.breaker_state)
             running.add_metric(labels, resolver.running)
             waiting.add_metric(labels, resolver.waiting)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.faults import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape, escape_bytes
 from queuegate_server.identity.resolvers.ldap.search import Entry
 

@@ -4,8 +4,8 @@ import ipaddress
 import socket
 from typing import NamedTuple
 
-from queuegate_server.identity.resolvers.ldap.faults import ServerFault
-from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 
 class IpAddress(NamedTuple):
@@ -15,7 +15,9 @@ class IpAddress(NamedTuple):
     ip: str
 
 
-async def ip_addresses(host: str, port: int, threads: DaemonThreads) -> tuple[IpAddress, ...]:
+async def ip_addresses(
+    host: str, port: int, threads: AbandonableThreadPool
+) -> tuple[IpAddress, ...]:
     """Return the addresses of a host. Raises ServerFault.
 
     The system's resolver blocks: it gets a thread that nobody waits for at the end.

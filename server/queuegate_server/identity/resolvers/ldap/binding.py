@@ -5,16 +5,16 @@ import os
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap import messages
-from queuegate_server.identity.resolvers.ldap.checks import read_password
 from queuegate_server.identity.resolvers.ldap.connection import Connection
-from queuegate_server.identity.resolvers.ldap.faults import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.diagnose import read_password
+from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, Step, step
 from queuegate_server.identity.resolvers.ldap.kerberos import bind_by_kerberos
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.steps import Observer, Step, step
 from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
 from queuegate_server.identity.resolvers.ldap.transport import Transport, open_transport
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
-from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _GOOD: Final = 0
 
@@ -22,7 +22,9 @@ _GOOD: Final = 0
 class Connector:
     """Makes bound connections. Used from one event loop."""
 
-    def __init__(self, options: LdapOptions, threads: DaemonThreads, observe: Observer) -> None:
+    def __init__(
+        self, options: LdapOptions, threads: AbandonableThreadPool, observe: Observer
+    ) -> None:
         self._options = options
         self._threads = threads
         self._observe = observe

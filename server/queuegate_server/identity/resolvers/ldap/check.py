@@ -2,16 +2,16 @@
 
 from typing import NamedTuple
 
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.binding import Connector
-from queuegate_server.identity.resolvers.ldap.faults import LdapFault
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault
+from queuegate_server.identity.resolvers.ldap.group_lookup import Strategy
+from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, Statistics, Step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import Session
-from queuegate_server.identity.resolvers.ldap.steps import Observer, Statistics, Step
-from queuegate_server.identity.resolvers.ldap.strategies import Strategy
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.resolvers.ldap.users import Users, is_possible_name
-from queuegate_server.process.threads import DaemonThreads
+from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _THREADS = 2
 
@@ -32,7 +32,7 @@ class Check:
         """Take who is told of every step."""
         self._options = options
         self._observe = observe
-        self._threads = DaemonThreads(_THREADS, "ldap-check")
+        self._threads = AbandonableThreadPool(_THREADS, "ldap-check")
 
     async def servers(self) -> tuple[ServerUrl, ...]:
         """Return the servers of the options, or those that DNS names. Raises LdapFault."""
@@ -40,7 +40,7 @@ class Check:
         if domain is None:
             return tuple(map(parse_url, self._options.urls))
         # Only those who use it need the DNS library.
-        from queuegate_server.identity.resolvers.ldap.discovery import (  # noqa: PLC0415
+        from queuegate_server.identity.resolvers.ldap.discovery import (  # noqa: PLC0415 - as said
             discovered,
         )
 

@@ -15,7 +15,7 @@ import ldap
 import ldap.controls
 
 from queuegate_server.identity.resolvers.ldap import result_codes
-from queuegate_server.identity.resolvers.ldap.faults import LdapFault, Overloaded, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, Overloaded, ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.paging import PagedResults
 from queuegate_server.identity.resolvers.ldap.transport import Transport

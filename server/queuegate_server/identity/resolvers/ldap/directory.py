@@ -8,18 +8,18 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from queuegate_server.identity.lookup import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.binding import Connector
 from queuegate_server.identity.resolvers.ldap.connection import Connection
-from queuegate_server.identity.resolvers.ldap.faults import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.group_lookup import Strategy
+from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, Statistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import Session
 from queuegate_server.identity.resolvers.ldap.servers import Servers
-from queuegate_server.identity.resolvers.ldap.steps import Observer, Statistics
-from queuegate_server.identity.resolvers.ldap.strategies import Strategy
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.identity.resolvers.ldap.users import Users, is_possible_name
-from queuegate_server.process.threads import DaemonThreads
+from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
@@ -37,7 +37,7 @@ class Directory:
         self._options = options
         self._statistics = statistics
         self._observe = observe
-        self._threads = DaemonThreads(_THREADS, "ldap")
+        self._threads = AbandonableThreadPool(_THREADS, "ldap")
         self._users = Users(options, statistics)
         self._strategy = Strategy(options, statistics)
         self._connector = Connector(options, self._threads, observe)
@@ -135,7 +135,7 @@ class Directory:
 
     async def _discover(self, domain: str) -> None:
         # Only those who use it need the DNS library.
-        from queuegate_server.identity.resolvers.ldap.discovery import (  # noqa: PLC0415
+        from queuegate_server.identity.resolvers.ldap.discovery import (  # noqa: PLC0415 - as said
             discovered,
         )
 

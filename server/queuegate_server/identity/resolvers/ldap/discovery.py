@@ -8,7 +8,7 @@ import dns.name
 import dns.rdatatype
 import dns.rdtypes.IN.SRV
 
-from queuegate_server.identity.resolvers.ldap.faults import ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
 
 

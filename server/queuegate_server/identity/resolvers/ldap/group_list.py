@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Iterable
 
-from queuegate_server.identity.resolvers.ldap.faults import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import Statistics
 from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, NotADn
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import Entry
-from queuegate_server.identity.resolvers.ldap.steps import Statistics
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 

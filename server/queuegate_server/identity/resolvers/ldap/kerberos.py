@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.faults import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 _PROGRAM: Final = str(Path(__file__).with_name("kerberos_bind.py"))

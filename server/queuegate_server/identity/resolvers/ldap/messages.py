@@ -6,7 +6,7 @@ from pyasn1.codec.ber import decoder, encoder
 from pyasn1.error import PyAsn1Error
 from pyasn1_modules import rfc2251
 
-from queuegate_server.identity.resolvers.ldap.faults import ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 
 _START_TLS: Final = b"1.3.6.1.4.1.1466.20037"
 _LONGEST: Final = 65_536

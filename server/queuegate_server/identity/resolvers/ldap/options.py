@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.ldap import checks
+from queuegate_server.identity.resolvers.ldap import diagnose
 from queuegate_server.identity.resolvers.ldap.presets import PRESETS, Preset
 from queuegate_server.identity.resolvers.ldap.secrets_dir import (
     DEFAULT_SECRETS,
@@ -103,7 +103,7 @@ class LdapOptions(ResolverOptions):
     )
     group_filter: str = "(objectClass=groupOfNames)"
     member_attribute: Annotated[
-        tuple[str, ...], BeforeValidator(checks.one_or_several), Field(min_length=1, max_length=8)
+        tuple[str, ...], BeforeValidator(diagnose.one_or_several), Field(min_length=1, max_length=8)
     ] = Field(("member",), description="Where groups list their members: a name or several.")
     group_name_from: Literal["attribute", "rdn"] = Field(
         "attribute",
@@ -180,21 +180,21 @@ class LdapOptions(ResolverOptions):
         usual = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
         return {**usual, **from_folder, **given}
 
-    _urls = field_validator("urls")(checks.urls)
-    _domain = field_validator("discover")(checks.domain)
-    _bases = field_validator("user_base", "group_base")(checks.base)
-    _user_filter = field_validator("user_filter")(checks.user_filter)
-    _group_filter = field_validator("group_filter")(checks.group_filter)
-    _attributes = field_validator("member_of_attribute", "group_name_attribute")(checks.attribute)
-    _member_attributes = field_validator("member_attribute")(checks.attributes)
-    _bind_dn = field_validator("bind_dn")(checks.bind_name)
+    _urls = field_validator("urls")(diagnose.urls)
+    _domain = field_validator("discover")(diagnose.domain)
+    _bases = field_validator("user_base", "group_base")(diagnose.base)
+    _user_filter = field_validator("user_filter")(diagnose.user_filter)
+    _group_filter = field_validator("group_filter")(diagnose.group_filter)
+    _attributes = field_validator("member_of_attribute", "group_name_attribute")(diagnose.attribute)
+    _member_attributes = field_validator("member_attribute")(diagnose.attributes)
+    _bind_dn = field_validator("bind_dn")(diagnose.bind_name)
     _files = field_validator(
         "ca_file", "cert_file", "key_file", "bind_password_file", "keytab_file"
-    )(checks.readable_file)
+    )(diagnose.readable_file)
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        problem = checks.first_conflict(self)
+        problem = diagnose.first_conflict(self)
         if problem:
             raise _fault(problem)
         return self

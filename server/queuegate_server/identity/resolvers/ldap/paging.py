@@ -7,7 +7,7 @@ from pyasn1.codec.ber import decoder, encoder
 from pyasn1.error import PyAsn1Error
 from pyasn1.type import namedtype, univ
 
-from queuegate_server.identity.resolvers.ldap.faults import ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 
 OID: Final = "1.2.840.113556.1.4.319"
 

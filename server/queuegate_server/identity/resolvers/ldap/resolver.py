@@ -4,9 +4,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from queuegate_server.identity.lookup import CouldNotAsk, Outcome
+from queuegate_server.identity.resolver import CouldNotAsk, Outcome
+from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, Statistics, Step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.steps import Observer, Statistics, Step
 
 if TYPE_CHECKING:
     from queuegate_server.identity.resolvers.ldap.directory import Directory
@@ -40,7 +40,7 @@ class LdapResolver:
         if options.bind == "simple" and options.allow_plaintext_bind:
             _LOG.warning("allow_plaintext_bind is on: the password may travel without encryption")
         try:
-            from queuegate_server.identity.resolvers.ldap.directory import (  # noqa: PLC0415
+            from queuegate_server.identity.resolvers.ldap.directory import (  # noqa: PLC0415 - as said
                 Directory,
             )
         except ImportError as error:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import ldap
 
-from queuegate_server.identity.resolvers.ldap.faults import (
+from queuegate_server.identity.resolvers.ldap.errors import (
     BindRefused,
     LdapFault,
     ServerFault,

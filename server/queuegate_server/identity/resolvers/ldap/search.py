@@ -6,11 +6,11 @@ from typing import Any, Final
 import ldap
 
 from queuegate_server.identity.resolvers.ldap.connection import Connection
-from queuegate_server.identity.resolvers.ldap.faults import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.paging import next_cookie, page_request
 from queuegate_server.identity.resolvers.ldap.result_codes import NoSuchEntry, TooManyEntries
-from queuegate_server.identity.resolvers.ldap.steps import Observer, step
 
 SUBTREE: Final[int] = ldap.SCOPE_SUBTREE
 ONE_LEVEL: Final[int] = ldap.SCOPE_ONELEVEL

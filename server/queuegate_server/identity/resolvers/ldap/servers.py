@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from queuegate_server.identity.resolvers.ldap.binding import Connector
 from queuegate_server.identity.resolvers.ldap.connection import Connection
-from queuegate_server.identity.resolvers.ldap.faults import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.server import Server
+from queuegate_server.identity.resolvers.ldap.pool import Server
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
 
 

@@ -4,9 +4,9 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.faults import ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.process.threads import AllThreadsHang, DaemonThreads, StillRunning
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _Signature = tuple[tuple[int, int, int] | None, ...]
@@ -15,7 +15,7 @@ _Signature = tuple[tuple[int, int, int] | None, ...]
 class TlsContexts:
     """Hands out the context for new connections. Used from one event loop."""
 
-    def __init__(self, options: LdapOptions, threads: DaemonThreads) -> None:
+    def __init__(self, options: LdapOptions, threads: AbandonableThreadPool) -> None:
         """Take the settings, and threads for reading files: the system's store takes 20 ms."""
         self._options = options
         self._threads = threads

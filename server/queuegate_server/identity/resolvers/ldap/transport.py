@@ -13,13 +13,13 @@ from typing import Final
 
 from queuegate_server.identity.resolvers.ldap import messages
 from queuegate_server.identity.resolvers.ldap.addresses import IpAddress, ip_addresses
-from queuegate_server.identity.resolvers.ldap.faults import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.bridge import Side
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.relay import Side
-from queuegate_server.identity.resolvers.ldap.steps import Observer, step
 from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
 from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
-from queuegate_server.process.threads import DaemonThreads
+from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _BUFFER: Final = 1 << 20
 _UNCONFIRMED_SECONDS: Final = 10
@@ -78,7 +78,7 @@ async def open_transport(
     url: ServerUrl,
     options: LdapOptions,
     contexts: TlsContexts,
-    threads: DaemonThreads,
+    threads: AbandonableThreadPool,
     observe: Observer,
 ) -> Transport:
     """Connect to a server, with TLS as the options ask for. Raises LdapFault.

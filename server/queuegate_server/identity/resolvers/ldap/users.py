@@ -3,8 +3,9 @@
 import unicodedata
 from typing import Final, NamedTuple
 
-from queuegate_server.identity.resolvers.ldap.faults import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
+from queuegate_server.identity.resolvers.ldap.instrumentation import Statistics
 from queuegate_server.identity.resolvers.ldap.names import text_of
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import (
@@ -14,7 +15,6 @@ from queuegate_server.identity.resolvers.ldap.search import (
     Session,
     TooMany,
 )
-from queuegate_server.identity.resolvers.ldap.steps import Statistics
 
 _LONGEST_NAME: Final = 256
 _MOST_ENTRIES: Final = 4

@@ -1,0 +1,256 @@
+"""Answers in words: lines of text for people. Whatever comes from outside is escaped."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+
+from queuegate._applications import (
+    Action,
+    ApplicationCheck,
+    ApplicationExplanation,
+    SparkApplication,
+)
+from queuegate._results import (
+    Diagnostic,
+    PolicyInfo,
+    PolicyQueue,
+    Resolution,
+    ResolveOutcome,
+    Severity,
+)
+from queuegate._types import (
+    Access,
+    Check,
+    Decision,
+    ExplainedGroups,
+    Explanation,
+    GroupsOrigin,
+    Reason,
+    Step,
+    StepOutcome,
+)
+from queuegate.cli.terminal import Colours, escape
+
+_VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
+
+_REASONS = {
+    Reason.WILDCARD: "an ACL of {queue} allows everyone",
+    Reason.USER: "an ACL of {queue} lists the user {subject}",
+    Reason.GROUP: "an ACL of {queue} lists the group {subject}",
+    Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
+    Reason.UNKNOWN_USER: "the user is not known to the resolver of partition {partition}",
+    Reason.RECOVERY_QUEUE: "the recovery queue is never granted",
+    Reason.ACLS_DISABLED: "the scheduler does not enforce ACLs",
+    Reason.CLUSTER_ADMIN: "the user administers the cluster",
+    Reason.OWNER: "the user owns the application",
+    Reason.UNSPECIFIED: "for a reason that this client does not know",
+}
+
+_ORIGINS = {
+    GroupsOrigin.NOT_NEEDED: "not needed for this decision",
+    GroupsOrigin.REQUEST: "given with the question",
+    GroupsOrigin.RESOLVER: "asked now",
+    GroupsOrigin.CACHE: "cached",
+    GroupsOrigin.STALE_CACHE: "cached and expired, the resolver could not be asked",
+    GroupsOrigin.UNSPECIFIED: "from an origin that this client does not know",
+}
+
+_UNRESOLVED = {
+    ResolveOutcome.NOT_FOUND: "no such user",
+    ResolveOutcome.UNAVAILABLE: "could not be resolved",
+    ResolveOutcome.UNSPECIFIED: "an outcome that this client does not know",
+}
+
+_OF_APPLICATIONS = {
+    Reason.WILDCARD: "a list of the application allows everyone",
+    Reason.USER: "a list of the application names the user {subject}",
+    Reason.GROUP: "a list of the application names the group {subject}",
+    Reason.NO_MATCH: "no list of the application, its queues or the cluster names the user",
+}
+
+_DOING = {Action.VIEW_LOGS: "view the logs of", Action.ADMIN: "act for users of"}
+
+_LISTED = {
+    StepOutcome.USER: "the user ",
+    StepOutcome.GROUP: "the group ",
+    StepOutcome.CLUSTER_ADMIN: "",
+}
+
+
+def decision(asked: Check, answer: Decision, colours: Colours) -> str:
+    """Return a decision as one line."""
+    word = colours.good("allowed") if answer.allowed else colours.bad("denied")
+    can = "may" if answer.allowed else "may not"
+    return (
+        f"{word}: {escape(asked.user)} {can} {_VERBS[Access(asked.access)]}"
+        f" {escape(asked.queue)}: {_reason(asked.partition, answer)}"
+    )
+
+
+def _reason(partition: str, answer: Decision) -> str:
+    return _REASONS[answer.reason].format(
+        queue=escape(answer.matched_queue),
+        subject=escape(answer.matched_subject),
+        partition=escape(partition or "default"),
+    )
+
+
+def explanation(asked: Check, answer: Explanation, colours: Colours) -> Iterator[str]:
+    """Yield a decision and the evaluation behind it as a tree."""
+    yield decision(asked, answer.decision, colours)
+    yield ""
+    denied_at_once = any(step.outcome is StepOutcome.RECOVERY_QUEUE for step in answer.steps)
+    here = asked.queue.lower()
+    missing = answer.evaluated_queue.lower() not in {here, f"root.{here}"}
+    if missing and not denied_at_once:
+        yield f"{escape(asked.queue)}: no such queue, decided at {escape(answer.evaluated_queue)}"
+    for queue, steps in groupby(answer.steps, key=lambda step: step.queue):
+        yield escape(queue) or "the cluster"
+        yield from _branches([_step(step, colours) for step in steps])
+    yield f"groups: {_groups(answer.groups)}"
+    yield colours.faint(
+        f"policy revision {answer.decision.policy_revision},"
+        f" partition {escape(asked.partition or 'default')}"
+    )
+
+
+def application_decision(asked: ApplicationCheck, answer: Decision, colours: Colours) -> str:
+    """Return a decision about an application as one line."""
+    word = colours.good("allowed") if answer.allowed else colours.bad("denied")
+    can = "may" if answer.allowed else "may not"
+    is_spark = isinstance(asked.application, SparkApplication)
+    if is_spark and answer.reason is Reason.ACLS_DISABLED:
+        why = "spark.acls.enable is not true: Spark enforces no ACLs"
+    elif answer.matched_queue or answer.reason not in _OF_APPLICATIONS:
+        why = _reason(asked.partition, answer)
+    else:
+        why = _OF_APPLICATIONS[answer.reason].format(subject=escape(answer.matched_subject))
+    doing = _DOING.get(Action(asked.action), str(asked.action))
+    return f"{word}: {escape(asked.user)} {can} {doing} the application: {why}"
+
+
+def application_explanation(
+    asked: ApplicationCheck, answer: ApplicationExplanation, colours: Colours
+) -> Iterator[str]:
+    """Yield a decision about an application and the lists behind it."""
+    yield application_decision(asked, answer.decision, colours)
+    yield ""
+    for number, step in enumerate(answer.steps, start=1):
+        granted = answer.decision.allowed and number == len(answer.steps)
+        outcome = colours.good("grants") if granted else "no match"
+        where = f" of {escape(step.queue)}" if step.queue else ""
+        name = step.list.replace("_", " ")
+        yield f"{name}{where} '{escape(step.acl_text)}': {outcome}"
+    yield f"groups: {_groups(answer.groups)}"
+
+
+def _branches(lines: Sequence[str]) -> Iterator[str]:
+    for line in lines[:-1]:
+        yield f"├─ {line}"
+    yield f"└─ {lines[-1]}"
+
+
+def _step(step: Step, colours: Colours) -> str:
+    subject = escape(step.matched_subject)
+    acl = f"{step.acl or 'unknown'} ACL '{escape(step.acl_text)}'"
+    match step.outcome:
+        case StepOutcome.ACLS_DISABLED:
+            text = colours.good("ACLs are not enforced")
+        case StepOutcome.WILDCARD:
+            text = f"{acl}: {colours.good('allows everyone')}"
+        case outcome if outcome in _LISTED:
+            text = f"{acl}: {colours.good(f'lists {_LISTED[outcome]}{subject}')}"
+        case StepOutcome.NO_MATCH:
+            text = f"{acl}: no match"
+        case StepOutcome.EMPTY:
+            text = f"{acl}: grants nothing"
+        case StepOutcome.RECOVERY_QUEUE:
+            text = colours.bad("the recovery queue is never granted")
+        case _:
+            text = f"{acl}: an outcome that this client does not know"
+    if step.dropped_names:
+        dropped = ", ".join(escape(name) for name in step.dropped_names)
+        text += colours.doubtful(f" (never match: {dropped})")
+    return text
+
+
+def _groups(groups: ExplainedGroups) -> str:
+    names = ", ".join(escape(group) for group in groups.groups)
+    notes = [_ORIGINS[groups.origin]]
+    if groups.resolver and groups.origin not in {GroupsOrigin.NOT_NEEDED, GroupsOrigin.REQUEST}:
+        notes.append(f"resolver {escape(groups.resolver)}")
+    if groups.detail:
+        notes.append(escape(groups.detail))
+    return f"{names} ({'; '.join(notes)})" if names else "; ".join(notes)
+
+
+def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
+    """Yield the groups of a user, or that there are none to tell."""
+    user = escape(answer.user)
+    by = f"resolver {escape(answer.resolver)}"
+    detail = f": {escape(answer.detail)}" if answer.detail else ""
+    if answer.outcome is not ResolveOutcome.RESOLVED:
+        yield f"{user}: {_UNRESOLVED[answer.outcome]} ({by}){detail}"
+        return
+    yield f"{user}: {', '.join(escape(group) for group in answer.groups)}"
+    notes = [by, "cached" if answer.cached else "asked now"]
+    if answer.stale:
+        notes.append(colours.doubtful("expired, the resolver could not be asked"))
+    if answer.resolved_at:
+        notes.append(f"resolved {moment(answer.resolved_at)}")
+    if answer.expires_at:
+        notes.append(f"expires {moment(answer.expires_at)}")
+    yield f"  {', '.join(notes)}{detail}"
+
+
+def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
+    """Yield where a policy comes from, its queues and its findings."""
+    yield f"source      {escape(answer.source)}"
+    yield f"revision    {answer.revision}"
+    if answer.loaded_at:
+        yield f"loaded      {moment(answer.loaded_at)}"
+    yield f"checksum    {escape(answer.checksum)}"
+    yield f"resolver    {escape(answer.resolver)}"
+    yield f"partitions  {', '.join(escape(name) for name in answer.partitions)}"
+    yield ""
+    for queue in answer.queues:
+        yield _queue(queue, colours)
+    if answer.diagnostics:
+        yield ""
+        yield from diagnostics(answer.diagnostics, colours)
+    if answer.reload_failed_at:
+        yield ""
+        yield colours.bad(f"the reload of {moment(answer.reload_failed_at)} failed:")
+        yield from diagnostics(answer.reload_diagnostics, colours)
+
+
+def _queue(queue: PolicyQueue, colours: Colours) -> str:
+    parent, _, name = queue.path.rpartition(".")
+    indent = "  " * queue.path.count(".")
+    text = f"{indent}{escape(name)}" if parent else escape(queue.path)
+    for kind, acl, dropped in (
+        ("submit", queue.submit_acl, queue.submit_acl_dropped_names),
+        ("admin", queue.admin_acl, queue.admin_acl_dropped_names),
+    ):
+        if acl:
+            text += f"  {colours.faint(kind)} '{escape(acl)}'"
+        if dropped:
+            names = ", ".join(escape(entry) for entry in dropped)
+            text += colours.doubtful(f" (never match: {names})")
+    return text
+
+
+def diagnostics(findings: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
+    """Yield findings, one a line: `file:line:column: severity: message (remedy)`."""
+    for finding in findings:
+        place = f"{escape(finding.file)}:" if finding.file else ""
+        place += f"{finding.line}:{finding.column}:" if finding.line else ""
+        place += " " if place else ""
+        colour = colours.bad if finding.severity is Severity.ERROR else colours.doubtful
+        remedy = f" ({escape(finding.remedy)})" if finding.remedy else ""
+        yield f"{place}{colour(finding.severity)}: {escape(finding.message)}{remedy}"
+
+
+def moment(when: datetime) -> str:
+    """Return a time in UTC to the second."""
+    return when.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,117 @@
+"""The evaluation of a decision, ACL by ACL, for people who ask "why?"."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from queuegate.policy.acl import Acl
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
+from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path, parent_path
+from queuegate.policy.queue import CLUSTER
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
+
+
+class StepOutcome(StrEnum):
+    """What the evaluation of one ACL came to."""
+
+    WILDCARD = "wildcard"
+    USER = "user"
+    GROUP = "group"
+    NO_MATCH = "no match"
+    EMPTY = "empty"
+    RECOVERY_QUEUE = "recovery queue"
+    ACLS_DISABLED = "ACLs disabled"
+    CLUSTER_ADMIN = "cluster admin"
+
+
+_GRANTED = {
+    Reason.WILDCARD: StepOutcome.WILDCARD,
+    Reason.USER: StepOutcome.USER,
+    Reason.GROUP: StepOutcome.GROUP,
+    Reason.CLUSTER_ADMIN: StepOutcome.CLUSTER_ADMIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One evaluated ACL. `queue` is empty for that of the cluster's administrators; `kind`
+    and `acl` are None for the rules about the recovery queue and about disabled ACLs.
+    """
+
+    queue: str
+    kind: Access | None
+    acl: Acl | None
+    outcome: StepOutcome
+    matched_subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision with the ACLs that were evaluated, up to the one that decided."""
+
+    decision: Decision | None
+    """As `decide` answers: None if groups are needed and not known."""
+    evaluated_queue: str
+    """The queue, or its nearest existing ancestor."""
+    steps: tuple[Step, ...]
+
+
+def explain(
+    partition: Partition,
+    path: str,
+    access: Access,
+    user: str,
+    groups: Sequence[str] | None,
+    *,
+    real_user: str = "",
+) -> Explanation:
+    """Explain the decision that `decide` makes on the same arguments."""
+    decision = decide(partition, path, access, user, groups, real_user=real_user)
+    if decision is ACLS_DISABLED:
+        step = Step("", None, None, StepOutcome.ACLS_DISABLED)
+        return Explanation(decision, partition.nearest(path).path, (step,))
+    if access is Access.SUBMIT and partition.cluster is None and is_recovery_path(path):
+        step = Step(RECOVERY_QUEUE, None, None, StepOutcome.RECOVERY_QUEUE)
+        return Explanation(decision, RECOVERY_QUEUE, (step,))
+    evaluated = partition.nearest(path).path
+    steps = []
+    for queue, kind, acl in _acls_upwards(partition, evaluated, access):
+        granted = _outcome_if_granted(decision, queue, acl)
+        if granted and decision:
+            steps.append(Step(queue, kind, acl, granted, decision.matched_subject))
+            break
+        outcome = StepOutcome.EMPTY if acl.is_empty else StepOutcome.NO_MATCH
+        steps.append(Step(queue, kind, acl, outcome))
+    return Explanation(decision, evaluated, tuple(steps))
+
+
+def _acls_upwards(
+    partition: Partition, path: str, access: Access
+) -> Iterator[tuple[str, Access, Acl]]:
+    while queue := partition.queues.get(path):
+        if access is Access.SUBMIT:
+            yield path, Access.SUBMIT, queue.submit_acl
+        yield path, Access.ADMIN, queue.admin_acl
+        path = parent_path(path)
+    cluster = partition.cluster
+    if cluster and cluster.acls_enabled and cluster.semantics is Semantics.DOCUMENTED:
+        yield CLUSTER, Access.ADMIN, cluster.admins
+
+
+def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
+    """Say whether this ACL is the one that granted: of the deciding queue, the first
+    that holds the subject.
+    """
+    if decision is None or not decision.allowed or queue != decision.matched_queue:
+        return None
+    subject = decision.matched_subject
+    holds = {
+        Reason.WILDCARD: acl.allows_all,
+        Reason.USER: subject in acl.users
+        or (subject.startswith("~") and subject[1:] in acl.proxies),
+        Reason.GROUP: subject in acl.groups,
+        Reason.CLUSTER_ADMIN: True,
+    }[decision.reason]
+    return _GRANTED[decision.reason] if holds else None

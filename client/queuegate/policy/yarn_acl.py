@@ -1,0 +1,98 @@
+"""The ACL grammar of YARN, as its documentation tells it and as Hadoop 3.4 reads it."""
+
+import re
+from enum import StrEnum
+from typing import Final
+
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl
+
+TRIMMED: Final = "".join(map(chr, range(0x21)))
+"""What Java's `String.trim` takes away."""
+_SEPARATOR: Final = re.compile("[,\n]")
+_SPACE: Final = re.compile(r"\s")
+_PROXY: Final = "~"
+_SHOWN_NAMES: Final = 10
+
+
+class Semantics(StrEnum):
+    """Whose rules hold where YARN's documentation and its code differ."""
+
+    DOCUMENTED = "documented"
+    """The administrators' guide to YARN ACLs."""
+    HADOOP = "hadoop"
+    """What Hadoop 3.4 does."""
+
+
+def parse_yarn(text: str, semantics: Semantics) -> Acl:
+    """Parse `users[ groups]`, each a list separated by commas, or `*`.
+
+    Never fails: each text means something, if only nobody. As documented, only a text
+    that is just `*` lets everybody in, what follows a second space is ignored, and
+    entries are taken as they are. Hadoop parts the text at the first space only, trims
+    both lists and their entries, and takes a list that is then `*` for everybody; `~name`
+    among the users lets in whoever the service `name` acts for.
+    """
+    if text == WILDCARD:
+        return Acl(text=text, allows_all=True)
+    if not text:
+        return EMPTY
+    return _documented(text) if semantics is Semantics.DOCUMENTED else _hadoop(text)
+
+
+def _documented(text: str) -> Acl:
+    users_field, _, rest = text.partition(" ")
+    groups_field, _, ignored = rest.partition(" ")
+    users, odd_users = _usable(users_field)
+    groups, odd_groups = _usable(groups_field)
+    beyond = (name for name in re.split(r"[,\s]", ignored) if name)
+    return Acl(text, users, groups, False, odd_users, (*odd_groups, *beyond))
+
+
+def _usable(field: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Split a list into names, and entries that are none: `~name`, and what holds white
+    space, which the documents forbid in a list.
+    """
+    entries = [entry for entry in field.split(",") if entry]
+    odd = tuple(name for name in entries if name.startswith(_PROXY) or _SPACE.search(name))
+    return frozenset(entries).difference(odd), odd
+
+
+def _hadoop(text: str) -> Acl:
+    users_field, _, groups_field = text.partition(" ")
+    if WILDCARD in (users_field.strip(TRIMMED), groups_field.strip(TRIMMED)):
+        return Acl(text=text, allows_all=True)
+    users = _entries(users_field)
+    proxies = frozenset(name[1:] for name in users if name.startswith(_PROXY)) - {""}
+    listed = frozenset(name for name in users if not name.startswith(_PROXY))
+    return Acl(text, listed, frozenset(_entries(groups_field)), proxies=proxies)
+
+
+def _entries(field: str) -> list[str]:
+    return [name for entry in _SEPARATOR.split(field) if (name := entry.strip(TRIMMED))]
+
+
+def difference(text: str) -> str:
+    """Say how the meaning of an ACL differs between the two; empty if it does not."""
+    documented = parse_yarn(text, Semantics.DOCUMENTED)
+    hadoop = parse_yarn(text, Semantics.HADOOP)
+    if (documented.allows_all, documented.users, documented.groups, documented.proxies) == (
+        hadoop.allows_all,
+        hadoop.users,
+        hadoop.groups,
+        hadoop.proxies,
+    ):
+        return ""
+    return f"as documented it lets in {_in_words(documented)}, in Hadoop {_in_words(hadoop)}"
+
+
+def _in_words(acl: Acl) -> str:
+    if acl.allows_all:
+        return "everybody"
+    kinds = (("user", acl.users), ("group", acl.groups), ("whoever is acted for by", acl.proxies))
+    parts = [
+        f"{kind} {', '.join(repr(name) for name in sorted(names)[:_SHOWN_NAMES])}"
+        f"{', …' if len(names) > _SHOWN_NAMES else ''}"
+        for kind, names in kinds
+        if names
+    ]
+    return " and ".join(parts) or "nobody"

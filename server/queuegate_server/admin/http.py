@@ -1,0 +1,150 @@
+"""The operations port: /livez, /readyz, /startupz, /metrics, /version. HTTP without TLS.
+
+Nothing here is secret, and nothing can be changed. A connection carries one request and
+ends after a few seconds, whatever its peer does.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
+
+_LOG = logging.getLogger("queuegate_server.server.operations")
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_CONNECTION_SECONDS: Final = 5.0
+_MOST_CONNECTIONS: Final = 100
+_REFUSED_AFTER_SECONDS: Final = 0.05
+_LONGEST_LINE: Final = 2_048
+_MOST_HEADERS: Final = 64
+_CLOSE_SECONDS: Final = 1.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Told(Protocol):
+    """What the port tells. Each answer comes within a few seconds."""
+
+    async def readiness(self) -> dict[str, Any]:
+        """Return why the server is `ready` or not."""
+
+    async def startup(self) -> dict[str, Any]:
+        """Return whether it has `started`."""
+
+    async def metrics(self) -> bytes:
+        """Return the metrics as Prometheus reads them."""
+
+
+class OpsServer:
+    """Serves the operations port. Used from one event loop."""
+
+    def __init__(self, told: Told, version: dict[str, str]) -> None:
+        """Take what is told, and what runs here."""
+        self._told = told
+        self._version = version
+        self._runner = web.AppRunner(
+            self._app(),
+            access_log=None,
+            keepalive_timeout=_CONNECTION_SECONDS,
+            max_line_size=_LONGEST_LINE,
+            max_field_size=_LONGEST_LINE,
+            max_headers=_MOST_HEADERS,
+            lingering_time=0,
+            auto_decompress=False,
+            shutdown_timeout=_CLOSE_SECONDS,
+        )
+        self._listener: asyncio.Server | None = None
+        server_logger.addFilter(_is_our_fault)
+
+    async def start(self, opened: socket.socket) -> None:
+        """Serve on a bound socket, which is taken over."""
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._connection, sock=opened)
+
+    async def close(self) -> None:
+        """Stop listening and end all connections, within two seconds."""
+        if self._listener is not None:
+            self._listener.close()
+        await self._runner.cleanup()
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[_one_request], client_max_size=_LONGEST_LINE)
+        for path, handler in (
+            ("/livez", self._livez),
+            ("/healthz", self._livez),
+            ("/readyz", self._readyz),
+            ("/startupz", self._startupz),
+            ("/metrics", self._serve_metrics),
+            ("/version", self._serve_version),
+        ):
+            app.router.add_get(path, handler)
+        return app
+
+    def _connection(self) -> asyncio.Protocol:
+        """Begin a connection; it is cut when its time is up, at once if there are too many."""
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("the port is closed")
+        crowded = len(server.connections) >= _MOST_CONNECTIONS
+        connection = server()
+
+        def cut() -> None:
+            if connection.transport is not None:
+                connection.transport.abort()
+
+        seconds = _REFUSED_AFTER_SECONDS if crowded else _CONNECTION_SECONDS
+        asyncio.get_running_loop().call_later(seconds, cut)
+        return connection
+
+    async def _livez(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        details = await self._told.readiness()
+        return _json(details, ok=details["ready"])
+
+    async def _startupz(self, _: web.Request) -> web.Response:
+        details = await self._told.startup()
+        return _json(details, ok=details["started"])
+
+    async def _serve_metrics(self, _: web.Request) -> web.Response:
+        body = await self._told.metrics()
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+
+    async def _serve_version(self, _: web.Request) -> web.Response:
+        return _json(self._version, ok=True)
+
+
+@web.middleware
+async def _one_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Close the connection after the answer, that of an error included."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        response = web.Response(status=error.status, text=f"{error.reason}\n")
+    response.headers["Server"] = "queuegate"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.force_close()
+    return response
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Keep tracebacks of what is no HTTP out of the log: anybody may send it, and a gRPC client
+    that has the wrong port does so for ever.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, HttpProcessingError):
+        return True
+    _LOG.debug("a request is not HTTP", extra={"error": type(error).__name__})
+    return False
+
+
+def _json(content: dict[str, Any], *, ok: bool) -> web.Response:
+    return web.json_response(content, status=200 if ok else 503)

@@ -1,0 +1,119 @@
+"""Where the text of the policy is read from: a file, or the scheduler's mounted ConfigMaps."""
+
+import contextlib
+from pathlib import Path
+from typing import Final, Protocol
+
+from queuegate_server.files.configmap import overlaid, policy_key
+from queuegate_server.files.safe_open import read_regular
+from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.settings.model import PolicySource
+
+EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
+
+
+class PolicyFiles(Protocol):
+    """A place that a policy is read from."""
+
+    @property
+    def name(self) -> str:
+        """What findings and `GetPolicy` call it."""
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders in which something happens when the text changes."""
+
+    def status(self) -> tuple[int, ...]:
+        """Return what changes with the text in most cases and is quick to get.
+
+        Blocks. Raises OSError.
+        """
+
+    def read(self) -> bytes:
+        """Return the text. Blocks. Raises OSError."""
+
+
+class OneFile:
+    """A file."""
+
+    def __init__(self, path: Path) -> None:
+        """Take its path."""
+        self._path = path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self._path)
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folder of the file, and of what it links to."""
+        return self._path.parent, self._path.resolve().parent
+
+    def status(self) -> tuple[int, ...]:
+        """Return the file's status. Blocks. Raises OSError."""
+        return _status(self._path)
+
+    def read(self) -> bytes:
+        """Return what the file holds, more than a policy may if it holds more. Blocks. Raises
+        OSError.
+        """
+        return read_regular(self._path, MAX_BYTES)
+
+
+class ConfigMaps:
+    """The folders that yunikorn-defaults and yunikorn-configs are mounted to.
+
+    As in the scheduler, a key of yunikorn-configs wins over the same key of
+    yunikorn-defaults, and `service.policyGroup` names the key with the queues.
+    """
+
+    def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
+        """Take the folders, a later one wins, and the policy group if it is set here."""
+        self._folders = folders
+        self._group = group
+
+    @property
+    def name(self) -> str:
+        """The folders."""
+        return "+".join(str(folder) for folder in self._folders)
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return both."""
+        return self._folders
+
+    def status(self) -> tuple[int, ...]:
+        """Return the status of both versions. Blocks. Raises OSError."""
+        return tuple(number for folder in self._folders for number in _version_status(folder))
+
+    def read(self) -> bytes:
+        """Return the queues. Blocks. Raises OSError, also if no folder has them.
+
+        The scheduler would then open its queues to everyone; we do not.
+        """
+        values = overlaid(self._folders)
+        key = policy_key(values, self._group)
+        if key not in values:
+            raise FileNotFoundError(None, f"there is no {key}", self.name)
+        return values[key]
+
+
+def policy_files(source: PolicySource) -> PolicyFiles:
+    """Return what the settings name; the embedded default if they name nothing."""
+    folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
+    if folders:
+        return ConfigMaps(folders, source.group)
+    return OneFile(source.path or EMBEDDED_DEFAULT)
+
+
+def _version_status(folder: Path) -> tuple[int, ...]:
+    """Return the status of a folder and of the files in it, links followed."""
+    status = _status(folder)
+    for file in sorted(folder.iterdir()):
+        # The kubelet swaps the version before it removes the links of keys that are gone.
+        with contextlib.suppress(FileNotFoundError):
+            status += _status(file)
+    return status
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

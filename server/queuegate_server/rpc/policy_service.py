@@ -1,0 +1,152 @@
+"""PolicyService: what is being served, and is this configuration any good?"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from queuegate.policy.names import is_at_or_below
+from queuegate.policy.queue import Queue
+from queuegate.v1 import policy_pb2
+from queuegate_server.engine import Engine
+from queuegate_server.formats.collector import paused_collector
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
+from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
+from queuegate_server.runtime.giving_way import taking_turns
+from queuegate_server.snapshot import Served
+
+MOST_CONTENT: Final = 2 * 1024 * 1024
+"""Bytes; twice what a ConfigMap holds. Parsers work through one long text in one step, in
+which no other thread runs: this bounds what other calls wait for."""
+_VALIDATIONS_AT_ONCE: Final = 1
+"""Each one takes its share of the interpreter from all other calls."""
+_MOST_VALIDATIONS: Final = 16
+"""That run or wait for their turn."""
+_SHOWN_AT_ONCE: Final = 2_000
+_CONTENT: Final = ""
+"""The name of a text that was sent."""
+
+
+class ReloadState(Protocol):
+    """How reloads went."""
+
+    @property
+    def succeeded(self) -> bool:
+        """True if what was last read is being served."""
+
+    @property
+    def failed_at(self) -> float | None:
+        """When the last reload failed, in wall-clock seconds; None if it succeeded."""
+
+    @property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """The findings in what was last read."""
+
+
+class Reloader(Protocol):
+    """Reads the policy again on demand."""
+
+    @property
+    def state(self) -> ReloadState:
+        """How the last reload went."""
+
+    async def reload(self) -> ReloadState:
+        """Read the configuration, and serve it if it is valid."""
+
+
+class PolicyServicer:
+    """Converts, calls the engine or the reloader, converts back."""
+
+    def __init__(self, engine: Engine, reloader: Reloader) -> None:
+        """Take the engine and what reloads it."""
+        self._engine = engine
+        self._reloader = reloader
+        self._validating = asyncio.Semaphore(_VALIDATIONS_AT_ONCE)
+        self._validations = 0
+
+    async def GetPolicy(self, data: bytes) -> bytes:
+        """Show the policy of a partition."""
+        request = wire.parse(policy_pb2.GetPolicyRequest, data)
+        faults: convert.Violations = []
+        convert.check_partition(request.partition, faults)
+        convert.raise_if(faults)
+        snapshot = self._engine.snapshot
+        served = snapshot.find(request.partition)
+        prefix = convert.prefix_path(request.prefix, served.partition)
+        response = policy_pb2.GetPolicyResponse(
+            source=snapshot.policy.source,
+            revision=snapshot.policy.revision,
+            checksum=snapshot.policy.checksum,
+            loaded_at=convert.timestamp(snapshot.loaded_at),
+            resolver=served.groups.resolver_name,
+            partitions=sorted(snapshot.served),
+            diagnostics=convert.diagnostics(snapshot.warnings),
+        )
+        state = self._reloader.state
+        if state.failed_at is not None:
+            response.reload_failed_at.CopyFrom(convert.timestamp(state.failed_at))
+            response.reload_diagnostics.extend(convert.diagnostics(state.problems))
+        for count, queue in enumerate(_below(served, prefix), start=1):
+            response.queues.append(_queue(queue))
+            if count % _SHOWN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return response.SerializeToString()
+
+    async def ValidatePolicy(self, data: bytes) -> bytes:
+        """Validate a configuration text, in a thread and one at a time."""
+        request = wire.parse(policy_pb2.ValidatePolicyRequest, data)
+        content = request.content.encode()
+        if len(content) > MOST_CONTENT:
+            fault = (
+                f"is longer than {MOST_CONTENT} bytes; give the file to queuegate-server validate"
+            )
+            raise InvalidRequest([("content", fault)])
+        format_name = request.format or detect_file_format(content)
+        if format_name not in FILE_FORMATS:
+            known = ", ".join(sorted(FILE_FORMATS))
+            raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
+        if self._validations >= _MOST_VALIDATIONS:
+            raise TooMuchWork("too many validations at once")
+        self._validations += 1
+        try:
+            async with self._validating:
+                return await asyncio.to_thread(_validation, format_name, content)
+        finally:
+            self._validations -= 1
+
+    async def ReloadPolicy(self, data: bytes) -> bytes:
+        """Read the configuration again."""
+        wire.parse(policy_pb2.ReloadPolicyRequest, data)
+        state = await self._reloader.reload()
+        return policy_pb2.ReloadPolicyResponse(
+            succeeded=state.succeeded,
+            revision=self._engine.snapshot.policy.revision,
+            diagnostics=convert.diagnostics(state.problems),
+        ).SerializeToString()
+
+
+def _validation(format_name: str, content: bytes) -> bytes:
+    # What is read is gone before the collector would look at all of it at once.
+    with taking_turns(), paused_collector():
+        problems = check_file(format_name, content, _CONTENT, with_lint=True)
+    return policy_pb2.ValidatePolicyResponse(
+        valid=not has_errors(problems), diagnostics=convert.diagnostics(problems)
+    ).SerializeToString()
+
+
+def _below(served: Served, prefix: str) -> Iterator[Queue]:
+    return (
+        queue for path, queue in served.partition.queues.items() if is_at_or_below(path, prefix)
+    )
+
+
+def _queue(queue: Queue) -> policy_pb2.PolicyQueue:
+    submit, admin = queue.submit_acl, queue.admin_acl
+    return policy_pb2.PolicyQueue(
+        path=queue.path,
+        submit_acl=submit.text,
+        admin_acl=admin.text,
+        submit_acl_dropped_names=(*submit.dropped_users, *submit.dropped_groups),
+        admin_acl_dropped_names=(*admin.dropped_users, *admin.dropped_groups),
+    )

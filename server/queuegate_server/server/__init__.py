@@ -1,0 +1,1 @@
+"""One server process: put together, started, reloaded and stopped."""

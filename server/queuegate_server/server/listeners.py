@@ -1,0 +1,159 @@
+"""Where callers come in: the listeners, their certificates, and who may call what."""
+
+import asyncio
+import contextlib
+import logging
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from queuegate_server.files.followed_files import BadFile
+from queuegate_server.rpc.authentication import Authenticator
+from queuegate_server.rpc.authorization import Authorizer
+from queuegate_server.rpc.rate_limit import TokenBucket
+from queuegate_server.rpc.tokens import TokenFile
+from queuegate_server.runtime.tcp import CannotListen, UnusableFile
+from queuegate_server.settings.addresses import Address
+from queuegate_server.settings.callers import Callers
+from queuegate_server.settings.model import Settings
+from queuegate_server.transports.grpc_servers import Server
+from queuegate_server.transports.sockets import bind, bind_with_tls
+from queuegate_server.transports.tls import ReloadingCertificate
+
+_LOG = logging.getLogger("queuegate_server.server.listeners")
+
+
+class Edge:
+    """What follows from `listen`, `callers` and the rates of callers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        *,
+        always: bool = False,
+    ) -> None:
+        """Read tokens and certificates. The clocks tell seconds, a monotonic one for rates, a
+        wall clock for certificates. `always` names the caller of each call in CALLER.
+
+        Raises CannotListen if a file is not usable.
+        """
+        self._settings = settings
+        callers, limits = settings.callers, settings.limits
+        try:
+            self._tokens = TokenFile(callers.token_file) if callers.token_file else None
+        except BadFile as error:
+            raise UnusableFile(f"callers.token_file: {error}") from None
+        self.certificates: list[ReloadingCertificate] = []
+        """Those of the listeners that are bound and have one."""
+        self._known = Authenticator(callers, settings.listen, self._tokens, wall)
+        rates = (
+            TokenBucket(limits.caller_rate, limits.caller_burst, clock)
+            if limits.caller_rate
+            else None
+        )
+        self.gate = Authorizer(self._known, rates, always=always)
+
+    def bind(self, server: Server, addresses: Sequence[Address]) -> list[str]:
+        """Bind every listener to its address; return these as text, with the ports in use.
+
+        Raises CannotListen.
+        """
+        bound = []
+        for listener, address in zip(self._settings.listen, addresses, strict=True):
+            if listener.tls is None:
+                mode = self._settings.unix_socket_mode if listener.mode is None else listener.mode
+                bound.append(
+                    bind(server, address, mode, owner=listener.owner, group=listener.group)
+                )
+                continue
+            try:
+                certificate = ReloadingCertificate(listener.tls, listener.address)
+            except BadFile as error:
+                raise CannotListen(f"{listener.address!r}: {error}") from None
+            self.certificates.append(certificate)
+            bound.append(bind_with_tls(server, address, certificate.credentials))
+        return bound
+
+    def warn(self) -> None:
+        """Log what is allowed and should be known."""
+        for listener in self._settings.listen:
+            if listener.is_open:
+                _LOG.warning(
+                    "listening in plaintext beyond this machine: everybody on the way can read"
+                    " and change calls",
+                    extra={"address": listener.address},
+                )
+        reached = [each.address for each in self._settings.listen if not each.parsed.is_local]
+        callers = self._settings.callers
+        if reached and not callers.certificates and not callers.tokens:
+            _LOG.warning(
+                "nobody beyond this machine may call anything but the health service: callers"
+                " names no certificates and no tokens",
+                extra={"addresses": reached},
+            )
+        asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
+        if callers.certificates and not asked:
+            _LOG.warning("callers names certificates, and no listener has a client_ca_file")
+        self._warn_of_missing_tokens(callers)
+        for path, forbidden in self._guarded():
+            with contextlib.suppress(OSError):
+                if path.stat().st_mode & forbidden:
+                    _LOG.warning(
+                        "every account of this machine may read or change this file:"
+                        " take the right away (chmod o-rw)",
+                        extra={"file": str(path)},
+                    )
+
+    def _warn_of_missing_tokens(self, callers: Callers) -> None:
+        missing = callers.tokens.keys() - (self._tokens.names if self._tokens else ())
+        if missing:
+            _LOG.warning(
+                "callers names tokens that have no line in token_file: `queuegate-server token"
+                " NAME` makes one",
+                extra={"names": sorted(missing), "file": str(callers.token_file)},
+            )
+
+    def _guarded(self) -> Iterator[tuple[Path, int]]:
+        """Yield files, and the bits of the mode that make somebody else of everybody."""
+        for listener in self._settings.listen:
+            if listener.tls is not None:
+                yield listener.tls.key_file, stat.S_IROTH | stat.S_IWOTH
+                if listener.tls.client_ca_file is not None:
+                    yield listener.tls.client_ca_file, stat.S_IWOTH
+        if self._settings.callers.token_file is not None:
+            yield self._settings.callers.token_file, stat.S_IWOTH
+
+    async def use(self, callers: Callers) -> None:
+        """Accept these callers from now on, and read certificates and tokens again."""
+        self._known.use(callers)
+        self.gate.callers_changed()
+        async with asyncio.TaskGroup() as group:
+            for followed in self._followed():
+                group.create_task(asyncio.to_thread(followed.look))
+        self._warn_of_missing_tokens(callers)
+
+    def close(self) -> None:
+        """Follow files no longer."""
+        for followed in self._followed():
+            followed.close()
+
+    def _followed(self) -> "list[ReloadingCertificate | TokenFile]":
+        tokens = [] if self._tokens is None else [self._tokens]
+        return [*self.certificates, *tokens]
+
+
+def unusable_files(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the certificates and tokens that the settings name."""
+    if settings.callers.token_file is not None:
+        try:
+            TokenFile(settings.callers.token_file).close()
+        except BadFile as error:
+            yield f"callers.token_file: {error}"
+    for listener in settings.listen:
+        if listener.tls is not None:
+            try:
+                ReloadingCertificate(listener.tls, listener.address).close()
+            except BadFile as error:
+                yield f"{listener.address!r}: {error}"

@@ -1,0 +1,74 @@
+"""Batches of both clients: in order, in as few requests as may be, each result apart."""
+
+import pytest
+
+import queuegate
+from queuegate import Check, CheckFailure
+from queuegate.v1 import access_pb2
+from tests.support.client_calls import Ask
+from tests.support.fakes.scripted_server import Script
+
+
+async def test_check_many_keeps_the_order_and_fails_one_alone(ask: Ask, script: Script) -> None:
+    users = ["alice", "denied1", "faulty", "bob", "denied2"]
+    results = await ask("check_many", [Check(user, "root.a", groups=["g"]) for user in users])
+    assert [bool(result) for result in results] == [True, False, False, True, False]
+    assert results[0].matched_subject == "alice"
+    assert results[3].matched_subject == "bob"
+    failure = results[2]
+    assert isinstance(failure, CheckFailure)
+    assert isinstance(failure.error, queuegate.InvalidArgument)
+    assert failure.error.violations == [("queue", "bad")]
+    assert failure.error.reason == "INVALID_FIELD"
+    assert len(script.requests("BatchCheckQueueAccess")) == 1
+
+
+async def test_check_many_of_nothing_asks_nothing(ask: Ask, script: Script) -> None:
+    assert await ask("check_many", iter(())) == []
+    assert script.calls == []
+
+
+async def test_a_question_that_cannot_be_right_stops_all(ask: Ask, script: Script) -> None:
+    users = ["alice", "", "bob"]
+    with pytest.raises(ValueError, match="user must not be empty") as caught:
+        await ask("check_many", (Check(user, "root.a") for user in users))
+    assert caught.value.__notes__ == ["at checks[1]; nothing was asked"]
+    assert script.calls == []
+
+
+async def test_check_many_splits_by_number(ask: Ask, script: Script) -> None:
+    count = 25_001
+    results = await ask("check_many", (Check(f"u{n}", "root.a") for n in range(count)))
+    assert [result.matched_subject for result in results] == [f"u{n}" for n in range(count)]
+    sizes = [len(batch.checks) for batch in script.requests("BatchCheckQueueAccess")]
+    assert sizes == [10_000, 10_000, 5_001]
+
+
+async def test_check_many_splits_by_size(ask: Ask, script: Script) -> None:
+    # A server of default settings refuses requests above 4 MiB: all of them arrive.
+    groups = ["g" * 255] * 4_000
+    results = await ask("check_many", [Check(f"u{n}", "root.a", groups=groups) for n in range(9)])
+    assert [result.matched_subject for result in results] == [f"u{n}" for n in range(9)]
+    sizes = [len(batch.checks) for batch in script.requests("BatchCheckQueueAccess")]
+    assert sizes == [4, 4, 1]
+
+
+@pytest.mark.parametrize("answered", [0, 1, 3])
+async def test_check_many_refuses_a_wrong_number_of_results(
+    ask: Ask, script: Script, answered: int
+) -> None:
+    allowed = access_pb2.CheckResult(decision=access_pb2.CheckQueueAccessResponse(allowed=True))
+    script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
+        results=[allowed] * answered
+    )
+    with pytest.raises(queuegate.ServerError, match=f"2 questions with {answered} results"):
+        await ask("check_many", [Check("a", "root"), Check("b", "root")])
+
+
+async def test_a_result_without_an_outcome_is_a_failure(ask: Ask, script: Script) -> None:
+    script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
+        results=[access_pb2.CheckResult()]
+    )
+    (result,) = await ask("check_many", [Check("a", "root")])
+    assert not result
+    assert isinstance(result.error, queuegate.ServerError)

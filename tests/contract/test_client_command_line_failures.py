@@ -1,0 +1,172 @@
+"""`queuegate` where there is no answer: what it says, and how it ends."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2
+
+from queuegate.cli import main
+from queuegate.v1 import policy_pb2, user_groups_pb2
+from tests.support.fakes.scripted_server import Fault, Script, ScriptedServer
+
+TLS = Path(__file__).parent / "tls"
+Capture = pytest.CaptureFixture[str]
+PATIENT = ("--timeout", "20")
+"""Where a busy machine must not decide the outcome."""
+
+
+@pytest.fixture(autouse=True)
+def address(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUEGATE_ADDRESS", server.address)
+
+
+Code = grpc.StatusCode
+
+
+BAD_REQUEST = error_details_pb2.BadRequest(
+    field_violations=[
+        error_details_pb2.BadRequest.FieldViolation(field="queue", description="is\x1b odd")
+    ]
+)
+
+
+NO_USER = error_details_pb2.BadRequest(
+    field_violations=[
+        error_details_pb2.BadRequest.FieldViolation(field="user.user", description="is odd")
+    ]
+)
+
+
+SOON = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5))
+
+
+FAILURES: list[tuple[Fault, int, str]] = [
+    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [BAD_REQUEST]), 2, "queue: is\\x1b odd"),
+    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [NO_USER]), 2, "user name: is odd"),
+    (Fault(Code.NOT_FOUND, "no partition 'gpu'", "UNKNOWN_PARTITION"), 2, "no partition 'gpu'"),
+    (Fault(Code.PERMISSION_DENIED, "not you", "CALLER_NOT_PERMITTED"), 2, "not you"),
+    (
+        Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON]),
+        3,
+        "ldap down; try again in 5 s",
+    ),
+    (Fault(Code.UNAVAILABLE, "no policy yet", "NOT_READY"), 3, "no policy yet"),
+    (Fault(Code.RESOURCE_EXHAUSTED, "busy", "OVERLOADED"), 3, "busy"),
+    (Fault(Code.INTERNAL, "internal error 1f", "INTERNAL"), 3, "internal error 1f"),
+]
+
+
+@pytest.mark.parametrize(("fault", "status", "message"), FAILURES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_failures(
+    script: Script, capsys: Capture, fault: Fault, status: int, message: str, output: str
+) -> None:
+    script.fail("CheckQueueAccess", *[fault] * 4)
+    assert main([*PATIENT, "check", "alice", "root.a", "--output", output]) == status
+    printed, errors = capsys.readouterr()
+    assert printed == ""
+    assert errors == f"queuegate: {message}\n"
+
+
+def test_no_user_and_no_answer_are_told_apart(script: Script, capsys: Capture) -> None:
+    answer = user_groups_pb2.ResolveUserGroupsResponse(resolver="corp", detail="so it is")
+    answer.user_group.user = "alice"
+    answer.outcome = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
+    script.answers["ResolveUserGroups"] = answer
+    assert main([*PATIENT, "resolve", "alice"]) == 1
+    assert capsys.readouterr() == ("alice: no such user (resolver corp): so it is\n", "")
+    answer.outcome = user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE
+    assert main([*PATIENT, "resolve", "alice"]) == 3
+    expected = "queuegate: alice: could not be resolved (resolver corp): so it is\n"
+    assert capsys.readouterr() == ("", expected)
+
+
+def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> None:
+    fault = policy_pb2.Diagnostic(
+        severity=policy_pb2.SEVERITY_ERROR, line=3, column=5, message="bad key", remedy="drop it"
+    )
+    script.answers["ReloadPolicy"] = policy_pb2.ReloadPolicyResponse(
+        revision=7, diagnostics=[fault]
+    )
+    assert main(["reload"]) == 2
+    output, errors = capsys.readouterr()
+    assert output == "3:5: error: bad key (drop it)\n"
+    assert errors == ("queuegate: the configuration is not valid; revision 7 is still served\n")
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["health", "--service", "nosuch"], "the server has no service nosuch"),
+    (["check", "", "root"], "user must not be empty"),
+    (["check", "\udcff", "root"], "user is not valid Unicode: '\\udcff'"),
+    (["check", "alice", "root", "--group", ""], "groups[0] must not be empty"),
+    (["--address", "nosuch", "health"], "address 'nosuch': not a host and a port; use HOST:PORT"),
+    (["--tls-ca", "/nosuch.pem", "health"], "cannot read /nosuch.pem: No such file or directory"),
+    (["--tls-ca", str(TLS / "README.md"), "health"], "has no PEM certificate"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=ascii)
+def test_wrong_usage(script: Script, capsys: Capture, arguments: list[str], message: str) -> None:
+    assert main([*PATIENT, *arguments]) == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith("queuegate: ")
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert [call for call in script.calls if call.method != "Check"] == []
+
+
+def test_a_wrong_address_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("QUEUEGATE_ADDRESS", "nosuch")
+    assert main(["health"]) == 2
+    assert "QUEUEGATE_ADDRESS 'nosuch'" in capsys.readouterr().err
+
+
+def test_nobody_listens(capsys: Capture, tmp_path: Path) -> None:
+    assert main([*PATIENT, "--address", f"unix:{tmp_path}/q.sock", "check", "alice", "root"]) == 3
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith(f"queuegate: no server at unix:{tmp_path}/q.sock (")
+    assert errors.endswith(
+        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or say where it"
+        " is with --address or QUEUEGATE_ADDRESS\n"
+    )
+
+
+def test_a_hanging_server(capsys: Capture) -> None:
+    # Of its own: the call may arrive when nobody waits for it any more.
+    with ScriptedServer() as server:
+        server.script.gate.clear()
+        assert main(["--address", server.address, "health", "--timeout", "0.2"]) == 3
+    expected = (
+        f"queuegate: no answer from {server.address} within 0.2 s:"
+        " give it more time with --timeout\n"
+    )
+    assert capsys.readouterr().err == expected
+
+
+def test_tls(capsys: Capture) -> None:
+    pair = ((TLS / "server.key").read_bytes(), (TLS / "server.pem").read_bytes())
+    credentials = grpc.ssl_server_credentials([pair], (TLS / "ca.pem").read_bytes(), True)
+    options = [
+        *PATIENT,
+        *("--tls-ca", str(TLS / "ca.pem")),
+        *("--tls-cert", str(TLS / "client.pem")),
+        *("--tls-key", str(TLS / "client.key")),
+        *("--tls-server-name", "queuegate.test"),
+    ]
+    with ScriptedServer(credentials=credentials) as server:
+        assert main(["--address", server.address, *options, "check", "alice", "root"]) == 0
+        assert main(["--address", server.address, "check", "alice", "root"]) == 3
+
+
+def test_an_unexpected_error_is_no_answer(
+    script: Script, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queuegate._client.Client.check", lambda *_, **__: 1 / 0)
+    assert main([*PATIENT, "check", "alice", "root"]) == 3
+    assert capsys.readouterr().err == "queuegate: unexpected ZeroDivisionError: division by zero\n"

@@ -1,0 +1,275 @@
+"""How a server ends: what was begun is finished, within bounds, and nothing holds it up."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+import queuegate
+from queuegate import _errors
+from queuegate.v1 import access_pb2, access_pb2_grpc
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
+from tests.support.servers.queuegate_server import RunningServer, running_server
+
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "alice staff"
+"""
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+Start = Callable[..., AbstractContextManager[RunningServer]]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> ScriptedDirectory:
+    scripted = ScriptedDirectory(tmp_path)
+    scripted.answer(
+        {
+            "slow": {"groups": ["staff"], "held": True},
+            "hung": {"groups": ["staff"], "seconds": HANGS},
+        }
+    )
+    return scripted
+
+
+@pytest.fixture
+def start(tmp_path: Path, directory: ScriptedDirectory) -> Start:
+    """Return what starts a server with the given drain settings."""
+    (tmp_path / "queues.yaml").write_text(POLICY)
+
+    def started(listen: tuple[str, ...] = ("127.0.0.1:0",), **drain: Any) -> Any:
+        settings = {
+            "policy": {"path": str(tmp_path / "queues.yaml")},
+            "resolvers": {"corp": directory.resolver(lookup_timeout="60s")},
+            "partitions": {"default": {"resolver": "corp"}},
+            "drain": drain,
+        }
+        config = settings_file(tmp_path, settings)
+        return running_server("--config", config, listen=listen, environment=directory.environment)
+
+    return started
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as executor:
+        yield executor
+
+
+def asks(
+    pool: ThreadPoolExecutor, directory: ScriptedDirectory, client: queuegate.Client, user: str
+) -> Future[queuegate.Decision]:
+    """Begin a check and return once the resolver has been asked."""
+    pending = pool.submit(client.check, user, "root.x", timeout=100)
+    eventually(lambda: directory.asked(user), 1)
+    return pending
+
+
+def ended(server: RunningServer) -> int:
+    """Return the exit status of a server that ends by itself."""
+    return server.process.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("transport", "number"), [("tcp", signal.SIGTERM), ("unix", signal.SIGINT)]
+)
+def test_drain(
+    start: Start,
+    directory: ScriptedDirectory,
+    pool: ThreadPoolExecutor,
+    transport: str,
+    number: signal.Signals,
+) -> None:
+    listen = ("127.0.0.1:0",) if transport == "tcp" else (f"unix:{directory.folder}/q.sock",)
+    with (
+        start(listen, delay="2s", grace="100s") as server,
+        queuegate.Client(server.address, timeout=60) as client,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        health = health_pb2_grpc.HealthStub(channel)
+        watching = health.Watch(health_pb2.HealthCheckRequest(service="queuegate.v1.AccessService"))
+        assert next(watching).status == SERVING
+        slow = asks(pool, directory, client, "slow")
+        server.process.send_signal(number)
+        # Health tells it first; during the delay calls are still taken.
+        assert next(watching).status == NOT_SERVING
+        assert client.health() == "not_serving"
+        assert client.check("alice", "root.x").reason == "user"
+        assert not slow.done()
+        # Then no new calls are taken, and the one under way goes on. The native transport cannot
+        # send clients elsewhere, and answers them to the end.
+        newcomer = queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))
+        is_native = server.wait_for_log("transport")["transport"] == "native"
+
+        def refused() -> bool:
+            try:
+                newcomer.check("alice", "root.x")
+            except queuegate.ServerUnavailable:
+                return True
+            return False
+
+        if not is_native:
+            eventually(refused, expected=True)
+        else:
+            with contextlib.suppress(grpc.RpcError):
+                assert list(watching) == []  # ends as the server begins to
+            assert not refused()
+        newcomer.close()
+        assert not slow.done()
+        directory.release()
+        assert slow.result().reason == "group"
+        assert ended(server) == 0
+        server.wait_for_log("stopped")
+        # gRPC may add what it thinks of the calls that were refused.
+        ours = [log for log in server.logs if log["logger"] == "queuegate_server.server.lifecycle"]
+        assert [log["event"] for log in ours][-2:] == ["draining", "stopped"]
+        assert ours[-2]["grace_seconds"] == 100
+
+
+def test_a_call_that_never_ends_is_cut_at_the_grace(
+    start: Start, directory: ScriptedDirectory, pool: ThreadPoolExecutor
+) -> None:
+    with (
+        start(grace="500ms") as server,
+        queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1)) as client,
+    ):
+        hung = asks(pool, directory, client, "hung")
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(queuegate.CouldNotAsk):
+            hung.result()
+        assert ended(server) == 0
+        assert 0.5 <= time.monotonic() - begin < 50
+        server.wait_for_log("stopped")
+
+
+def test_a_second_signal_ends_at_once(
+    start: Start, directory: ScriptedDirectory, pool: ThreadPoolExecutor
+) -> None:
+    with start(grace="60s") as server, queuegate.Client(server.address, timeout=60) as client:
+        hung = asks(pool, directory, client, "hung")
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for_log("draining")
+        server.process.send_signal(signal.SIGTERM)
+        assert ended(server) == -signal.SIGTERM
+        with pytest.raises(queuegate.CouldNotAsk):
+            hung.result()
+
+
+class Requests:
+    """The requests of a stream that stays open until the test ends it."""
+
+    def __init__(self, *requests: Any) -> None:
+        self._requests = requests
+        self._ended = threading.Event()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._requests
+        self._ended.wait(30)
+
+    def end(self) -> None:
+        self._ended.set()
+
+
+def question(user: str) -> access_pb2.StreamQueueAccessRequest:
+    asked = access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user=user),
+        queue="root.x",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=[asked])
+    return access_pb2.StreamQueueAccessRequest(id=7, batch=batch)
+
+
+def access_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
+    requests = Requests(question("alice"))
+    return access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(iter(requests)), requests
+
+
+def health_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
+    stub = health_pb2_grpc.HealthStub(channel)
+    return stub.Watch(health_pb2.HealthCheckRequest()), Requests()
+
+
+def reflection_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
+    requests = Requests(reflection_pb2.ServerReflectionRequest(list_services=""))
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    return stub.ServerReflectionInfo(iter(requests)), requests
+
+
+def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
+    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
+        streams = [opened(channel) for opened in (access_stream, health_stream, reflection_stream)]
+        for answers, _ in streams:
+            next(answers)
+        server.process.send_signal(signal.SIGTERM)
+        try:
+            assert ended(server) == 0
+        finally:
+            for answers, requests in streams:
+                requests.end()
+                answers.cancel()
+
+
+def test_what_a_stream_has_sent_is_answered_before_the_end(
+    start: Start, directory: ScriptedDirectory
+) -> None:
+    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
+        requests = Requests(question("slow"))
+        answers = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(iter(requests))
+        eventually(lambda: directory.asked("slow"), 1)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for_log("draining")
+        directory.release()
+        received: list[access_pb2.StreamQueueAccessResponse] = []
+        with pytest.raises(grpc.RpcError) as caught:
+            received.extend(answers)  # the server ends the stream
+        requests.end()
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert _errors.from_call(caught.value, server.address, 1).reason == "DRAINING"
+        assert [answer.id for answer in received] == [7]
+        assert received[0].batch.results[0].decision.allowed
+        assert ended(server) == 0
+
+
+def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -> None:
+    sent: list[int] = []
+
+    def sending() -> Iterator[access_pb2.StreamQueueAccessRequest]:
+        asked = question("alice")
+        for number in range(1, 1_000_000):
+            sent.append(number)
+            yield access_pb2.StreamQueueAccessRequest(id=number, batch=asked.batch)
+
+    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
+        answers = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(sending())
+        received = [next(answers).id for _ in range(100)]
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(grpc.RpcError) as caught:
+            received.extend(answer.id for answer in answers)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert len(set(received)) == len(received)
+        assert set(received) <= set(sent)
+        assert ended(server) == 0
+
+
+def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
+    with start(grace="100s") as server, queuegate.Client(server.address, timeout=60) as client:
+        assert client.check("alice", "root.x")
+        server.process.send_signal(signal.SIGTERM)
+        assert ended(server) == 0

@@ -1,0 +1,329 @@
+"""Callers who go away leave nothing behind, and more calls than may run are refused."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import queuegate
+from queuegate.v1 import access_pb2, access_pb2_grpc
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
+from tests.support.servers.admin_port import LISTEN, ops_address, value
+from tests.support.servers.busy import Setup, busy_server, message
+from tests.support.servers.queuegate_server import RunningServer, running_server
+
+GROWN = 8 << 20
+"""Bytes; a kilobyte for each question of eight rounds would be as much."""
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Iterator[Setup]:
+    with busy_server(tmp_path) as started:
+        yield started
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a server process holds."""
+
+    tasks: int
+    threads: int
+    files: int
+
+
+async def usage(setup: Setup, client: queuegate.aio.Client) -> Usage:
+    answer = await client.resolve("census", bypass_cache=True)
+    tasks = int(answer.groups[0].removeprefix("tasks-"))
+    return Usage(tasks, *_threads_and_files(Path(f"/proc/{setup.server.pid}")))
+
+
+def _threads_and_files(process: Path) -> tuple[int, int]:
+    return len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))
+
+
+async def test_callers_who_go_away_leave_nothing_behind(tmp_path: Path) -> None:
+    """Deadlines pass and calls are cancelled while the resolver hangs, round after round."""
+    with busy_server(tmp_path, lookup_timeout="500ms") as setup:
+        await go_away(setup)
+
+
+async def go_away(setup: Setup) -> None:
+    group_queue = next(
+        path for path in setup.paths if setup.oracle.needs_groups(path, "submit", "caller")
+    )
+    setup.directory.answer({"*": {"groups": ["g1"], "seconds": HANGS}})
+    address = setup.addresses[0]
+    no_retry = queuegate.Retry(attempts=1)
+    async with queuegate.aio.Client(address, timeout=60, retry=no_retry) as client:
+
+        async def one_round(number: int) -> None:
+            names = [f"caller-{number}-{place}" for place in range(150)]
+            late = [client.check(name, group_queue, timeout=0.05) for name in names]
+            outcomes = await asyncio.gather(*late, return_exceptions=True)
+            kinds = {type(outcome) for outcome in outcomes}
+            assert kinds <= {queuegate.DeadlineExceeded, queuegate.GroupsUnavailable}
+            gone: list[asyncio.Task[Any]] = [
+                asyncio.create_task(client.check(name, group_queue)) for name in names[:50]
+            ]
+            questions = [queuegate.Check(name, group_queue) for name in names]
+            gone += [asyncio.create_task(client.check_many(questions)) for _ in range(5)]
+            gone += [asyncio.create_task(client.explain(name, group_queue)) for name in names[:20]]
+            gone += [asyncio.create_task(_open_stream(address, questions)) for _ in range(5)]
+            await asyncio.sleep(0.1)
+            for task in gone:
+                task.cancel()
+            await asyncio.gather(*gone, return_exceptions=True)
+            # Nobody else has noticed.
+            assert (await client.check("u50", "root", groups=["none"])).reason == "no_match"
+
+        for number in range(8):  # until the pools of memory have their size
+            await one_round(number)
+        async with asyncio.timeout(90):
+            before = await _settled(setup, client)
+        grown: list[int] = []
+        # What is left behind is so each time; what an allocator keeps for later is not.
+        while len(grown) < 3 and (not grown or grown[-1] >= GROWN):
+            memory = setup.server.memory()
+            first = 8 * (len(grown) + 1)
+            for number in range(first, first + 8):
+                await one_round(number)
+            async with asyncio.timeout(90):
+                after = await _settled(setup, client)
+            grown.append(setup.server.memory() - memory)
+    assert after.tasks <= before.tasks + 2
+    assert after.threads <= before.threads + 2
+    assert after.files <= before.files + 2
+    assert min(grown) < GROWN, grown
+
+
+async def _open_stream(address: str, questions: list[queuegate.Check]) -> None:
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
+    async with grpc.aio.insecure_channel(address) as channel:
+        stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
+        for number in range(3):
+            await stream.write(access_pb2.StreamQueueAccessRequest(id=number, batch=batch))
+        await stream.read()
+
+
+async def _settled(setup: Setup, client: queuegate.aio.Client) -> Usage:
+    """Wait until the number of tasks stays the same for a while."""
+    last = await usage(setup, client)
+    same = 0
+    while same < 7:
+        await asyncio.sleep(0.1)
+        now = await usage(setup, client)
+        same = same + 1 if now == last else 0
+        last = now
+    return last
+
+
+async def test_work_that_nobody_waits_for_stops_or_is_shared(setup: Setup) -> None:
+    queue = next(path for path in setup.paths if setup.oracle.needs_groups(path, "submit", "x"))
+    directory = setup.directory
+    directory.answer({"*": {"groups": ["none"], "seconds": 0.03}})
+    async with queuegate.aio.Client(setup.addresses[1], timeout=60) as client:
+        # A look-up that has begun goes on; whoever asks next has its answer.
+        directory.answer({"shared": {"groups": ["none"], "seconds": 0.4}})
+        with pytest.raises(queuegate.DeadlineExceeded):
+            await client.check("shared", queue, timeout=0.1)
+        assert (await client.check("shared", queue)).reason == "no_match"
+        assert directory.asked("shared") == 1
+        # The look-ups of a batch that have not begun never do: few are under way at once.
+        questions = [queuegate.Check(f"batched-{number}", queue) for number in range(10_000)]
+        with pytest.raises(queuegate.DeadlineExceeded):
+            await client.check_many(questions, timeout=0.3)
+        begun, same = directory.asked(), 0
+        while same < 5:
+            await asyncio.sleep(0.1)
+            same = same + 1 if directory.asked() == begun else 0
+            begun = directory.asked()
+        assert begun < 5_000
+
+
+async def test_a_caller_who_does_not_read_is_not_read_from(setup: Setup) -> None:
+    """Neither the questions nor the answers of a stream pile up in the server."""
+    questions = [queuegate.Check(f"u{number}", "root.x", groups=["g"]) for number in range(2_000)]
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
+    request = access_pb2.StreamQueueAccessRequest(batch=batch)
+    memory = setup.server.memory()
+    async with (
+        grpc.aio.insecure_channel(setup.addresses[0]) as channel,
+        queuegate.aio.Client(setup.addresses[0], timeout=60) as client,
+    ):
+        stub = access_pb2_grpc.AccessServiceStub(channel)
+        stream = stub.StreamQueueAccess()
+        written = 0
+        while written < 10_000:
+            writing = asyncio.create_task(stream.write(request))
+            if not (await asyncio.wait({writing}, timeout=5))[0]:
+                break
+            written += 1
+        assert 16 < written < 2_000
+        assert setup.server.memory() - memory < 48 << 20
+        assert await client.health()
+        # Whoever reads after all gets the answers, and may go on.
+        for _ in range(written // 2):
+            answer = await stream.read()
+            assert isinstance(answer, access_pb2.StreamQueueAccessResponse)
+            assert len(answer.batch.results) == 2_000
+        await writing
+        stream.cancel()
+
+
+async def test_more_validations_than_may_wait_are_refused(setup: Setup) -> None:
+    queues = "".join(f"{{name: q{number}, submitacl: u{number}}}, " for number in range(1_000))
+    content = f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
+    no_retry = queuegate.Retry(attempts=1)
+    async with queuegate.aio.Client(setup.addresses[0], timeout=60, retry=no_retry) as client:
+
+        async def outcome() -> str:
+            try:
+                return "valid" if await client.validate(content) else "not valid"
+            except queuegate.Overloaded as error:
+                return error.reason
+
+        outcomes = await asyncio.gather(*(outcome() for _ in range(60)))
+        assert set(outcomes) == {"valid", "OVERLOADED"}
+        assert await outcome() == "valid"
+
+
+def answers(address: str) -> bool:
+    with queuegate.Client(address, timeout=60) as client:
+        try:
+            return client.check("alice", "root").allowed
+        except queuegate.Overloaded:
+            return False
+
+
+@contextmanager
+def bounded_server(folder: Path, directory: ScriptedDirectory) -> Iterator[RunningServer]:
+    """Run a server for 8 calls at once, whose directory hangs for all but alice."""
+    directory.answer({"*": {"groups": ["staff"], "seconds": HANGS}})
+    path = folder / "queues.yaml"
+    path.write_text(
+        'partitions: [{name: default, queues: [{name: root, submitacl: "alice staff"}]}]'
+    )
+    settings = {
+        "policy": {"path": str(path)},
+        "resolvers": {"corp": directory.resolver(lookup_timeout="60s")},
+        "partitions": {"default": {"resolver": "corp"}},
+        "limits": {"max_concurrent_calls": 8},
+    }
+    with running_server(
+        "--config",
+        settings_file(folder, settings),
+        *LISTEN,
+        environment=directory.environment,
+    ) as server:
+        yield server
+
+
+async def test_calls_beyond_the_bound_are_refused(tmp_path: Path) -> None:
+    """At once, with a reason, while what needs no work is answered, and health; and it passes."""
+    directory = ScriptedDirectory(tmp_path)
+    no_retry = queuegate.Retry(attempts=1)
+    with bounded_server(tmp_path, directory) as server:
+        async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:
+            held = [
+                asyncio.create_task(client.check(f"user-{number}", "root")) for number in range(8)
+            ]
+            await asyncio.to_thread(eventually, directory.asked, 8)
+            for number in range(20):
+                with pytest.raises(queuegate.Overloaded) as caught:
+                    await client.check(f"late-{number}", "root", timeout=60)
+                assert caught.value.reason == "OVERLOADED"
+            assert await client.check("alice", "root")  # whose answer needs no groups
+            assert await client.health()
+            refused = "queuegate_calls_refused_total"
+            assert value(ops_address(server), refused, "calls") == 20
+            for call in held:
+                call.cancel()
+            await asyncio.gather(*held, return_exceptions=True)
+            await asyncio.to_thread(eventually, lambda: answers(server.address), expected=True)
+            allowed = await asyncio.gather(*(client.check("alice", "root") for _ in range(8)))
+            assert all(allowed)
+
+
+async def test_streams_leave_room_for_single_calls(tmp_path: Path) -> None:
+    """Half of the calls may be streams; one that ends makes room for another one."""
+    no_retry = queuegate.Retry(attempts=1)
+    with bounded_server(tmp_path, ScriptedDirectory(tmp_path)) as server:
+        ops = ops_address(server)
+        async with (
+            queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client,
+            grpc.aio.insecure_channel(server.address) as channel,
+        ):
+            held = [await _answered_stream(channel) for _ in range(4)]
+            for number in range(1, 11):
+                # What writes to a stream that has been refused may see its own fault instead.
+                with pytest.raises(grpc.RpcError) as caught:
+                    await access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess().read()
+                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                assert (await client.check("alice", "root")).allowed
+                assert value(ops, "queuegate_calls_refused_total", "streams") == number
+            assert value(ops, "queuegate_streams_in_progress") == 4
+            assert value(ops, "queuegate_streams_limit") == 4
+            held[0].cancel()
+            eventually(lambda: value(ops, "queuegate_streams_in_progress"), 3.0)
+            held.append(await _answered_stream(channel))
+            for stream in held:
+                stream.cancel()
+        eventually(lambda: value(ops, "queuegate_streams_in_progress"), 0.0)
+        eventually(lambda: value(ops, "queuegate_calls_in_progress"), 0.0)
+
+
+async def _answered_stream(channel: grpc.aio.Channel) -> Any:
+    """Return a stream that is open and has answered once."""
+    batch = access_pb2.BatchCheckQueueAccessRequest(
+        checks=[message(queuegate.Check("alice", "root"))]
+    )
+    stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
+    with suppress(asyncio.InvalidStateError):  # it has ended; reading tells how
+        await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
+    await stream.read()
+    return stream
+
+
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+async def test_an_overload_is_shed(tmp_path: Path, transport: str) -> None:
+    """What can be answered in time is answered, the rest is refused; health is asked as ever."""
+    queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(2_000))
+    path = tmp_path / "queues.yaml"
+    path.write_text(
+        f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
+    )
+    bounds = ("--set", f"transport={transport}", "--set", "limits.max_wait=1ms")
+    no_retry = queuegate.Retry(attempts=1)
+    with running_server("--policy", str(path), *bounds, *LISTEN) as server:
+        async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:
+
+            async def ends() -> str:
+                try:
+                    return "answered" if await client.queues("alice") else "wrong"
+                except queuegate.Overloaded as error:
+                    return error.reason
+
+            asked = [asyncio.create_task(ends()) for _ in range(600)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            assert await client.health()
+            outcomes = Counter(await asyncio.gather(*asked))
+            assert set(outcomes) == {"answered", "OVERLOADED"}
+            waited = value(ops_address(server), "queuegate_calls_refused_total", "waited")
+            assert waited == outcomes["OVERLOADED"]
+            await asyncio.to_thread(eventually, lambda: asyncio.run(_lists(server)), expected=True)
+
+
+async def _lists(server: RunningServer) -> bool:
+    """Say whether an overload is over."""
+    async with queuegate.aio.Client(server.address, timeout=60) as client:
+        try:
+            return bool(await client.queues("alice"))
+        except queuegate.Overloaded:
+            return False

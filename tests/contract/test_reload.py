@@ -1,0 +1,370 @@
+"""The policy is read again: who asks for it, and what a bad one changes."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+
+import queuegate
+from tests.support.atomic_files import (
+    ALICE,
+    BOB,
+    Reloading,
+    queues_of,
+    reloading_alice,
+    reloading_server,
+)
+from tests.support.eventually import eventually
+from tests.support.servers.blocking_pipes import blocking_server_command
+from tests.support.servers.queuegate_server import ADMIN, running_server, server_command
+
+FINDING = "finding in the policy"
+NOT_VALID = "policy is not valid; the last good one stays"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloading]:
+    with reloading_alice(tmp_path_factory.mktemp("shared")) as started:
+        yield started
+
+
+@pytest.fixture
+def reloading(shared: Reloading) -> Reloading:
+    shared.start_over()
+    return shared
+
+
+def test_a_written_file_is_served(reloading: Reloading) -> None:
+    before = reloading.policy()
+    assert (before.revision, before.reload_failed_at) == (1, None)
+    assert reloading.owner() == ["alice"]
+    reloading.path.write_text(BOB)
+    eventually(reloading.owner, ["bob"])
+    after = reloading.policy()
+    assert after.revision == 2
+    assert after.checksum != before.checksum
+    assert after.loaded_at is not None
+    assert before.loaded_at is not None
+    assert after.loaded_at > before.loaded_at
+    reloading.replace(ALICE)
+    eventually(reloading.owner, ["alice"])
+    assert reloading.policy().checksum == before.checksum
+    assert reloading.revision() == 3
+
+
+def test_a_configmap_swap_is_served(tmp_path: Path) -> None:
+    """The links and folders are those that the kubelet makes, in its order."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+
+    def publish(stamp: str, text: str) -> None:
+        (mount / stamp).mkdir()
+        (mount / stamp / "queues.yaml").write_text(text)
+        (mount / "..data_tmp").symlink_to(stamp)
+        (mount / "..data_tmp").rename(mount / "..data")
+
+    publish("..2026_01_01_00_00_00.1", ALICE)
+    path = mount / "queues.yaml"
+    path.symlink_to("..data/queues.yaml")
+    with reloading_server(path) as reloading:
+        for number, owner in enumerate(["bob", "alice", "bob"], start=2):
+            publish(f"..2026_01_01_00_00_00.{number}", queues_of(owner))
+            shutil.rmtree(mount / f"..2026_01_01_00_00_00.{number - 1}")
+            eventually(reloading.owner, [owner])
+            assert reloading.revision() == number
+        assert reloading.count(NOT_VALID) == 0
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_link_to_another_place_is_followed(tmp_path: Path, linked: str) -> None:
+    """What a link points to may change, and so may where it points to (git-sync does that)."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "queues.yaml").write_text(ALICE)
+    (tmp_path / "served").mkdir()
+    link = tmp_path / "served" / "current"
+    link.symlink_to(first if linked == "folder" else first / "queues.yaml")
+    path = link / "queues.yaml" if linked == "folder" else link
+    with reloading_server(path) as reloading:
+        (first / "queues.yaml").write_text(BOB)
+        eventually(reloading.owner, ["bob"])
+        new = tmp_path / "served" / "new"
+        new.symlink_to(second if linked == "folder" else second / "queues.yaml")
+        new.rename(link)
+        eventually(reloading.owner, ["alice"])
+        (second / "queues.yaml").write_text(BOB)
+        eventually(reloading.owner, ["bob"])
+        assert reloading.revision() == 4
+
+
+def test_sighup_reads_the_file_again(reloading: Reloading) -> None:
+    reloading.replace("partitions: 7\n")
+    eventually(lambda: reloading.count(NOT_VALID), 1)
+    # The watch has nothing more to tell: only the signal makes a second attempt.
+    reloading.hang_up()
+    eventually(lambda: reloading.count(NOT_VALID), 2)
+    reloading.replace(BOB)
+    reloading.hang_up()
+    assert reloading.owner() == ["bob"]
+    assert reloading.revision() == 2
+
+
+def test_reload_call_tells_what_came_of_it(reloading: Reloading) -> None:
+    reloading.replace(BOB)
+    result = reloading.reload()
+    assert (result.succeeded, result.revision, result.diagnostics) == (True, 2, ())
+    assert reloading.owner() == ["bob"]
+    reloading.replace(BOB.replace('"bob"', '"a b c"'))
+    result = reloading.reload()
+    assert (result.succeeded, result.revision) == (False, 2)
+    (finding,) = result.diagnostics
+    assert (finding.severity, finding.line, finding.column) == ("error", 8, 24)
+    assert finding.queue == "root.work"
+    assert finding.message
+    assert finding.remedy
+    assert reloading.owner() == ["bob"]
+    # A warning stops nothing and is told with the answer and afterwards.
+    reloading.replace(BOB.replace('"bob"', '"bob,no/name"'))
+    result = reloading.reload()
+    assert (result.succeeded, result.revision) == (True, 3)
+    assert [finding.severity for finding in result.diagnostics] == ["warning"]
+    assert reloading.policy().diagnostics == result.diagnostics
+
+
+def test_the_same_content_is_the_same_revision(reloading: Reloading) -> None:
+    before = reloading.policy()
+    for _ in range(3):
+        reloading.replace(ALICE)
+        result = reloading.reload()
+        assert (result.succeeded, result.revision) == (True, 1)
+    assert reloading.policy() == before
+
+
+BAD = [
+    # what is wrong, and where; no place if that is the reader's own choice
+    (ALICE.replace('"alice"', '"a b c"'), (8, 24)),
+    (ALICE.replace("submitacl", "submitalc"), (8, 13)),
+    (ALICE + '            submitacl: "*"\n', (9, 13)),
+    (queues_of("alice", "lpad"), (3, 31)),
+    (ALICE.replace('"alice"', '"alice'), None),
+    ("partitions:\n  - name: \udcff\n", None),
+    (ALICE[:50], None),
+    ("", None),
+]
+
+
+def test_a_bad_file_changes_nothing(reloading: Reloading) -> None:
+    before = reloading.policy()
+    for count, (text, place) in enumerate(BAD, start=1):
+        reloading.replace(text)
+        eventually(lambda: reloading.count(NOT_VALID), count)
+        assert reloading.logs[-1]["level"] == "error"
+        assert reloading.owner() == ["alice"]
+        during = reloading.policy()
+        assert (during.revision, during.checksum, during.loaded_at, during.queues) == (
+            before.revision,
+            before.checksum,
+            before.loaded_at,
+            before.queues,
+        )
+        assert during.reload_failed_at is not None
+        finding = during.reload_diagnostics[0]
+        assert finding.severity == "error"
+        if place:
+            assert (finding.line, finding.column) == place
+        located = f"{reloading.path}:{finding.line}:{finding.column}: error: {finding.message}"
+        if not finding.line:
+            located = f"{reloading.path}: error: {finding.message}"
+        assert [
+            entry["level"]
+            for entry in reloading.logs
+            if entry["event"] == FINDING and entry["finding"].startswith(located)
+        ] == ["error"]
+    reloading.replace(BOB)
+    eventually(reloading.owner, ["bob"])
+    after = reloading.policy()
+    assert (after.revision, after.reload_failed_at, after.reload_diagnostics) == (2, None, ())
+
+
+def test_going_back_to_what_is_served_ends_the_failure(reloading: Reloading) -> None:
+    reloading.replace("partitions: 7\n")
+    eventually(reloading.failed, expected=True)
+    reloading.replace(ALICE)
+    eventually(reloading.failed, expected=False)
+    assert reloading.revision() == 1
+
+
+def test_other_files_of_the_folder_are_no_reason_to_reload(reloading: Reloading) -> None:
+    reloading.replace("partitions: 7\n")
+    eventually(lambda: reloading.count(NOT_VALID), 1)
+    for number in range(3):
+        (reloading.path.parent / f"other-{number}").write_text("")
+    # What is watched comes in order: when this is served, the files above were seen.
+    reloading.replace(BOB)
+    eventually(reloading.owner, ["bob"])
+    assert reloading.count(NOT_VALID) == 1
+
+
+def test_a_deleted_file_changes_nothing(reloading: Reloading) -> None:
+    reloading.path.unlink()
+    eventually(reloading.failed, expected=True)
+    assert reloading.owner() == ["alice"]
+    assert reloading.revision() == 1
+    (finding,) = reloading.policy().reload_diagnostics
+    assert "No such file" in finding.message
+    reloading.path.write_text(ALICE)
+    eventually(reloading.failed, expected=False)
+    assert reloading.revision() == 1
+    reloading.path.unlink()
+    eventually(reloading.failed, expected=True)
+    reloading.path.write_text(BOB)
+    eventually(reloading.owner, ["bob"])
+    assert (reloading.revision(), reloading.failed()) == (2, False)
+
+
+def test_a_deleted_folder_changes_nothing(reloading: Reloading) -> None:
+    shutil.rmtree(reloading.path.parent)
+    eventually(reloading.failed, expected=True)
+    assert reloading.owner() == ["alice"]
+    reloading.path.parent.mkdir()
+    reloading.path.write_text(BOB)
+    eventually(reloading.owner, ["bob"])
+
+
+def test_many_reloads_at_once(reloading: Reloading) -> None:
+    reloading.replace(BOB)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: reloading.reload(), range(8)))
+        reloading.hang_up()
+    assert {(result.succeeded, result.revision) for result in results} == {(True, 2)}
+    assert reloading.revision() == 2
+
+
+def test_a_policy_that_loses_its_partitions_has_one_finding(reloading: Reloading) -> None:
+    reloading.replace("partitions: []\n")
+    result = reloading.reload()
+    assert not result.succeeded
+    (finding,) = result.diagnostics
+    assert finding.message == "the policy has no partitions any more"
+    assert finding.remedy
+    assert reloading.owner() == ["alice"]
+
+
+def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> None:
+    path, settings = tmp_path / "queues.yaml", tmp_path / "queuegate.yaml"
+    path.write_text(ALICE)
+    settings.write_text("partitions: {default: {trust_provided_groups: false}}\n")
+    with (
+        running_server("--policy", str(path), "--config", str(settings), *ADMIN) as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
+        path.write_text(ALICE.replace("default", "gpu"))
+        result = client.reload()
+        assert result.succeeded
+        (finding,) = result.diagnostics
+        message = "the settings name the partition 'default', the policy has 'gpu'"
+        assert (finding.severity, finding.message) == ("warning", message)
+        assert client.policy("gpu").diagnostics == result.diagnostics
+
+
+def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Path) -> None:
+    path, settings = tmp_path / "queues.yaml", tmp_path / "queuegate.yaml"
+    path.write_text(ALICE.replace("default", "p2"))
+    settings.write_text("partitions: {P2: {trust_provided_groups: false}}\n")
+    options = ("--policy", str(path), "--config", str(settings))
+    ended = subprocess.run(
+        server_command("serve", "--listen", "127.0.0.1:0", *options),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "the settings name the partition 'P2', the policy has 'p2'" in ended.stderr
+    assert "'P2' and 'p2' differ in case only" in ended.stderr
+
+
+def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: Reloading) -> None:
+    pipe = reloading.path.with_name("pipe")
+    os.mkfifo(pipe)
+    pipe.replace(reloading.path)
+    eventually(lambda: reloading.count(NOT_VALID), 1)
+    (finding,) = reloading.policy().reload_diagnostics
+    assert finding.message == "cannot be read: not a regular file"
+    assert reloading.owner() == ["alice"]
+    assert not reloading.reload().succeeded
+    reloading.replace(BOB)
+    eventually(reloading.owner, ["bob"])
+    assert not reloading.failed()
+
+
+def test_the_newest_text_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reload whose caller has gone away, and that still reads, does not come last."""
+    monkeypatch.setattr(
+        "tests.support.servers.queuegate_server.server_command", blocking_server_command
+    )
+    with reloading_alice(tmp_path) as reloading:
+        overtake(reloading)
+
+
+def overtake(reloading: Reloading) -> None:
+    pipe = reloading.path.with_name("pipe")
+    os.mkfifo(pipe)
+    pipe.replace(reloading.path)
+    with pytest.raises(queuegate.DeadlineExceeded):
+        reloading.reload(timeout=0.5)
+    reader = os.open(reloading.path, os.O_RDWR)  # opened both ways: never blocks
+    reloading.replace(BOB)
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(reloading.reload)
+        wait([second], timeout=0.5)  # if it can overtake, it does now
+        os.write(reader, ALICE.replace("alice", "old-text").encode())
+        os.close(reader)
+        result = second.result()
+    assert result.succeeded
+    for _ in range(3):
+        assert reloading.reload().revision == result.revision
+    assert reloading.owner() == ["bob"]
+
+
+def test_the_resolver_changes_with_the_policy(reloading: Reloading) -> None:
+    """Without a resolver a user is in the group of her name; the table knows other groups."""
+    without, table = queues_of(" testuser1"), queues_of(" testuser1", "test")
+    for text, name, groups in [
+        (without, "none", ("testuser1",)),
+        (table, "test", ("group1000", "group1001")),
+        (without, "none", ("testuser1",)),
+    ]:
+        reloading.replace(text)
+        assert reloading.reload().succeeded
+        for cached in (False, True):
+            answer = reloading.client.resolve("testuser1")
+            assert (answer.resolver, answer.groups, answer.cached) == (name, groups, cached)
+            allowed = reloading.client.check("testuser1", "root.work").allowed
+            assert allowed == (name == "none")
+        assert reloading.policy().resolver == name
+    # What is cached survives a reload that leaves the resolver alone.
+    reloading.replace(without + "# a comment\n")
+    assert reloading.reload().revision == 5
+    assert reloading.client.resolve("testuser1").cached
+
+
+def test_partitions_come_and_go(reloading: Reloading) -> None:
+    assert reloading.policy().partitions == ("default",)
+    with pytest.raises(queuegate.UnknownPartition):
+        reloading.client.check("bob", "root.work", partition="gpu")
+    gpu = BOB.replace("partitions:\n", "").replace("default", "gpu")
+    reloading.replace(ALICE + gpu)
+    assert reloading.reload().succeeded
+    assert reloading.policy().partitions == ("default", "gpu")
+    assert reloading.client.check("bob", "root.work", partition="gpu").allowed
+    assert reloading.owner() == ["alice"]
+    reloading.replace(ALICE)
+    assert reloading.reload().succeeded
+    with pytest.raises(queuegate.UnknownPartition):
+        reloading.client.check("bob", "root.work", partition="gpu")

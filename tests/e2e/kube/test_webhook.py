@@ -1,0 +1,234 @@
+"""The webhook behind a real kube-apiserver, registered with the manifests of deploy/."""
+
+import base64
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from tests.e2e.kube.cluster import ApiServer, program, running_cluster
+from tests.support.eventually import eventually
+from tests.support.servers.webhook import Webhook, running_webhook
+
+pytestmark = pytest.mark.timeout(300)
+KEY = "yunikorn.apache.org/user.info"
+PODS = "/api/v1/namespaces/dev/pods"
+CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
+SPEC = {"containers": [{"name": "c", "image": "i"}]}
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
+SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+JOB = {"template": {"spec": {**SPEC, "restartPolicy": "Never"}}}
+WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "Deployment": ("apps/v1", "deployments", SELECTED),
+    "ReplicaSet": ("apps/v1", "replicasets", SELECTED),
+    "DaemonSet": ("apps/v1", "daemonsets", SELECTED),
+    "StatefulSet": ("apps/v1", "statefulsets", {**SELECTED, "serviceName": "s"}),
+    "ReplicationController": (
+        "v1",
+        "replicationcontrollers",
+        {"selector": {"a": "b"}, "template": TEMPLATE},
+    ),
+    "Job": ("batch/v1", "jobs", JOB),
+    "CronJob": (
+        "batch/v1",
+        "cronjobs",
+        {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    etcd, kube_apiserver = program("etcd"), program("kube-apiserver")
+    if etcd is None or kube_apiserver is None:
+        pytest.skip("no etcd and kube-apiserver here: `make kube-tools` builds them (Go, 10 min)")
+    with running_cluster(tmp_path_factory.mktemp("cluster"), etcd, kube_apiserver) as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    with running_webhook(tmp_path_factory.mktemp("webhook")) as running:
+        running.configure({"admissionController.accessControl.externalUsers": "^portal$"})
+        for name in ("dev", "yunikorn"):
+            created(
+                cluster.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            )
+        register(cluster, running)
+        yield running
+
+
+def register(cluster: ApiServer, webhook: Webhook) -> None:
+    """Register what the manifests say; only the address is another one."""
+    bundle = base64.b64encode(webhook.ca.cert_pem.bytes()).decode()
+    file = Path("deploy/admission/base/webhooks.yaml")
+    for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        for each in document["webhooks"]:
+            path = each["clientConfig"]["service"]["path"]
+            each["clientConfig"] = {"url": f"https://{webhook.address}{path}", "caBundle": bundle}
+        plural = document["kind"].lower() + "s"
+        path = f"/apis/admissionregistration.k8s.io/v1/{plural}"
+        created(cluster.ask("admin", "POST", path, document))
+
+    def works() -> bool:
+        answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe"))
+        return KEY in answer.json()["metadata"].get("annotations", {})
+
+    eventually(works, True)
+    answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe", {KEY: "{}"}))
+    assert answer.status_code == 403
+
+
+def created(answer: httpx2.Response) -> dict[str, Any]:
+    assert answer.status_code in {200, 201}, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def refusal(answer: httpx2.Response) -> str:
+    assert answer.status_code == 403, answer.text
+    message: str = answer.json()["message"]
+    return message
+
+
+def pod(name: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
+
+
+def recorded(made: dict[str, Any]) -> str:
+    """The name in the annotation of a pod or workload."""
+    node: Any = made
+    if made["kind"] == "CronJob":
+        node = node["spec"]["jobTemplate"]
+    if made["kind"] != "Pod":
+        node = node["spec"]["template"]
+    name: str = json.loads(node["metadata"]["annotations"][KEY])["user"]
+    return name
+
+
+def test_pods(cluster: ApiServer, webhook: Webhook) -> None:
+    made = created(cluster.ask("bob", "POST", PODS, pod("mine", {"other": "x"})))
+    value = made["metadata"]["annotations"]
+    assert json.loads(value[KEY]) == {"user": "bob", "groups": ["dev", "system:authenticated"]}
+    assert value["other"] == "x"
+    forged = pod("forged", {KEY: '{"user":"alice"}'})
+    message = refusal(cluster.ask("bob", "POST", PODS, forged))
+    assert "user bob with groups [dev,system:authenticated] is not allowed to set" in message
+    assert recorded(created(cluster.ask("portal", "POST", PODS, forged))) == "alice"
+    change = [{"op": "replace", "path": "/metadata/annotations", "value": {KEY: '{"user":"eve"}'}}]
+    message = refusal(cluster.ask("bob", "PATCH", f"{PODS}/mine", change))
+    assert "user info annotation change is not allowed" in message
+    gone = [{"op": "remove", "path": "/metadata/annotations"}]
+    assert "not allowed" in refusal(cluster.ask("portal", "PATCH", f"{PODS}/mine", gone))
+    label = [{"op": "add", "path": "/metadata/labels", "value": {"app": "yunikorn"}}]
+    assert recorded(created(cluster.ask("bob", "PATCH", f"{PODS}/mine", label))) == "bob"
+    assert created(cluster.ask("bob", "DELETE", f"{PODS}/mine"))
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_workloads(cluster: ApiServer, webhook: Webhook, kind: str) -> None:
+    version, plural, spec = WORKLOADS[kind]
+    path = f"/{'api' if version == 'v1' else 'apis'}/{version}/namespaces/dev/{plural}"
+    thing = {"apiVersion": version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+    made = created(cluster.ask("bob", "POST", path, thing))
+    assert recorded(made) == "bob"
+    where = "/spec/jobTemplate/spec" if kind == "CronJob" else "/spec"
+    change = [
+        {
+            "op": "replace",
+            "path": f"{where}/template/metadata/annotations",
+            "value": {KEY: '{"user":"alice"}'},
+        }
+    ]
+    answer = cluster.ask("bob", "PATCH", f"{path}/w", change)
+    if kind != "Job":  # whose template nobody can change
+        assert "user info annotation change is not allowed" in refusal(answer)
+        # Written anew without the annotation: it comes back.
+        assert recorded(created(cluster.ask("bob", "PUT", f"{path}/w", thing))) == "bob"
+    assert answer.status_code in {403, 422}
+
+
+def test_what_a_controller_makes_keeps_its_owner(cluster: ApiServer, webhook: Webhook) -> None:
+    made = created(cluster.ask(CONTROLLER, "POST", PODS, pod("child", {KEY: '{"user":"bob"}'})))
+    assert recorded(made) == "bob"
+
+
+def test_configuration(cluster: ApiServer, webhook: Webhook) -> None:
+    path = "/api/v1/namespaces/yunikorn/configmaps"
+
+    def config_map(text: str, name: str = "yunikorn-configs") -> dict[str, Any]:
+        return {"metadata": {"name": name}, "data": {"queues.yaml": text}}
+
+    message = refusal(cluster.ask("admin", "POST", path, config_map("partitons: []")))
+    assert "queues.yaml:1:1: error" in message
+    good = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
+    created(cluster.ask("admin", "POST", path, config_map(good)))
+    bad = config_map(good + "        submitacl: a b c\n")
+    assert "queues.yaml:5:" in refusal(cluster.ask("admin", "PUT", f"{path}/yunikorn-configs", bad))
+    created(cluster.ask("admin", "POST", path, config_map("anything", "other")))
+
+
+def test_an_outage_creates_nothing(cluster: ApiServer, webhook: Webhook) -> None:
+    """Fail closed, also where the webhook hangs; the namespaces that are left out go on."""
+    webhook.server.process.send_signal(signal.SIGSTOP)
+    try:
+        answer = cluster.ask("bob", "POST", PODS, pod("late"))
+        system = PODS.replace("dev", "kube-system")
+        created(cluster.ask("admin", "POST", system, pod("system")))
+    finally:
+        webhook.server.process.send_signal(signal.SIGCONT)
+    assert answer.status_code == 500
+    assert "failed calling webhook" in answer.json()["message"]
+    created(cluster.ask("bob", "POST", PODS, pod("later")))
+
+
+@pytest.mark.parametrize("subresource", ["status", "resize", "ephemeralcontainers"])
+def test_a_subresource_is_no_way_around(
+    cluster: ApiServer, webhook: Webhook, subresource: str
+) -> None:
+    """`pods/status` takes annotations along; the others of this version leave them alone."""
+    path = f"{PODS}/by-{subresource}"
+    made = created(cluster.ask("bob", "POST", PODS, pod(f"by-{subresource}")))
+    forged = {"op": "add", "path": "/metadata/annotations", "value": {KEY: '{"user":"eve"}'}}
+    answer = cluster.ask("bob", "PATCH", f"{path}/{subresource}", [forged])
+    if subresource == "status":
+        assert "user info annotation change is not allowed" in refusal(answer)
+    found = created(cluster.ask("bob", "GET", path))["metadata"]["annotations"]
+    assert found == made["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("path", [f"{PODS}/bound/binding", PODS.replace("pods", "bindings")])
+def test_a_binding_is_no_way_around(cluster: ApiServer, webhook: Webhook, path: str) -> None:
+    created(cluster.ask("bob", "POST", PODS, pod("bound")))
+    binding: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "bound", "annotations": {KEY: '{"user":"eve"}'}},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    assert "not allowed" in refusal(cluster.ask("admin", "POST", path, binding))
+    del binding["metadata"]["annotations"][KEY]
+    created(cluster.ask("admin", "POST", path, binding))
+    assert recorded(created(cluster.ask("bob", "GET", f"{PODS}/bound"))) == "bob"
+    options = {"gracePeriodSeconds": 0}
+    created(cluster.ask("admin", "DELETE", f"{PODS}/bound", options))
+
+
+def test_what_leaves_the_annotation_alone_does_not_need_us(
+    cluster: ApiServer, webhook: Webhook
+) -> None:
+    """The kubelet's status updates go on while the webhook hangs."""
+    created(cluster.ask("bob", "POST", PODS, pod("running")))
+    change = [{"op": "add", "path": "/status/message", "value": "hello"}]
+    webhook.server.process.send_signal(signal.SIGSTOP)
+    try:
+        answer = cluster.ask("admin", "PATCH", f"{PODS}/running/status", change)
+    finally:
+        webhook.server.process.send_signal(signal.SIGCONT)
+    assert created(answer)["status"]["message"] == "hello"

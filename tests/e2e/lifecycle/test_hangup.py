@@ -1,0 +1,229 @@
+"""SIGHUP: what can change does, what cannot is told, and a bad file changes nothing."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import queuegate
+from queuegate.v1 import access_pb2, access_pb2_grpc
+from tests.e2e.lifecycle.workers import check, pids, send, wait_for_replacement, write_policy
+from tests.integration.security.test_tokens import CI, line
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers.admin_port import get, ops_address
+from tests.support.servers.queuegate_server import RunningServer, running_server
+
+ALONE = pytest.mark.parametrize("workers", [1])
+SEVERAL = pytest.mark.parametrize("workers", [2])
+BOTH = pytest.mark.parametrize("workers", [1, 2])
+
+
+class Configured:
+    """A server, and the file of its settings."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self.folder = folder
+        self.directory = ScriptedDirectory(folder)
+        self.directory.answer({"*": {"groups": ["staff"]}})
+        self.settings: dict[str, Any] = {
+            "policy": {"path": str(write_policy(folder))},
+            "resolvers": {"corp": self.directory.resolver()},
+            "partitions": {"default": {"resolver": "corp"}},
+            "workers": workers,
+        }
+        self.workers = workers
+        self.config: Path
+
+    def running(self) -> Any:
+        self.config = Path(settings_file(self.folder, self.settings))
+        return running_server("--config", str(self.config), environment=self.directory.environment)
+
+    def hang_up(self, server: RunningServer, **settings: Any) -> None:
+        settings_file(self.folder, {**self.settings, **settings})
+        server.process.send_signal(signal.SIGHUP)
+
+
+@pytest.fixture
+def configured(tmp_path: Path, workers: int) -> Configured:
+    return Configured(tmp_path, workers)
+
+
+def count(server: RunningServer, event: str) -> int:
+    return len([entry for entry in server.logs if entry["event"] == event])
+
+
+@BOTH
+def test_the_log_level_changes(configured: Configured) -> None:
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        assert check(channel, "alice").allowed
+        configured.hang_up(server, log={"level": "debug"})
+        changed = server.wait_for_log("settings are replaced", count=configured.workers)
+        assert changed["keys"] == ["log.level"]
+
+        def is_told() -> bool:
+            check(channel, "alice")
+            return count(server, "call") > 0
+
+        eventually(is_told, expected=True)
+        assert not [entry for entry in server.logs if "restart" in entry["event"]]
+
+
+@BOTH
+def test_of_many_signals_the_last_one_counts(configured: Configured) -> None:
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        for _ in range(300):
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.0005)
+        configured.hang_up(server, log={"level": "debug"})
+        server.wait_for_log("settings are replaced", count=configured.workers)
+        assert check(channel, "alice").allowed
+        assert not [entry for entry in server.logs if "confirm" in entry["event"]]
+
+
+@BOTH
+def test_settings_that_hang_hold_nothing_up(configured: Configured) -> None:
+    configured.settings["ops"] = {"listen": "127.0.0.1:0"}
+    with configured.running() as server:
+        configured.config.unlink()
+        os.mkfifo(configured.config)
+        server.process.send_signal(signal.SIGHUP)
+        # Open once the server reads from it, and waits for more.
+        with configured.config.open("w"), grpc.insecure_channel(server.address) as channel:
+            assert check(channel, "alice").allowed
+            assert get(ops_address(server), "/livez")[0] == 200
+            assert server.stop() == 0
+
+
+@ALONE
+def test_bounds_and_lifetimes_change(configured: Configured) -> None:
+    cache = {"positive_ttl": "1ms", "max_stale": "0s"}
+    configured.settings["limits"] = {"max_concurrent_calls": 100}
+    with configured.running() as server, grpc.insecure_channel(server.address) as channel:
+        check(channel, "sue")
+        check(channel, "sue")
+        assert configured.directory.asked("sue") == 1
+        configured.hang_up(
+            server,
+            limits={"max_concurrent_calls": 50},
+            partitions={"default": {"resolver": "corp", "cache": cache}},
+            drain={"grace": "3s"},
+        )
+        changed = server.wait_for_log("settings are replaced", count=configured.workers)
+        assert changed["keys"] == [
+            "drain.grace",
+            "limits.max_concurrent_calls",
+            "partitions.default.cache.max_stale",
+            "partitions.default.cache.positive_ttl",
+        ]
+        for user in ("bob", "carol"):
+            check(channel, user)
+
+            def asked_again(user: str = user) -> bool:
+                check(channel, user)
+                return configured.directory.asked(user) > 1
+
+            eventually(asked_again, expected=True)
+        assert server.stop() == 0
+        draining = server.wait_for_log("draining")
+        assert draining["grace_seconds"] == 3
+
+
+@SEVERAL
+def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Configured) -> None:
+    """Not those that wait for a restart, and those that have changed since the start: who was
+    taken out of the callers is not let in by a new worker, whatever the file says by then.
+    """
+    tokens = configured.folder / "tokens"
+    tokens.write_text(line("ci", CI))
+    known = {"loopback": {"roles": []}, "token_file": str(tokens)}
+    configured.settings["callers"] = {**known, "tokens": {"ci": {"roles": "check,read"}}}
+
+    def refused(address: str) -> bool:
+        request = access_pb2.CheckQueueAccessRequest()
+        bearer = (("authorization", f"Bearer {CI}"),)
+        with grpc.insecure_channel(address) as channel:
+            stub = access_pb2_grpc.AccessServiceStub(channel)
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.CheckQueueAccess(request, metadata=bearer, timeout=60)
+        return caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+    with configured.running() as server:
+        assert not refused(server.address)
+        configured.hang_up(
+            server,
+            limits={"max_message": "64KiB"},
+            workers=3,
+            log={"level": "debug"},
+            callers=known,
+        )
+        server.wait_for_log("settings are replaced", count=2)
+        event = "settings need a restart to change"
+        server.wait_for_log(event, count=2)
+        before = pids(server)[1]
+        send(before, signal.SIGKILL)
+        wait_for_replacement(server, 1, before)
+        told = server.wait_for_log(event, count=3)
+        assert told["worker"] == 1
+        assert told["keys"] == ["limits.max_message", "workers"]
+        configured.config.write_text("garbage")
+        before = pids(server)[1]
+        send(before, signal.SIGKILL)
+        wait_for_replacement(server, 1, before)
+        server.wait_for_log("settings are not valid; the old ones stay")
+        assert all(refused(server.address) for _ in range(20))
+
+
+@ALONE
+def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured) -> None:
+    with configured.running() as server, queuegate.Client(server.address, timeout=60) as client:
+        assert client.check("alice", "root.a")
+        configured.hang_up(server, callers={"loopback": {"roles": ["read"]}})
+        server.wait_for_log("settings are replaced")
+        with pytest.raises(queuegate.NotPermitted):
+            client.check("alice", "root.a")
+        with pytest.raises(queuegate.NotPermitted):
+            client.check_many([queuegate.Check("bob", "root.a")])
+        assert client.explain("alice", "root.a")
+
+
+@ALONE
+def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:
+    with configured.running() as server:
+        secret = {"corp": configured.directory.resolver(lookup_timeout="7s")}
+        configured.hang_up(
+            server,
+            resolvers=secret,
+            workers=5,
+            limits={"max_concurrent_calls": 2000, "max_message": "1MiB"},
+        )
+        event = "settings need a restart to change"
+        told = server.wait_for_log(event, count=configured.workers)
+        assert set(told["keys"]) >= {
+            "limits.max_concurrent_calls",
+            "limits.max_message",
+            "workers",
+        }
+        assert any(key.startswith("resolvers.corp") for key in told["keys"])
+        assert "7" not in json.dumps(told["keys"])
+
+
+@BOTH
+def test_a_bad_file_changes_nothing_but_the_policy_is_read(configured: Configured) -> None:
+    with (
+        configured.running() as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
+        write_policy(configured.folder, "bob")
+        configured.hang_up(server, log={"level": "loud"}, drain={"graze": "1s"})
+        server.wait_for_log("settings are not valid; the old ones stay", count=configured.workers)
+        findings = [entry["finding"] for entry in server.logs if "finding" in entry]
+        for key in ("log.level", "drain.graze"):
+            assert any(key in finding for finding in findings)
+        eventually(lambda: client.policy().revision, 2)
+        assert client.check("bob", "root.x")

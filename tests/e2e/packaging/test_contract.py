@@ -1,0 +1,111 @@
+"""The contract: its stubs are up to date, its rules hold, foreign bytes parse."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from google.rpc import status_pb2
+
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from tests.e2e.packaging.dockerfile import PROJECT
+
+STUBS = PROJECT / "client" / "queuegate" / "v1"
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stubs that were generated just now."""
+    folder = tmp_path_factory.mktemp("stubs")
+    subprocess.run(
+        [sys.executable, PROJECT / "proto" / "generate.py", folder],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return folder / "queuegate" / "v1"
+
+
+def test_stubs_are_what_the_contract_generates(generated: Path) -> None:
+    fresh = {path.name: path.read_text() for path in generated.iterdir()}
+    committed = {
+        path.name: path.read_text() for path in STUBS.glob("*.py*") if path.name != "__init__.py"
+    }
+    assert sorted(fresh) == sorted(committed)
+    changed = [name for name, text in fresh.items() if committed[name] != text]
+    assert changed == [], "run `make proto`"
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    """The contract with what it imports beside it, where buf looks for it."""
+    ignored = shutil.ignore_patterns("*.py", "__*")
+    folder = shutil.copytree(PROJECT / "proto", tmp_path / "proto", ignore=ignored)
+    imported = folder / "google" / "rpc"
+    imported.mkdir(parents=True)
+    shutil.copy(Path(status_pb2.__file__).with_name("status.proto"), imported)
+    return folder
+
+
+def lint(module: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sysconfig.get_path("scripts")) / "buf", "lint", "--path", "queuegate"],
+        cwd=module,
+        env=os.environ | {"BUF_CACHE_DIR": str(module.parent / "cache")},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_rules_of_the_contract_hold(module: Path) -> None:
+    result = lint(module)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("message", "finding"),
+    [
+        (
+            "// A thing.\nmessage Thing { string name = 1; }",
+            'Field "name" should have a non-empty comment',
+        ),
+        (
+            "// A kind.\nenum Kind { KIND_UNSPECIFIED = 0; }",
+            'Enum value "KIND_UNSPECIFIED" should have a non-empty comment',
+        ),
+        (
+            "// A thing.\nmessage Thing {\n  // A name.\n  string Name = 1;\n}",
+            'Field name "Name" should be lower_snake_case',
+        ),
+    ],
+)
+def test_rules_find_what_they_are_for(module: Path, message: str, finding: str) -> None:
+    bad = module / "queuegate" / "v1" / "bad.proto"
+    bad.write_text(f'syntax = "proto3";\npackage queuegate.v1;\n{message}\n')
+    result = lint(module)
+    assert result.returncode == 100
+    assert finding in result.stdout
+
+
+def field(number: int, text: str) -> bytes:
+    """Encode a text field by hand: tag, length, UTF-8."""
+    data = text.encode()
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def test_bytes_of_the_scheduler_interface_parse_as_ours() -> None:
+    """`si.v1.UserGroupInformation` has `user = 1` and `groups = 2`; built from that alone."""
+    data = b"\x0a\x04anna" + b"\x12\x03dev" + b"\x12\x05admin"
+    assert data == field(1, "anna") + field(2, "dev") + field(2, "admin")
+    message = UserGroupInformation.FromString(data)
+    assert (message.user, list(message.groups)) == ("anna", ["dev", "admin"])
+    assert UserGroupInformation(user="anna", groups=["dev", "admin"]).SerializeToString() == data
+
+
+def test_fields_of_a_later_scheduler_interface_are_kept() -> None:
+    data = field(1, "anna") + field(3, "new")
+    message = UserGroupInformation.FromString(data)
+    assert (message.user, message.SerializeToString()) == ("anna", data)

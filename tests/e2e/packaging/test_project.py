@@ -1,0 +1,163 @@
+"""What holds for the project as a whole: its layout, its locks, its files."""
+
+import re
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.e2e.packaging.dockerfile import PROJECT
+from tests.e2e.packaging.locks import pinned
+
+CONFIGURATION = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+FOLDERS = {".ci", "bench", "client", "deploy", "examples", "proto", "server", "tests"}
+FILES = {
+    ".dockerignore",
+    ".gitignore",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Dockerfile",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "pyproject.toml",
+}
+LOCKS = {
+    "server": PROJECT / "deploy" / "requirements.txt",
+    "build": PROJECT / "deploy" / "build-requirements.txt",
+    "tests": PROJECT / "tests" / "requirements.txt",
+}
+
+
+IGNORED = [*(PROJECT / ".gitignore").read_text().split(), ".git"]
+
+
+def is_ignored(name: str) -> bool:
+    """Say whether .gitignore keeps out what has this name."""
+    return any(fnmatch(name, pattern.rstrip("/")) for pattern in IGNORED)
+
+
+def project_files() -> list[Path]:
+    """All files that belong to the project, found without git: a release has none."""
+    found = [PROJECT / name for name in FILES]
+    for folder in sorted(FOLDERS):
+        found += [
+            path
+            for path in (PROJECT / folder).rglob("*")
+            if path.is_file() and not any(is_ignored(part) for part in path.parts)
+        ]
+    return found
+
+
+def test_top_level_is_as_designed() -> None:
+    names = {path.name for path in PROJECT.iterdir() if not is_ignored(path.name)}
+    assert names == FOLDERS | FILES
+
+
+def test_contributing_says_what_lies_where() -> None:
+    text = (PROJECT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| (`[^|]*/[^|]*`) \|", text.partition("## Folders")[2], re.MULTILINE)
+    named: set[Path] = set()
+    for row in rows:
+        first, *beside = re.findall(r"`([^`]+)`", row)
+        path = PROJECT / first
+        named |= {path, *(path.parent / name for name in beside)}
+    assert [str(path) for path in named if not path.exists()] == []
+    server = PROJECT / "server" / "queuegate_server"
+    parts = {path for path in server.iterdir() if not path.name.startswith(("_", "py.typed"))}
+    assert FOLDERS - {".ci"} <= {path.relative_to(PROJECT).parts[0] for path in named}
+    assert parts - named == set()
+
+
+def group(name: str) -> list[str]:
+    """The requirements of a dependency group, with those that it includes."""
+    found: list[str] = []
+    for item in CONFIGURATION["dependency-groups"][name]:
+        found += [item] if isinstance(item, str) else group(item["include-group"])
+    return found
+
+
+def requirements(lock: str) -> list[Requirement]:
+    project = CONFIGURATION["project"]
+    server = project["dependencies"] + project["optional-dependencies"]["server"]
+    texts = {"server": server, "build": group("build"), "tests": server + group("dev")}
+    return [Requirement(text) for text in texts[lock]]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_lock_satisfies_pyproject(lock: str) -> None:
+    pins = pinned(LOCKS[lock])
+    for requirement in requirements(lock):
+        name = canonicalize_name(requirement.name)
+        assert name in pins, "run `make lock`"
+        assert requirement.specifier.contains(pins[name]), f"{name}: run `make lock`"
+
+
+@pytest.mark.parametrize("lock", ["server", "build"])
+def test_tests_run_with_the_versions_that_are_deployed(lock: str) -> None:
+    assert pinned(LOCKS[lock]).items() <= pinned(LOCKS["tests"]).items()
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_pin_has_hashes(lock: str) -> None:
+    text = LOCKS[lock].read_text()
+    pins = re.findall(
+        r"^[a-z0-9-]+==[^\n]*(?:\\\n +--hash=sha256:[0-9a-f]{64} ?)+", text, re.MULTILINE
+    )
+    assert len(pins) == len(pinned(LOCKS[lock])) > 0
+
+
+def test_build_backend_is_locked() -> None:
+    names = {Requirement(text).name for text in CONFIGURATION["build-system"]["requires"]}
+    assert names <= set(pinned(LOCKS["build"]))
+
+
+def test_no_file_names_a_package_registry() -> None:
+    registries = re.compile(
+        rb"\b(?:pypi|pythonhosted|(?:proxy|sum)\.golang|npmjs|jfrog)\.(?:org|io|com)\b"
+        rb"|--(?:extra-)?index-url|--find-links",
+        re.IGNORECASE,
+    )
+    here = Path(__file__)
+    found = [
+        str(path.relative_to(PROJECT))
+        for path in project_files()
+        if path != here and registries.search(path.read_bytes())
+    ]
+    assert found == []
+
+
+def test_no_text_file_names_a_path_of_the_machine_it_was_written_on() -> None:
+    home = re.compile(rb"(?<![\w.])/(?:home|root|Users|work)/[a-z]")
+    here = Path(__file__)
+    found = [
+        str(path.relative_to(PROJECT))
+        for path in project_files()
+        if path != here and home.search(path.read_bytes())
+    ]
+    assert found == []
+
+
+def test_python_floor_is_the_same_everywhere() -> None:
+    floor = CONFIGURATION["project"]["requires-python"].removeprefix(">=")
+    assert CONFIGURATION["tool"]["mypy"]["python_version"] == floor
+    assert CONFIGURATION["tool"]["ruff"]["target-version"] == "py" + floor.replace(".", "")
+    assert f"--python-version {floor}" in (PROJECT / "Makefile").read_text()
+
+
+def test_continuous_integration_runs_the_test_command() -> None:
+    script = PROJECT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert script.read_text().rstrip().endswith("exec make test")
+
+
+@pytest.mark.parametrize("tool", ["ruff check .", "ruff format --check .", "mypy", "lint-imports"])
+def test_test_command_runs_every_checker(tool: str) -> None:
+    makefile = (PROJECT / "Makefile").read_text()
+    recipe = makefile.partition("\ncheck:")[2].partition("\n\n")[0]
+    assert f"\t$(BIN)/{tool}" in recipe
+    assert "\ntest: check " in makefile

@@ -1,0 +1,130 @@
+"""Who may do what to the operations port, which is open to the network: not much."""
+
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from queuegate_server.settings.load import SettingsError, load_settings
+from tests.support.eventually import eventually
+from tests.support.servers.admin_port import LISTEN, get, ops_address
+from tests.support.servers.queuegate_server import RunningServer, running_server, server_command
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running_server(*LISTEN) as started:
+        yield started
+
+
+@pytest.fixture
+def place(server: RunningServer) -> tuple[str, int]:
+    host, _, port = ops_address(server).rpartition(":")
+    return host, int(port)
+
+
+def exchange(place: tuple[str, int], sent: bytes) -> bytes:
+    """Send and return all that comes until the server closes the connection."""
+    with socket.create_connection(place, 60) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"200"),
+        (b"HEAD /readyz HTTP/1.1\r\nHost: x\r\n\r\n", b"200"),
+        (b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", b"405"),
+        (b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\nabc", b"405"),
+        (b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * 5_000), b"400"),
+        (b"GET /livez HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n" % (b"a" * 5_000), b"400"),
+        (b"GET /livez HTTP/1.1\r\n%s\r\n" % (b"X: a\r\n" * 500), b"400"),
+        (b"not http\r\n\r\n", b"400"),
+        (b"GET /livez HTTP/1.1\r\n\r\n", b"400"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400"),
+    ],
+)
+def test_one_request_a_connection(
+    server: RunningServer, place: tuple[str, int], sent: bytes, status: bytes
+) -> None:
+    answer = exchange(place, sent)
+    assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.0 " + status))
+    assert answer.count(b"HTTP/1.") == 1
+    assert "aiohttp.server" not in {entry["logger"] for entry in server.logs}
+
+
+def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[str, int]) -> None:
+    start = time.monotonic()
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(socket.create_connection(place, 100)) for _ in range(2)]
+        waiting[1].sendall(b"GET /metr")
+        for connection in waiting:
+            try:
+                while connection.recv(4_096):
+                    pass
+            except ConnectionResetError:
+                pass
+    assert time.monotonic() - start < 60
+
+
+def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str, int]) -> None:
+    """What is above the bound is cut at once, and the port answers again."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.create_connection(place, 60)) for _ in range(300)]
+        cut = 0
+        for connection in connections[150:]:
+            try:
+                cut += not connection.recv(1)
+            except ConnectionResetError:
+                cut += 1
+        assert cut == 150
+
+    def answers() -> bool:
+        # It may not have seen yet that there is room again.
+        try:
+            return get(ops_address(server), "/livez")[0] == 200
+        except OSError:
+            return False
+
+    eventually(answers, expected=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("x9464", "ops.listen: not an address: write host:port or [ipv6]:port"),
+        ("unix:/run/x.sock", "ops.listen: the port must be"),
+        (":9464", "ops.listen: not an address"),
+        ("a b:9464", "ops.listen: not an address"),
+        ("::1:9464", "ops.listen: not an address"),
+        ("localhost:65536", "ops.listen: the port must be a number from 0 to 65535"),
+        ("localhost:http", "ops.listen: the port must be"),
+    ],
+)
+def test_addresses_that_are_none(address: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        load_settings(options=[f"ops.listen={address}"])
+
+
+def test_an_address_that_is_taken(server: RunningServer) -> None:
+    address = ops_address(server)
+    outcome = subprocess.run(
+        server_command("serve", "--listen", "127.0.0.1:0", "--set", f"ops.listen={address}"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert outcome.returncode == 2
+    assert f"cannot listen on '{address}': Address already in use" in outcome.stderr
+
+
+def test_ipv6(server: RunningServer) -> None:
+    with running_server("--set", "ops.listen=[::1]:0") as other:
+        assert ops_address(other).startswith("[::1]:")
+        assert get(ops_address(other), "/livez") == (200, "ok\n")

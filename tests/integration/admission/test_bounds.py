@@ -1,0 +1,221 @@
+"""Bodies and clients that nobody should send: each gets its refusal, the others their answer."""
+
+import asyncio
+import json
+import re
+import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.servers.webhook import Webhook, patch_of
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+
+
+def review(user: str = "bob", uid: str = "u", **request: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "operation": "CREATE",
+            "namespace": "dev",
+            "userInfo": {"username": user, "groups": ["dev"]},
+            "object": POD,
+            **request,
+        },
+    }
+
+
+def post(webhook: Webhook, content: bytes, kind: str = "application/json") -> httpx2.Response:
+    return webhook.http.post("/mutate", content=content, headers={"Content-Type": kind})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"apiVersion": "admission.k8s.io/v1beta1"}, "not a AdmissionReview of admission.k8s.io"),
+        ({"kind": "Pod"}, "the body is not a AdmissionReview"),
+        ({"request": None}, "request is missing"),
+        ({"request": []}, "request is missing"),
+        (review(uid=""), "request.uid must not be empty"),
+        (review(uid=7), "request.uid must be a string"),  # type: ignore[arg-type]
+        (review(kind=None), "request.kind is missing"),
+        (review(kind={"kind": ["Pod"]}), "request.kind.kind must be a string"),
+        (review(userInfo=None), "request.userInfo is missing"),
+        (review(userInfo={"username": 1}), "request.userInfo.username must be a string"),
+        (review(userInfo={"groups": "dev"}), "request.userInfo.groups must be a list"),
+        (review(userInfo={"groups": [1]}), "request.userInfo.groups must be a list"),
+        (review(namespace={}), "request.namespace must be a string"),
+        (review(operation=1), "request.operation must be a string"),
+    ],
+)
+def test_malformed_reviews(webhook: Webhook, change: dict[str, Any], message: str) -> None:
+    answer = post(webhook, json.dumps({**review(), **change}).encode())
+    assert answer.status_code == 400
+    assert message in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "the body is not JSON"),
+        (b"{", "the body is not JSON"),
+        (b"[]", "the body is not a JSON object"),
+        (b"null", "the body is not a JSON object"),
+        (b"\xff\xfe{}", "the body is not UTF-8"),
+        (b"\xef\xbb\xbf{}", "the body is not JSON"),
+        (b'{"a":NaN}', "a number that is too long, or none"),
+        (b'{"a":' + b"9" * 100_000 + b"}", "a number that is too long, or none"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b'{"a":' * 200_000, "nested too deeply"),
+    ],
+)
+def test_malformed_bodies(webhook: Webhook, body: bytes, message: str) -> None:
+    answer = post(webhook, body)
+    assert answer.status_code == 400
+    assert message in answer.text
+
+
+def test_wrong_requests(webhook: Webhook) -> None:
+    assert post(webhook, b"{}", "text/plain").status_code == 415
+    assert webhook.http.get("/mutate").status_code == 405
+    assert webhook.http.post("/nothing").status_code == 404
+
+
+def test_huge_bodies(webhook: Webhook) -> None:
+    def endless() -> Any:
+        for _ in range(200):
+            yield b" " * 65536
+
+    declared = post(webhook, b" " * (9 * 1024 * 1024))
+    assert declared.status_code == 413
+    try:
+        chunked = webhook.http.post(
+            "/mutate", content=endless(), headers={"Content-Type": "application/json"}
+        )
+    except httpx2.HTTPError:
+        pass  # the connection was closed while the client still wrote
+    else:
+        assert chunked.status_code == 413
+    largest = review(object={**POD, "spec": {"x": "y" * (8 * 1024 * 1024 - 1000)}})
+    assert post(webhook, json.dumps(largest).encode()).status_code == 200
+
+
+def test_half_a_surrogate_pair(webhook: Webhook) -> None:
+    response = webhook.review("/mutate", review(user="a\ud800b"))
+    annotation = patch_of(response)[0]["value"]["yunikorn.apache.org/user.info"]
+    assert annotation == '{"user":"a\ufffdb","groups":["dev"]}'
+
+
+def raw_connection(webhook: Webhook) -> ssl.SSLSocket:
+    host, port = webhook.address.rsplit(":", 1)
+    plain = socket.create_connection((host, int(port)), timeout=60)
+    return webhook.client_context().wrap_socket(plain, server_hostname="localhost")
+
+
+def closed_at(connection: socket.socket) -> float:
+    """Read until the other side ends the connection; return when that was."""
+    try:
+        while connection.recv(65536):
+            pass
+    except OSError:
+        pass
+    return time.monotonic()
+
+
+def test_slow_clients(webhook: Webhook) -> None:
+    """Those who stop in the middle lose the connection; meanwhile others are answered."""
+    host, port = webhook.address.rsplit(":", 1)
+    head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    started = time.monotonic()
+    silent = socket.create_connection((host, int(port)), timeout=60)
+    in_head = raw_connection(webhook)
+    in_head.sendall(head)
+    in_body = raw_connection(webhook)
+    in_body.sendall(head + b"Content-Length: 1000\r\n\r\n{")
+    nothing = raw_connection(webhook)
+    endless_head = raw_connection(webhook)
+    with ThreadPoolExecutor(8) as pool:
+        slow = [pool.submit(closed_at, each) for each in (silent, in_head, in_body, nothing)]
+        try:
+            for _ in range(200):
+                endless_head.sendall(b"X-Header: " + b"a" * 1000 + b"\r\n")
+        except OSError:
+            pass
+        # What is too long is ended at once, and not when its time is over.
+        cut = closed_at(endless_head)
+        for number in range(50):
+            assert webhook.review("/mutate", review(uid=str(number)))["uid"] == str(number)
+            if number == 0:
+                answered = time.monotonic()
+        ended = [each.result() for each in slow]
+        assert cut < min(ended)
+        assert answered < max(ended)
+        assert all(3 < each - started < 60 for each in ended), (started, ended)
+    for each in (silent, in_head, in_body, nothing, endless_head):
+        each.close()
+    assert webhook.metric("queuegate_admission_reviews_total", 'endpoint="mutate",outcome="slow"')
+
+
+class Connection:
+    """A connection to the webhook that stays open, as an API server's does."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._number = number
+
+    async def ask(self) -> None:
+        """Send a review and judge the answer; every third is refused."""
+        number, refused = self._number, self._number % 3 == 0
+        pod: dict[str, Any] = {"metadata": {}}
+        if refused:
+            pod["metadata"]["annotations"] = {"yunikorn.apache.org/user.info": '{"user":"eve"}'}
+        body = json.dumps(review(f"user-{number}", f"uid-{number}", object=pod)).encode()
+        self._writer.write(
+            b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        [length] = re.findall(rb"content-length: (\d+)", head)
+        response = json.loads(await self._reader.readexactly(int(length)))["response"]
+        assert response["uid"] == f"uid-{number}"
+        assert response["allowed"] is not refused
+        if not refused:
+            value = patch_of(response)[0]["value"]["yunikorn.apache.org/user.info"]
+            assert json.loads(value)["user"] == f"user-{number}"
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
+async def test_a_thousand_at_once(webhook: Webhook) -> None:
+    host, port = webhook.address.rsplit(":", 1)
+    context = webhook.client_context()
+    # A handshake and its first request have seconds only: a busy client opens few at a time.
+    few = asyncio.Semaphore(20)
+
+    async def opened(number: int) -> Connection:
+        async with few:
+            ends = await asyncio.open_connection(
+                host, int(port), ssl=context, server_hostname="localhost"
+            )
+            connection = Connection(*ends, number)
+            await connection.ask()
+            return connection
+
+    async with asyncio.timeout(150):
+        connections = await asyncio.gather(*(opened(number) for number in range(1000)))
+        await asyncio.gather(*(connection.ask() for connection in connections))
+    for connection in connections:
+        connection.close()

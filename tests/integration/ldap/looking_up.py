@@ -1,0 +1,46 @@
+"""Waiting for look-ups, and timing them."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from queuegate_server.identity.resolver import Found, Outcome
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+
+BOB = Found(("analytics",))
+"""What the standard directory says of bob."""
+
+
+async def timed(resolver: LdapResolver, user: str = "bob") -> tuple[Outcome, float]:
+    start = time.monotonic()
+    outcome = await resolver.resolve(user)
+    return outcome, time.monotonic() - start
+
+
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Let others run until something is so."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def until_found(resolver: LdapResolver, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while (outcome := await resolver.resolve("bob")) != BOB:
+        assert time.monotonic() < end, outcome
+        await asyncio.sleep(0.02)
+
+
+async def until_asked(resolver: LdapResolver, url: str, seconds: float = 60) -> None:
+    """Wait until look-ups go to this server."""
+    end = time.monotonic() + seconds
+
+    def asked() -> int:
+        count = resolver.statistics.steps.get((url, "user search"))
+        return count.succeeded if count else 0
+
+    before = asked()
+    while asked() == before:
+        assert await resolver.resolve("bob") == BOB
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)

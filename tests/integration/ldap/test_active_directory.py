@@ -1,0 +1,149 @@
+"""What only Active Directory does, against a small fake server and not the real one."""
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from tests.integration.ldap.conftest import Build
+from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
+
+BASE = "DC=corp,DC=test"
+ALICE = f"CN=Alice,CN=Users,{BASE}"
+DOMAIN_USERS = f"CN=Domain Users,CN=Users,{BASE}"
+SID = b"\x01\x05" + b"\0" * 5 + b"\x05" + struct.pack("<5I", 21, 1, 2, 3, 1104)
+GROUP_SID = SID[:-4] + struct.pack("<I", 513)
+IN_CHAIN = "1.2.840.113556.1.4.1941"
+ROOT: Attributes = {"supportedCapabilities": [b"1.2.840.113556.1.4.800"]}
+GIVEN = {
+    "preset": "active_directory",
+    "start_tls": False,
+    "allow_plaintext_bind": True,
+    "ca_file": None,
+    "bind_dn": "queuegate@corp.test",
+    "user_base": BASE,
+    "group_base": BASE,
+}
+FILTER = "(&(objectCategory=person)(objectClass=user)(sAMAccountName=alice))"
+
+
+class Domain:
+    """One user; `member_of` decides how much of memberOf a request shows."""
+
+    def __init__(self, groups: int = 0, page: int = 1500) -> None:
+        self.names = [f"g{number}" for number in range(groups)]
+        self.page = page
+        self.root = ROOT
+        self.chain: Sequence[str] = ()
+        self.stop_after = 10**9
+
+    def __call__(self, search: Search) -> Answer:
+        if search.base == "" and search.scope == 0:
+            return Answer([("", self.root)])
+        if search.filter == FILTER or (search.base == ALICE and search.scope == 0):
+            return Answer(
+                [(ALICE, self._alice(search.attributes))], referral=b"ldap://127.0.0.1:1/"
+            )
+        if "objectSid" in search.filter:
+            assert GROUP_SID.hex() in search.filter
+            return Answer([(DOMAIN_USERS, {"cn": [b"Domain Users"]})])
+        if IN_CHAIN in search.filter:
+            assert f"(member:{IN_CHAIN}:={ALICE})" in search.filter
+            assert f"(member:{IN_CHAIN}:={DOMAIN_USERS})" in search.filter
+            return Answer([(dn(name), {"cn": [name.encode()]}) for name in self.chain])
+        return Answer()
+
+    def _alice(self, attributes: Sequence[str]) -> Attributes:
+        shown: Attributes = {
+            "sAMAccountName": [b"Alice"],
+            "primaryGroupID": [b"513"],
+            "objectSid": [SID],
+        }
+        dns = [dn(name).encode() for name in self.names]
+        for attribute in attributes:
+            if attribute == "memberOf" and len(dns) <= self.page:
+                shown["memberOf"] = dns
+            elif attribute.startswith("memberOf"):
+                start = int(attribute.partition("=")[2].partition("-")[0] or 0)
+                part = dns[start : start + self.page] if start < self.stop_after else []
+                is_last = start + len(part) >= len(dns)
+                end = "*" if is_last else str(start + len(part) - 1)
+                shown["memberOf"] = []
+                if part:
+                    shown[f"memberOf;range={start}-{end}"] = part
+        return shown
+
+
+def dn(name: str) -> str:
+    return f"CN={name},OU=Groups,{BASE}"
+
+
+@pytest.mark.parametrize("groups", [0, 3, 1500, 1501, 4000])
+async def test_ranges_are_followed_to_their_end(resolver: Build, groups: int) -> None:
+    domain = Domain(groups)
+    async with fake_directory(domain) as fake:
+        opened = await resolver(fake.url, **GIVEN)
+        outcome = await opened.resolve("alice")
+        assert outcome == Found(("Domain Users", *domain.names))
+
+
+@pytest.mark.parametrize("groups", [4000])
+async def test_a_range_that_ends_too_soon_is_a_failure(resolver: Build, groups: int) -> None:
+    domain = Domain(groups)
+    domain.stop_after = 1500
+    async with fake_directory(domain) as fake:
+        outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
+        assert isinstance(outcome, CouldNotAsk)
+        assert "only a part of memberOf" in outcome.detail
+
+
+async def test_ranges_have_the_bound_of_groups(resolver: Build) -> None:
+    async with fake_directory(Domain(4000)) as fake:
+        outcome = await (await resolver(fake.url, **GIVEN, max_groups=2000)).resolve("alice")
+        assert isinstance(outcome, CouldNotAsk)
+        assert len(fake.searches) < 5
+
+
+async def test_in_chain_asks_for_the_user_and_the_primary_group(resolver: Build) -> None:
+    domain = Domain()
+    domain.chain = ("direct", "above", "far above")
+    async with fake_directory(domain) as fake:
+        opened = await resolver(fake.url, **GIVEN, nested="in_chain")
+        for _ in range(2):
+            outcome = await opened.resolve("alice")
+            assert outcome == Found(("Domain Users", "direct", "above", "far above"))
+        # Whether it is Active Directory is asked once a connection.
+        assert sum(search.base == "" for search in fake.searches) == 1
+
+
+async def test_in_chain_needs_the_capability(resolver: Build) -> None:
+    domain = Domain()
+    domain.root = {"supportedCapabilities": [b"1.2"]}
+    async with fake_directory(domain) as fake:
+        outcome = await (await resolver(fake.url, **GIVEN, nested="in_chain")).resolve("alice")
+        assert isinstance(outcome, CouldNotAsk)
+
+
+async def test_names_without_case(resolver: Build) -> None:
+    async with fake_directory(Domain(1)) as fake:
+        opened = await resolver(fake.url, **GIVEN, name_case="lower")
+        assert await opened.resolve("alice") == Found(("domain users", "g0"))
+        exact = await resolver(fake.url, **(GIVEN | {"user_match": "exact"}))
+        assert isinstance(await exact.resolve("alice"), NoSuchUser)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("80090308: LdapErr: DSID-0C090446, data 532, v4563", "the password has expired"),
+        ("80090308: LdapErr: DSID-0C090446, data 775, v4563", "the account is locked"),
+        ("80090308: LdapErr: DSID-0C090446, data 52e, v4563", "wrong password"),
+    ],
+)
+async def test_reason_of_a_refused_bind(resolver: Build, text: str, reason: str) -> None:
+    async with fake_directory(Domain()) as fake:
+        fake.bind_code, fake.bind_text = 49, text
+        outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
+        assert isinstance(outcome, CouldNotAsk)
+        assert reason in outcome.detail

@@ -1,0 +1,158 @@
+"""Rows 9 to 12 of the failure matrix: what becomes of connections."""
+
+import asyncio
+import itertools
+import time
+
+from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.integration.ldap.conftest import Build
+from tests.integration.ldap.looking_up import BOB, timed, until, until_asked, until_found
+from tests.integration.ldap.proxy import proxy_to
+from tests.support.servers.slapd import Slapd
+
+FAST = {"connect_timeout": 1, "operation_timeout": 1, "lookup_timeout": 20}
+
+
+async def test_row_9_restart_while_idle_is_not_noticed(
+    resolver: Build, own_directory: Slapd
+) -> None:
+    opened = await resolver(own_directory, retry_after=0.05)
+    assert await opened.resolve("bob") == BOB
+    own_directory.kill()
+    own_directory.start()
+    # The keeper may have met a closed door; then it tries again soon.
+    await until_found(opened)
+    binds = opened.statistics.steps[own_directory.url, "bind"].succeeded
+    assert binds == 2
+
+
+async def asked(opened: LdapResolver, count: int) -> list[asyncio.Task[tuple[Outcome, float]]]:
+    """Return look-ups that wait for an answer of the first server, which hangs."""
+    assert opened._directory
+    assert opened._directory._servers
+    connection = await opened._directory._servers.all[0].connection()
+    pending = [asyncio.create_task(timed(opened)) for _ in range(count)]
+    await until(lambda: connection.in_flight == count)
+    return pending
+
+
+async def test_row_10_killed_with_requests_in_flight(
+    resolver: Build, own_directory: Slapd, directory: Slapd
+) -> None:
+    urls = [own_directory.url, directory.url]
+    opened = await resolver(directory, urls=urls, operation_timeout=30)
+    assert await opened.resolve("bob") == BOB
+    own_directory.freeze()
+    pending = await asked(opened, 30)
+    start = time.monotonic()
+    own_directory.kill()
+    found = [outcome for outcome, _ in await asyncio.gather(*pending)]
+    assert set(found) == {BOB}
+    assert time.monotonic() - start < 25
+    assert opened.statistics.retried == 30
+
+
+async def test_row_10_alone_it_fails_at_once(resolver: Build, own_directory: Slapd) -> None:
+    opened = await resolver(own_directory, operation_timeout=30)
+    assert await opened.resolve("bob") == BOB
+    own_directory.freeze()
+    pending = await asked(opened, 30)
+    own_directory.kill()
+    found = await asyncio.gather(*pending)
+    assert all(isinstance(outcome, CouldNotAsk) for outcome, _ in found)
+    assert max(seconds for _, seconds in found) < 25
+    own_directory.start()
+    await until_found(opened)
+
+
+async def test_row_11_idle_connection_that_the_server_closes_is_replaced(
+    resolver: Build, directory: Slapd
+) -> None:
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(proxy.url)
+        for number in itertools.count(1):
+            assert await opened.resolve("bob") == BOB
+            assert proxy.accepted == number
+            if number == 4:
+                break
+            proxy.drop()
+            while proxy.accepted == number:
+                await asyncio.sleep(0.005)
+
+
+async def test_row_11_connections_are_replaced_when_they_are_old(
+    resolver: Build, directory: Slapd
+) -> None:
+    opened = await resolver(directory, max_age=0.2)
+    assert await opened.resolve("bob") == BOB
+    while opened.statistics.steps[directory.url, "bind"].succeeded < 4:
+        assert await opened.resolve("bob") == BOB
+        await asyncio.sleep(0.005)
+    assert opened.statistics.retried == 0
+
+
+async def test_row_11_second_server_is_let_go_when_it_is_not_used(
+    resolver: Build, own_directory: Slapd, directory: Slapd
+) -> None:
+    async with proxy_to(directory.port) as second:
+        urls = [own_directory.url, second.url]
+        opened = await resolver(directory, urls=urls, idle_timeout=0.2, fail_back_after=0.1)
+        assert await opened.resolve("bob") == BOB
+        assert second.accepted == 0
+        own_directory.kill()
+        assert await opened.resolve("bob") == BOB
+        assert second.accepted == 1
+        own_directory.start()
+        await until_asked(opened, own_directory.url)
+        assert opened._directory
+        assert opened._directory._servers
+        server = opened._directory._servers.all[1]
+        while server.answers:
+            await asyncio.sleep(0.02)
+
+
+async def test_row_12_half_open_connection_is_found_by_trying_it_out(
+    resolver: Build, directory: Slapd
+) -> None:
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(proxy.url, **FAST, keepalive_interval=0.2)
+        assert await opened.resolve("bob") == BOB
+        # From here on the line is dead, without a word, and only a new one works.
+        proxy.pass_bytes = 0
+        while opened.statistics.steps[proxy.url, "bind"].succeeded < 2:
+            if proxy.accepted > 1:
+                proxy.pass_bytes = None
+            await asyncio.sleep(0.02)
+        assert await opened.resolve("bob") == BOB
+        assert opened.statistics.retried == 0
+
+
+async def test_slow_server_within_the_limit_is_waited_for(
+    resolver: Build, directory: Slapd
+) -> None:
+    async with proxy_to(directory.port) as proxy:
+        proxy.delay = 0.05
+        opened = await resolver(proxy.url)
+        outcome, seconds = await timed(opened)
+        assert outcome == BOB
+        assert seconds > 0.2
+        proxy.delay, proxy.one_by_one = 0, True
+        assert await opened.resolve("alice") == Found(("analytics", "Ops"))
+
+
+async def test_row_12_connection_of_before_a_sleep_is_tried_out_first(
+    resolver: Build, directory: Slapd
+) -> None:
+    async with proxy_to(directory.port) as proxy:
+        opened = await resolver(proxy.url, **FAST)
+        assert await opened.resolve("bob") == BOB
+        assert opened._directory
+        assert opened._directory._servers
+        connection = await opened._directory._servers.all[0].connection()
+        connection.heard -= 3600
+        proxy.pass_bytes = 0
+        asyncio.get_running_loop().call_later(0.2, setattr, proxy, "pass_bytes", None)
+        assert await opened.resolve("bob") == BOB
+        assert opened.statistics.retried == 0
+        assert connection.lost is not None

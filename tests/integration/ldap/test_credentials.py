@@ -1,0 +1,159 @@
+"""Rows 13 and 14 of the failure matrix: passwords, and that they leak nowhere."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from pydantic import ValidationError
+
+from queuegate_server.identity.resolver import CouldNotAsk
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.integration.ldap import entries
+from tests.integration.ldap.conftest import Build
+from tests.integration.ldap.looking_up import BOB, until_found
+from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, Slapd, running_slapd
+
+WRONG = "wr0ng-secret"
+
+
+async def test_row_13_wrong_password_is_not_tried_again_and_again(
+    resolver: Build, directory: Slapd, password_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    password_file.write_text(WRONG)
+    opened = await resolver(directory)
+    for _ in range(20):
+        outcome = await opened.resolve("bob")
+        assert isinstance(outcome, CouldNotAsk)
+        assert "refuses our credentials" in outcome.detail
+        assert "bind_password_file" in outcome.detail
+        await asyncio.sleep(0.02)
+    assert opened.statistics.steps[directory.url, "bind"].failed == 1
+    # The rotated secret is used long before `auth_retry_after` is over.
+    password_file.write_text(PASSWORD)
+    await until_found(opened)
+    for secret in (WRONG, PASSWORD):
+        assert secret not in caplog.text
+
+
+async def test_row_13_password_rotated_while_connected(
+    resolver: Build, own_directory: Slapd, password_file: Path
+) -> None:
+    opened = await resolver(own_directory)
+    assert await opened.resolve("bob") == BOB
+    own_directory.modify(
+        f"dn: {SERVICE}\nchangetype: modify\nreplace: userPassword\nuserPassword: next\n"
+    )
+    password_file.write_text("next\n")
+    own_directory.kill()
+    own_directory.start()
+    await until_found(opened)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_row_13_expired_password(
+    options: Callable[..., LdapOptions], ca: trustme.CA, tmp_path: Path, *, reset: bool
+) -> None:
+    policy = entries.entry(
+        f"cn=policy,{SUFFIX}",
+        ("objectClass", "organizationalRole"),
+        ("objectClass", "pwdPolicy"),
+        ("cn", "policy"),
+        ("pwdAttribute", "userPassword"),
+        ("pwdMaxAge", "0" if reset else "1"),
+        ("pwdMustChange", "TRUE" if reset else "FALSE"),
+    )
+    database = f"ppolicy_default cn=policy,{SUFFIX}"
+    with running_slapd(
+        tmp_path / "expiring", ca, entries.base() + policy + entries.person("bob"),
+        more_database=database,
+    ) as slapd:  # fmt: skip
+        # Passwords of before the policy have no age; this one gets one.
+        slapd.modify(
+            f"dn: {SERVICE}\nchangetype: modify\nreplace: userPassword\nuserPassword: {PASSWORD}\n"
+        )
+        if reset:
+            slapd.modify(f"dn: {SERVICE}\nchangetype: modify\nreplace: pwdReset\npwdReset: TRUE\n")
+        else:
+            await asyncio.sleep(2.1)
+        resolver = LdapResolver(options(slapd))
+        await resolver.open()
+        outcome = await resolver.resolve("bob")
+        await resolver.close()
+    # After a reset the server takes the password and then refuses every search.
+    assert isinstance(outcome, CouldNotAsk)
+    if reset:
+        assert "its password has expired" in outcome.detail
+    else:
+        assert "refuses our credentials" in outcome.detail
+
+
+@pytest.mark.parametrize("content", ["", "\n", "  \n", "a\0b"])
+def test_row_14_password_that_is_none_is_refused_at_the_start(
+    options: Callable[..., LdapOptions], password_file: Path, content: str
+) -> None:
+    password_file.write_text(content)
+    with pytest.raises(ValidationError, match=r"is empty|holds no password"):
+        options("ldaps://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+async def test_row_14_one_newline_at_the_end_is_not_the_password(
+    resolver: Build, directory: Slapd, password_file: Path, end: str
+) -> None:
+    password_file.write_bytes(f"{PASSWORD}{end}".encode())
+    assert await (await resolver(directory)).resolve("bob") == BOB
+
+
+async def test_row_14_password_emptied_later_binds_nobody(
+    resolver: Build, own_directory: Slapd, password_file: Path
+) -> None:
+    opened = await resolver(own_directory)
+    assert await opened.resolve("bob") == BOB
+    password_file.write_text("\n")
+    own_directory.kill()
+    own_directory.start()
+    async with asyncio.timeout(60):
+        while True:
+            outcome = await opened.resolve("bob")
+            assert isinstance(outcome, CouldNotAsk)
+            if "holds no password" in outcome.detail:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_anonymous_only_when_asked(resolver: Build, directory: Slapd) -> None:
+    nobody: dict[str, Any] = {"bind_dn": None, "bind_password_file": None}
+    with pytest.raises(ValidationError, match="set bind: anonymous"):
+        await resolver(directory, **nobody)
+    outcome = await (await resolver(directory, **nobody, bind="anonymous")).resolve("bob")
+    # This directory shows nothing to nobody: not to be read as a missing user.
+    assert isinstance(outcome, CouldNotAsk)
+
+
+async def test_password_never_travels_in_the_clear_unless_allowed(
+    options: Callable[..., LdapOptions],
+) -> None:
+    with pytest.raises(ValidationError, match="without encryption"):
+        options("ldap://127.0.0.1:1", start_tls=False)
+    with pytest.raises(ValidationError, match="without encryption"):
+        options("x", urls=["ldaps://a:1", "ldap://b:1"], start_tls=False)
+    assert not options("ldap://127.0.0.1:1", start_tls=False, allow_plaintext_bind=True).start_tls
+
+
+async def test_password_is_nowhere_to_be_seen(
+    resolver: Build, directory: Slapd, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    opened = await resolver(directory)
+    await opened.resolve("bob")
+    seen = [repr(opened._options), str(opened._options), opened._options.model_dump_json()]
+    seen += [repr(opened.statistics), repr(vars(opened)), caplog.text]
+    assert opened._directory
+    seen += [repr(vars(opened._directory)), repr(vars(opened._directory._connector))]
+    assert not any(PASSWORD in text for text in seen)

@@ -1,0 +1,187 @@
+"""`bind: gssapi` against a real KDC, and what becomes of it when the KDC hangs."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from queuegate import Client
+from queuegate.exceptions import GroupsUnavailable
+from tests.integration.ldap import entries
+from tests.support.servers.kdc import OURS, REALM, Kdc, running_kdc
+from tests.support.servers.queuegate_server import running_server, server_command
+from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
+
+Configure = Callable[..., Path]
+HOST = f"ldap/127.0.0.1@{REALM}"
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues: [{name: team, submitacl: " analytics"}, {name: open, submitacl: "*"}]
+"""
+
+
+@pytest.fixture
+def kdc(tmp_path: Path) -> Iterator[Kdc]:
+    with running_kdc(tmp_path / "kdc") as running:
+        yield running
+
+
+@pytest.fixture
+def slapd(kdc: Kdc, ca: trustme.CA, tmp_path: Path) -> Iterator[Slapd]:
+    """A directory that knows the account `queuegate` of the realm as its service account."""
+    more = (
+        f"sasl-host 127.0.0.1\nsasl-realm {REALM}\n"
+        f"authz-regexp uid=queuegate,cn={REALM},cn=gssapi,cn=auth {SERVICE}\n"
+    )
+    environment = {**kdc.environment, "KRB5_KTNAME": str(kdc.keytab(HOST))}
+    with running_slapd(
+        tmp_path / "slapd", ca, entries.standard(), more_globals=more, environment=environment
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def configure(slapd: Slapd, kdc: Kdc, ca_file: Path, tmp_path: Path) -> Configure:
+    keytab = kdc.keytab(OURS)
+
+    def write(url: str = slapd.url, *, keytab: Path = keytab, more: str = "") -> Path:
+        policy = tmp_path / "queues.yaml"
+        policy.write_text(POLICY)
+        file = tmp_path / "queuegate.yaml"
+        file.write_text(f"""\
+policy: {{path: {policy}}}
+resolvers:
+  corp:
+    type: ldap
+    urls: ["{url}"]
+    ca_file: {ca_file}
+    bind: gssapi
+    keytab_file: {keytab}
+    user_base: {PEOPLE}
+    group_base: {GROUPS}
+    {more}
+partitions:
+  default: {{resolver: corp, cache: {{failure_ttl: 100ms}}}}
+""")
+        return file
+
+    return write
+
+
+def check(kdc: Kdc, config: Path, **environment: str) -> tuple[int, str]:
+    done = subprocess.run(
+        server_command("ldap-check", "--config", str(config), "--user", "bob"),
+        env={**os.environ, **kdc.environment, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("encryption", ["ldaps", "starttls"])
+def test_bind_with_a_keytab(kdc: Kdc, slapd: Slapd, configure: Configure, encryption: str) -> None:
+    url = slapd.tls_url if encryption == "ldaps" else slapd.url
+    status, output = check(kdc, configure(url))
+    assert status == 0, output
+    assert "groups (1): analytics" in output
+
+
+def test_what_fails_is_said(kdc: Kdc, slapd: Slapd, configure: Configure, tmp_path: Path) -> None:
+    unknown = kdc.keytab(f"stranger@{REALM}")
+    status, output = check(kdc, configure(keytab=unknown))
+    # The KDC knows it, the directory lets it see nothing.
+    assert status == 1
+    assert "could not ask: the base of the search does not exist or may not be seen" in output
+
+    (tmp_path / "no-plugins").mkdir()
+    status, output = check(kdc, configure(), SASL_PATH=str(tmp_path / "no-plugins"))
+    assert status == 1
+    assert "GSSAPI is not to be had here" in output
+    assert "advice: install libsasl's module" in output
+
+    kdc.stop()
+    status, output = check(kdc, configure())
+    assert status == 1
+    assert "FAIL  bind" in output
+    assert "Kerberos gives us no ticket" in output
+    assert "advice: check keytab_file" in output
+
+
+def test_a_server_without_gssapi(
+    kdc: Kdc, configure: Configure, ca: trustme.CA, tmp_path: Path
+) -> None:
+    with running_slapd(tmp_path / "other", ca, entries.base()) as without:
+        status, output = check(kdc, configure(without.url))
+    assert status == 1
+    assert "FAIL  bind" in output
+    assert "advice: " in output
+
+
+def test_a_hung_kdc_holds_up_nobody(kdc: Kdc, configure: Configure) -> None:
+    kdc.freeze()
+    config = configure(more="connect_timeout: 2s\n    retry_after: 50ms")
+    with (
+        running_server("--config", str(config), environment=kdc.environment) as server,
+        Client(server.address, timeout=60) as client,
+    ):
+        assert client.check("bob", "root.open")
+        with pytest.raises(GroupsUnavailable, match="gave no connection within"):
+            client.check("bob", "root.team")
+        descriptors = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
+        # Attempts to connect follow each other, and none leaves a process or a descriptor.
+        seen: set[int] = set()
+        end = time.monotonic() + 60
+        while len(seen) < 2:
+            binding = children(server.pid)
+            assert len(binding) <= 1
+            seen.update(binding)
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert len(list(Path(f"/proc/{server.pid}/fd").iterdir())) <= descriptors + 10
+        assert client.check("bob", "root.open")
+        kdc.thaw()
+        wait_until_allowed(client, "bob", "root.team")
+
+
+def test_the_process_ends_while_a_kdc_hangs(kdc: Kdc, configure: Configure) -> None:
+    kdc.freeze()
+    config = configure(more="connect_timeout: 60s")
+    with running_server("--config", str(config), environment=kdc.environment) as server:
+        end = time.monotonic() + 60
+        while not (binding := children(server.pid)):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert server.stop(50) == 0
+    for pid in binding:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        # A thread may end meanwhile.
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in task.read_text().split()]
+    return found
+
+
+def wait_until_allowed(client: Client, user: str, queue: str) -> None:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            assert client.check(user, queue)
+        except GroupsUnavailable:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        else:
+            return

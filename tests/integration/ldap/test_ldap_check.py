@@ -1,0 +1,163 @@
+"""`queuegate-server ldap-check`: what an administrator sees."""
+
+import subprocess
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from queuegate_server.cli.ldap_check import ldap_check
+from queuegate_server.cli.validate import validate
+from tests.integration.ldap.entries import dn, group
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.queuegate_server import server_command
+from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd
+
+
+def settings(
+    tmp_path: Path, ca_file: Path, password_file: Path, *urls: str, more: str = ""
+) -> Path:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(
+        f"""\
+resolvers:
+  accounts: {{type: os}}
+  corp:
+    type: ldap
+    urls: [{", ".join(urls)}]
+    ca_file: {ca_file}
+    bind_dn: {SERVICE}
+    bind_password_file: {password_file}
+    user_base: ou=people,dc=lab,dc=test
+    group_base: ou=groups,dc=lab,dc=test
+{more}"""
+    )
+    return file
+
+
+def run(config: Path, *arguments: str) -> tuple[int, str]:
+    """Run the command in this process; the first test runs it as the program that it is."""
+    command = ["--config", str(config), *arguments]
+    done = CliRunner(env={"LDAPNOINIT": "1"}).invoke(ldap_check, command)
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.exit_code, done.output
+
+
+def test_every_step_is_shown(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, ca_file, password_file, directory.url, directory.tls_url)
+    command = server_command("ldap-check", "--config", str(config), "--user", "alice")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    for step in ("resolve", "connect", "starttls", "tls", "bind", "user search", "group search"):
+        assert f"ok    {step:<13}" in output, step
+    assert "TLSv1.3" in output
+    assert "groups (2): analytics, Ops" in output
+    assert output.count("groups (2)") == 2
+    assert PASSWORD not in output
+
+
+def test_what_failed_comes_with_advice(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    dead = f"ldap://127.0.0.1:{free_port()}"
+    config = settings(tmp_path, ca_file, password_file, dead, directory.url)
+    status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "FAIL  connect" in output
+    assert "127.0.0.1: Connection refused" in output
+    assert "advice: check host, port and firewalls" in output
+    assert "groups (2): analytics, Ops" in output
+    # Nobody knows what the other one would have said.
+    assert "the servers do not agree" not in output
+    password_file.write_text("wrong secret")
+    status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "FAIL  bind" in output
+    assert "advice: check bind_dn and the password" in output
+    assert "wrong secret" not in output
+
+
+def test_user_that_is_not_there(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, ca_file, password_file, directory.url)
+    status, output = run(config, "--user", "ALICE")
+    assert status == 1
+    assert "no such user" in output
+    assert "user_match: casefold takes it" in output
+
+
+def test_servers_that_say_different_things(
+    tmp_path: Path, directory: Slapd, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    own_directory.add(group("more", dn("bob")))
+    config = settings(tmp_path, ca_file, password_file, directory.url, own_directory.url)
+    status, output = run(config, "--user", "bob")
+    assert status == 1
+    assert "the servers do not agree" in output
+
+
+def test_faults_between_the_steps_come_with_advice_too(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(
+        tmp_path, ca_file, password_file, directory.url, more="    nested: in_chain\n"
+    )
+    status, output = run(config, "--user", "bob")
+    assert status == 1
+    assert "(set nested: walk)" in output
+
+
+def test_starttls_at_a_port_of_ldaps(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, ca_file, password_file, f"ldap://127.0.0.1:{directory.tls_port}")
+    status, output = run(config, "--user", "bob")
+    assert status == 1
+    assert "FAIL  starttls" in output
+    assert "advice: check whether the port is one for ldap://" in output
+
+
+def test_names_in_the_directory_cannot_steer_the_terminal(
+    tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    own_directory.add(group("a\x1b[31m\nb", dn("carol")))
+    config = settings(tmp_path, ca_file, password_file, own_directory.url)
+    status, output = run(config, "--user", "carol")
+    assert status == 0
+    assert "\x1b" not in output
+    assert r"groups (2): level1, a\x1b[31m\nb" in output
+
+
+def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: Path) -> None:
+    config = settings(
+        tmp_path, ca_file, password_file, "ldaps://a", more="    user_filter: (uid=x)\n"
+    )
+    status, output = run(config, "--user", "alice")
+    assert status == 2
+    assert "user_filter: is not a filter for users" in output
+    config.write_text("resolvers: {accounts: {type: os}}\n")
+    status, output = run(config, "--user", "alice")
+    assert status == 2
+    assert "there are: none" in output
+
+
+def test_validate_finds_what_is_wrong_before_the_start(
+    tmp_path: Path, ca_file: Path, password_file: Path
+) -> None:
+    def checked(file: Path) -> tuple[int, str]:
+        done = CliRunner().invoke(validate, ["--settings", str(file)])
+        return done.exit_code, done.stdout
+
+    good = settings(tmp_path, ca_file, password_file, "ldaps://a")
+    assert checked(good) == (0, "")
+    bad = settings(
+        tmp_path, tmp_path / "nowhere", password_file, "http://a", more="    nested: x\n"
+    )
+    status, output = checked(bad)
+    assert status == 1
+    for key in ("urls", "ca_file", "nested"):
+        assert f"error: resolvers.corp.{key}: " in output
+    assert output.count("queuegate.yaml:") == 3

@@ -1,0 +1,95 @@
+"""The server itself with a directory: from queuegate.yaml to an answer."""
+
+import subprocess
+from pathlib import Path
+
+from queuegate import Client
+from tests.support.servers.queuegate_server import running_server, server_command
+from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd
+
+POLICY = """\
+partitions:
+  - name: default
+{resolver}    queues:
+      - name: root
+        queues:
+          - {{name: team, submitacl: " analytics"}}
+          - {{name: open, submitacl: "*"}}
+"""
+
+
+def policy(tmp_path: Path, resolver: str = "") -> Path:
+    file = tmp_path / "queues.yaml"
+    file.write_text(POLICY.format(resolver=resolver))
+    return file
+
+
+def settings(tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path) -> Path:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(
+        f"""\
+policy: {{path: {policy(tmp_path)}}}
+resolvers:
+  corp:
+    type: ldap
+    urls: ["{directory.tls_url}"]
+    ca_file: {ca_file}
+    bind_dn: {SERVICE}
+    bind_password_file: {password_file}
+    user_base: ou=people,dc=lab,dc=test
+    group_base: ou=groups,dc=lab,dc=test
+    retry_after: 100ms
+partitions:
+  default: {{resolver: corp}}
+"""
+    )
+    return file
+
+
+def test_decisions_come_from_the_directory(
+    tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, own_directory, ca_file, password_file)
+    with running_server("--config", str(config)) as server:
+        with Client(server.address, timeout=60) as client:
+            assert client.check("bob", "root.team")
+            assert not client.check("carol", "root.team")
+            unknown = client.check("BOB", "root.team")
+            assert (unknown.allowed, unknown.reason.name) == (False, "UNKNOWN_USER")
+            own_directory.kill()
+            # Who is known still is; who needs no groups is let in; others get no answer.
+            assert client.check("bob", "root.team")
+            assert client.check("dave", "root.open")
+            assert client.resolve("dave").outcome.name == "UNAVAILABLE"
+        logged = str(server.logs)
+    assert PASSWORD not in logged
+
+
+def test_server_starts_while_the_directory_is_down(
+    tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    own_directory.freeze()
+    config = settings(tmp_path, own_directory, ca_file, password_file)
+    with (
+        running_server("--config", str(config)) as server,
+        Client(server.address, timeout=60) as client,
+    ):
+        assert client.check("dave", "root.open")
+        # The server ends although the directory hangs.
+        assert server.stop(10) == 0
+
+
+def test_policy_that_asks_for_ldap_without_settings_says_what_is_missing(tmp_path: Path) -> None:
+    asking = "    usergroupresolver: {type: ldap}\n"
+    done = subprocess.run(
+        server_command(
+            "serve", "--listen", "127.0.0.1:0", "--policy", str(policy(tmp_path, asking))
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "secrets_dir /run/secrets/ldap" in done.stderr
+    assert "partitions.default.resolver" in done.stderr

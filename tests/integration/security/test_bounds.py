@@ -1,0 +1,129 @@
+"""Bounds on callers and their connections, against a running server."""
+
+import socket
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import queuegate
+from queuegate.v1 import access_pb2
+from queuegate.v1.access_pb2_grpc import AccessServiceStub
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from tests.integration.security.authorities import channel, client, configured
+
+
+def question(user: str = "alice") -> access_pb2.CheckQueueAccessRequest:
+    return access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user=user),
+        queue="root.open",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+
+
+def test_the_rate_of_a_caller(tmp_path: Path) -> None:
+    listen = ["127.0.0.1:0", f"unix:{tmp_path}/q.sock"]
+    limits = {"caller_rate": 0.01, "caller_burst": 5}
+    with configured(tmp_path, listen, limits=limits) as server:
+        tcp, unix = server.address.split(", ")
+        with client(tcp) as asking, client(unix) as other:
+            for _ in range(5):
+                assert asking.check("alice", "root.open")
+            with pytest.raises(queuegate.Overloaded) as caught:
+                asking.check("alice", "root.open")
+            assert caught.value.reason == "RATE_LIMITED"
+            assert caught.value.retry_after is not None
+            assert 0 < caught.value.retry_after <= 100
+            # Neither the health nor another caller.
+            assert asking.health()
+            assert other.check("alice", "root.open")
+
+
+def test_a_stream_is_slowed_down_and_not_ended(tmp_path: Path) -> None:
+    limits = {"caller_rate": 50, "caller_burst": 1}
+    with configured(tmp_path, limits=limits) as server, channel(server.address) as asking:
+        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
+        sent = [
+            access_pb2.StreamQueueAccessRequest(id=number, batch=batch) for number in range(1, 6)
+        ]
+        answers = list(AccessServiceStub(asking).StreamQueueAccess(iter(sent), timeout=60))
+    assert sorted(answer.id for answer in answers) == [1, 2, 3, 4, 5]
+    assert all(answer.batch.results[0].decision.allowed for answer in answers)
+
+
+def test_metadata_over_the_limit(tmp_path: Path) -> None:
+    connections = {"max_metadata": "4KiB"}
+    with (
+        configured(tmp_path, limits={"connections": connections}) as server,
+        channel(server.address) as asking,
+    ):
+        stub = AccessServiceStub(asking)
+        assert stub.CheckQueueAccess(question(), timeout=60, metadata=(("x", "y" * 3000),)).allowed
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.CheckQueueAccess(question(), timeout=60, metadata=(("x", "y" * 5000),))
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert stub.CheckQueueAccess(question(), timeout=60).allowed
+
+
+def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
+    connections = {"max_age": "300ms", "max_age_grace": "5s"}
+    with (
+        configured(tmp_path, limits={"connections": connections}) as server,
+        client(server.address) as asking,
+    ):
+        # While this connection grows old, that of the client does so, too.
+        for _ in range(3):
+            told = threading.Thread(target=until_told_to_go, args=(server.address,))
+            told.start()
+            while told.is_alive():
+                assert asking.check("alice", "root.open")
+            told.join()
+
+
+def until_told_to_go(address: str) -> None:
+    """Connect as HTTP/2 does, and read until the frame GOAWAY."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        settings = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
+        frames = connection.makefile("rb")
+        with frames:
+            while (head := frames.read(9))[3] != 7:
+                frames.read(int.from_bytes(head[:3], "big"))
+
+
+def test_who_watches_the_health_leaves_room_for_calls(tmp_path: Path) -> None:
+    """Whoever can connect may watch, without any role."""
+    with configured(tmp_path) as server, channel(server.address) as asking:
+        stub = health_pb2_grpc.HealthStub(asking)
+        watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(60)]
+        codes = []
+        for watch in watches:
+            try:
+                assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+            except grpc.RpcError as error:
+                codes.append(error.code())
+        assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 10
+        assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60).allowed
+        for watch in watches:
+            watch.cancel()
+
+
+def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:
+    with (
+        configured(tmp_path, limits={"connections": {"most": 3}}) as server,
+        ExitStack() as channels,
+    ):
+        codes = []
+        for _ in range(6):
+            # Otherwise all channels of a process share a connection.
+            alone = (("grpc.use_local_subchannel_pool", 1),)
+            asking = channels.enter_context(grpc.insecure_channel(server.address, alone))
+            try:
+                AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60)
+            except grpc.RpcError as error:
+                codes.append(error.code())
+    assert codes == [grpc.StatusCode.UNAVAILABLE] * 3

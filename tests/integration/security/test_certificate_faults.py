@@ -1,0 +1,168 @@
+"""What is wrong with certificates and other files of the listeners, told at the start."""
+
+import datetime as dt
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from queuegate_server.cli.group import group
+from queuegate_server.files.followed_files import BadFile
+from queuegate_server.settings.listeners import Tls
+from queuegate_server.transports.tls import ReloadingCertificate
+from tests.integration.security.authorities import Authority, issued, listener
+from tests.support.servers.queuegate_server import server_command
+
+
+def with_passphrase(folder: Path) -> None:
+    key = serialization.load_pem_private_key((folder / "tls.key").read_bytes(), None)
+    (folder / "tls.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+
+
+def on_another_curve(folder: Path) -> None:
+    """Write a certificate that OpenSSL takes and gRPC does not."""
+    key = ec.generate_private_key(ec.BrainpoolP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + dt.timedelta(1))
+    pem = serialization.Encoding.PEM
+    (folder / "tls.crt").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(pem))
+    (folder / "tls.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "fault"), [(-2, -1, "has expired"), (1, 2, "is not valid yet")]
+)
+def test_a_certificate_that_is_not_valid_now_is_told(
+    tmp_path: Path,
+    ours: Authority,
+    caplog: pytest.LogCaptureFixture,
+    begin: int,
+    end: int,
+    fault: str,
+) -> None:
+    at = [dt.datetime.now(dt.UTC) + dt.timedelta(days) for days in (begin, end)]
+    made = ours.made.issue_cert("localhost", not_before=at[0], not_after=at[1])
+    files = {**issued(ours), "tls.key": made.private_key_pem.bytes()}
+    files["tls.crt"] = made.cert_chain_pems[0].bytes()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    ReloadingCertificate(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0").close()
+    (told,) = caplog.records
+    assert told.getMessage() == f"the certificate {fault}: clients refuse to connect"
+    assert told.__dict__["file"] == f"{tmp_path}/tls.crt"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (lambda folder: (folder / "tls.crt").unlink(), "tls.crt: No such file or directory"),
+        (lambda folder: (folder / "tls.key").unlink(), "tls.key: No such file or directory"),
+        (lambda folder: (folder / "ca.crt").unlink(), "ca.crt: No such file or directory"),
+        (
+            lambda folder: (folder / "tls.crt").write_text("x"),
+            "tls.crt: certificate_file has no PEM certificate",
+        ),
+        (
+            lambda folder: (folder / "tls.key").write_text(""),
+            "tls.key: key_file is no PEM private key",
+        ),
+        (
+            lambda folder: (folder / "ca.crt").write_text("x"),
+            "ca.crt: client_ca_file has no PEM certificate",
+        ),
+        (with_passphrase, "tls.key: key_file is no PEM private key without a passphrase"),
+        (
+            lambda folder: shutil.copy(folder / "other.key", folder / "tls.key"),
+            "(KEY_VALUES_MISMATCH)",
+        ),
+        (on_another_curve, "tls.crt: certificate_file is for a key of a type that gRPC cannot use"),
+        (
+            lambda folder: (folder / "tls.crt").write_bytes(b"x" * 2_000_000),
+            "tls.crt: is larger than 1048576 bytes",
+        ),
+    ],
+    ids=[
+        *("no certificate", "no key", "no authorities", "bad certificate"),
+        *("empty key", "bad authorities"),
+        *("passphrase", "key of another", "another curve", "too large"),
+    ],
+)
+def test_faults_at_the_start_name_the_file(
+    tmp_path: Path, ours: Authority, spoil: Callable[[Path], object], fault: str
+) -> None:
+    (tmp_path / "other.key").write_bytes(issued(ours)["tls.key"])
+    for name, content in issued(ours).items():
+        (tmp_path / name).write_bytes(content)
+    spoil(tmp_path)
+    tls = Tls.model_validate(listener(tmp_path)["tls"])
+    with pytest.raises(BadFile) as caught:
+        ReloadingCertificate(tls, "127.0.0.1:0")
+    assert str(caught.value).startswith(f"{tmp_path}/")
+    assert fault in str(caught.value)
+
+
+def test_a_certificate_with_a_fault_is_told_in_one_line(tmp_path: Path, ours: Authority) -> None:
+    for name, content in issued(ours).items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "tls.crt").write_text("x")
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)]}))
+    fault = f"'127.0.0.1:0': {tmp_path}/tls.crt: certificate_file has no PEM certificate"
+    assert fault in failing_start(config)
+
+
+def test_a_token_file_with_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("nonsense")
+    config = tmp_path / "queuegate.yaml"
+    callers = {"token_file": str(tmp_path / "tokens")}
+    config.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "callers": callers}))
+    said = f"Error: callers.token_file: {tmp_path}/tokens:1: not of the form"
+    assert said in failing_start(config)
+
+
+def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Authority) -> None:
+    for name, content in issued(ours).items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "tokens").write_text("")
+    config = tmp_path / "queuegate.yaml"
+    callers = {"token_file": str(tmp_path / "tokens")}
+    config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)], "callers": callers}))
+    command = ["validate", "--settings", str(config)]
+    assert CliRunner().invoke(group, command).exit_code == 0
+    (tmp_path / "tls.key").unlink()
+    (tmp_path / "tokens").write_text("nonsense")
+    result = CliRunner().invoke(group, command)
+    assert result.exit_code == 1
+    assert "tls.key: No such file or directory" in result.output
+    assert "tokens:1: not of the form" in result.output
+
+
+def failing_start(config: Path) -> str:
+    outcome = subprocess.run(
+        server_command("serve", "--config", str(config)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert outcome.returncode == 2
+    assert outcome.stdout == ""
+    # One line, no traceback.
+    assert len(outcome.stderr.strip().splitlines()) == 1, outcome.stderr
+    return outcome.stderr

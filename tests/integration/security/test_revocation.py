@@ -1,0 +1,222 @@
+"""Whoever loses a right loses it at once: also on a connection, a stream or a TLS session."""
+
+import itertools
+import queue
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import yaml
+from grpc.experimental.session_cache import ssl_session_cache_lru
+
+import queuegate
+from queuegate.v1 import access_pb2, access_pb2_grpc
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.certificate_fields import first_expiry
+from queuegate_server.files import followed_files
+from queuegate_server.files.followed_files import FollowedFiles
+from tests.e2e.lifecycle.notify_socket import NotifySocket
+from tests.integration.security.authorities import POLICY, Authority, channel, client, dns, with_tls
+from tests.integration.security.test_tokens import CI, line
+from tests.support.eventually import eventually
+from tests.support.servers.queuegate_server import RunningServer, running_server
+
+ALICE = "dns:alice.example.org"
+CALLERS: dict[str, Any] = {
+    "loopback": {"roles": []},
+    "certificates": {ALICE: {"roles": ["check"], "assert_groups": True}},
+    "tokens": {"ci": {"roles": ["check"]}},
+}
+
+
+class Served:
+    """A server, and what its settings say of callers."""
+
+    def __init__(self, folder: Path, authority: Authority, manager: NotifySocket) -> None:
+        self.tokens = folder / "tokens"
+        self._manager = manager
+        self._config = folder / "queuegate.yaml"
+        self._authority = authority
+        self._hung_up = 0
+        (folder / "queues.yaml").write_text(POLICY)
+        self.server: RunningServer
+
+    def configure(self, **changed: Any) -> None:
+        callers = {**CALLERS, "token_file": str(self.tokens), **changed}
+        self._config.write_text(
+            yaml.safe_dump(
+                {
+                    "listen": [with_tls(self._authority), "127.0.0.1:0"],
+                    "policy": {"path": str(self._config.with_name("queues.yaml"))},
+                    "callers": callers,
+                }
+            )
+        )
+
+    def start(self) -> Any:
+        environment = self._manager.environment
+        return running_server("--config", str(self._config), listen=(), environment=environment)
+
+    def hang_up(self) -> None:
+        """Return when the server says that it has read everything again."""
+        self._hung_up += 1
+        self.server.process.send_signal(signal.SIGHUP)
+        self._manager.wait_for("READY=1", count=1 + self._hung_up)
+
+
+@pytest.fixture
+def served(tmp_path: Path, authority: Authority) -> Iterator[Served]:
+    with NotifySocket(str(tmp_path / "notify")) as manager:
+        made = Served(tmp_path, authority, manager)
+        made.tokens.write_text(line("ci", CI))
+        made.configure()
+        with made.start() as made.server:
+            yield made
+
+
+class Stream:
+    """A stream that sends a question when told to."""
+
+    def __init__(self, asking: grpc.Channel, metadata: Any = ()) -> None:
+        self._numbers = itertools.count(1)
+        self._requests: queue.Queue[access_pb2.StreamQueueAccessRequest | None] = queue.Queue()
+        stub = access_pb2_grpc.AccessServiceStub(asking)
+        requests = iter(self._requests.get, None)
+        self._answers = stub.StreamQueueAccess(requests, metadata=metadata, timeout=60)
+
+    def close(self) -> None:
+        self._requests.put(None)
+
+    def ask(self, group: str) -> bool:
+        check = access_pb2.CheckQueueAccessRequest(
+            user=UserGroupInformation(user="u", groups=[group]),
+            queue="root.secret-project",
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+        )
+        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[check])
+        self._requests.put(access_pb2.StreamQueueAccessRequest(id=next(self._numbers), batch=batch))
+        answer: access_pb2.StreamQueueAccessResponse = next(self._answers)
+        return answer.batch.results[0].decision.allowed
+
+
+def test_a_token_that_is_taken_away_ends_its_streams(served: Served) -> None:
+    bearer = (("authorization", f"Bearer {CI}"),)
+    address = served.server.address.split(", ")[1]
+    with channel(address) as asking, closing(Stream(asking, bearer)) as stream:
+        # Its groups do not count.
+        assert not stream.ask("secret-group")
+        served.tokens.write_text("")
+        served.hang_up()
+        with pytest.raises(grpc.RpcError) as caught:
+            stream.ask("secret-group")
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_rights_of_a_certificate_change_without_a_restart(
+    served: Served, authority: Authority
+) -> None:
+    shown = authority.client("alice", dns("alice.example.org"))
+    address = served.server.address.split(", ")[0]
+    with (
+        client(address, shown) as calling,
+        channel(address, shown) as asking,
+        closing(Stream(asking)) as first,
+        closing(Stream(asking)) as second,
+    ):
+        assert first.ask("secret-group")
+        with pytest.raises(queuegate.NotPermitted):
+            calling.policy()
+
+        served.configure(certificates={ALICE: {"roles": ["check", "read"]}})
+        served.hang_up()
+        assert calling.policy().revision
+        with pytest.raises(grpc.RpcError) as caught:
+            first.ask("secret-group")
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        with closing(Stream(asking)) as again:
+            assert not again.ask("secret-group")
+
+        served.configure(certificates={})
+        served.hang_up()
+        with pytest.raises(queuegate.NotPermitted):
+            calling.check("alice", "root.open")
+        with pytest.raises(grpc.RpcError) as caught:
+            second.ask("secret-group")
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    changed = served.server.wait_for_log("settings are replaced", count=2)
+    assert all(key.startswith("callers.certificates") for key in changed["keys"])
+
+
+def test_a_certificate_expires_on_a_connection_too(served: Served, authority: Authority) -> None:
+    """Also on an open stream, and on one that resumes a TLS session, which shows no certificate
+    anew.
+    """
+    address = served.server.address.split(", ")[0]
+    longer = authority.client("longer", dns("alice.example.org"), seconds=8)
+    sessions = ssl_session_cache_lru(1)  # type: ignore[no-untyped-call] # as it comes
+    with closing(resuming_channel(address, longer, sessions)) as first:
+        assert status(first) is grpc.StatusCode.OK
+    brief = authority.client("brief", dns("alice.example.org"), seconds=8)
+    with closing(channel(address, brief)) as first, closing(Stream(first)) as stream:
+        assert stream.ask("secret-group")
+        assert status(first) is grpc.StatusCode.OK
+        eventually(lambda: status(first), grpc.StatusCode.UNAUTHENTICATED)
+        with pytest.raises(grpc.RpcError) as caught:
+            stream.ask("secret-group")
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    eventually(lambda: expired(longer), True)
+    with closing(resuming_channel(address, longer, sessions)) as second:
+        # The second is what a handshake without a session ends with.
+        assert status(second) in {
+            grpc.StatusCode.UNAUTHENTICATED,
+            grpc.StatusCode.UNAVAILABLE,
+        }
+
+
+def resuming_channel(address: str, shown: queuegate.Tls, sessions: Any) -> grpc.Channel:
+    return channel(address, shown, (("grpc.ssl_session_cache", sessions),))
+
+
+def status(asking: grpc.Channel) -> grpc.StatusCode:
+    """Return how a check ends."""
+    check = access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user="alice"),
+        queue="root.open",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+    try:
+        access_pb2_grpc.AccessServiceStub(asking).CheckQueueAccess(check, timeout=60)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+def expired(shown: queuegate.Tls) -> bool:
+    assert shown.certificate_file is not None
+    expires = first_expiry(Path(shown.certificate_file).read_bytes())
+    assert expires is not None
+    return expires < time.time()
+
+
+def test_a_look_at_a_file_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed_files, "_LOOK_SECONDS", 3600)
+    file = tmp_path / "followed"
+    file.write_text("old")
+    seen: list[bytes] = []
+    followed = FollowedFiles([file], lambda read: read[0], seen.append)
+    try:
+        for content in (b"new", b"new", b"newer"):
+            file.write_bytes(content)
+            followed.look()
+            assert seen[-1] == content
+    finally:
+        followed.close()
+    followed.look()
+    assert seen == [b"old", b"new", b"newer"]

@@ -1,0 +1,244 @@
+"""Bearer tokens: who is let in by one, and the file of their hashes."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from click.testing import CliRunner
+
+import queuegate
+from queuegate.cli import main
+from queuegate_server.cli.group import group
+from queuegate_server.files.followed_files import BadFile
+from queuegate_server.rpc.tokens import MAX_TOKENS, TokenFile, parse
+from tests.integration.security.authorities import (
+    Authority,
+    channel,
+    client,
+    configured,
+    reveals_nothing,
+    with_tls,
+)
+from tests.support.eventually import eventually
+from tests.support.servers.queuegate_server import RunningServer
+
+CI = "qg_" + "c" * 43
+OTHER = "qg_" + "o" * 43
+ROLELESS = "qg_" + "r" * 43
+SHORT = "c" * 31
+
+
+def line(name: str, token: str) -> str:
+    return f"{name}:{hashlib.sha256(token.encode()).hexdigest()}\n"
+
+
+def replace(file: Path, text: str) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokens")
+    (folder / "tokens").write_text(
+        "# who calls\n\n" + line("ci", CI) + line("roleless", ROLELESS) + line("ci", SHORT)
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, authority: Authority) -> Iterator[RunningServer]:
+    callers = {
+        "loopback": {"roles": ["read"]},
+        "token_file": str(folder / "tokens"),
+        "tokens": {"ci": {"roles": ["check"]}, "nobody": {"roles": ["admin"]}},
+    }
+    with configured(folder, [with_tls(authority, mutual=False)], callers=callers) as started:
+        yield started
+
+
+def token_file(folder: Path, token: str) -> Path:
+    file = folder / "token"
+    file.write_text(token + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        (CI, ""),
+        (OTHER, "UNAUTHENTICATED"),
+        (CI[:-1], "UNAUTHENTICATED"),
+        (CI + "c", "UNAUTHENTICATED"),
+        (CI.upper(), "UNAUTHENTICATED"),
+        # In the file, but too short to be random.
+        (SHORT, "UNAUTHENTICATED"),
+        (ROLELESS, "PERMISSION_DENIED"),
+    ],
+)
+def test_a_token_decides(
+    server: RunningServer, authority: Authority, tmp_path: Path, token: str, code: str
+) -> None:
+    file = token_file(tmp_path, token)
+    with client(server.address, authority.tls(), token_file=file) as asking:
+        if not code:
+            assert asking.check("alice", "root.open")
+            # Not also what loopback may: a token is not taken for less.
+            with pytest.raises(queuegate.NotPermitted):
+                asking.policy()
+            return
+        with pytest.raises(queuegate.NotPermitted) as caught:
+            asking.check("alice", "root.open")
+    assert caught.value.code == code
+    assert reveals_nothing(caught.value)
+    assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [("authorization", "Basic " + CI)],
+        [("authorization", CI)],
+        [("authorization", "Bearer")],
+        [("authorization", "Bearer ")],
+        [("authorization", f"Bearer {CI}"), ("authorization", f"Bearer {CI}")],
+        [("authorization", "Bearer " + "x" * 5000)],
+    ],
+)
+def test_malformed_credentials(
+    server: RunningServer, authority: Authority, sent: list[tuple[str, str]]
+) -> None:
+    with channel(server.address, authority.tls()) as asking:
+        call: Any = asking.unary_unary("/queuegate.v1.PolicyService/GetPolicy")
+        call(b"", timeout=60)
+        with pytest.raises(grpc.RpcError) as caught:
+            call(b"", timeout=60, metadata=sent)
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_tokens_are_followed_and_a_bad_file_changes_nothing(
+    tmp_path: Path, authority: Authority
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(line("ci", CI))
+    callers = {"token_file": str(tokens), "tokens": {"ci": {"roles": ["check"]}}}
+    with (
+        configured(tmp_path, [with_tls(authority, mutual=False)], callers=callers) as server,
+        client(server.address, authority.tls(), token_file=token_file(tmp_path, CI)) as asking,
+    ):
+
+        def allowed() -> bool:
+            try:
+                return bool(asking.check("alice", "root.open"))
+            except queuegate.NotPermitted:
+                return False
+
+        assert allowed()
+        replace(tokens, "qg_not-a-hash\n")
+        fault = server.wait_for_log("a changed file is not used")
+        assert f"{tokens}:1: not of the form name:sha256" in fault["error"]
+        assert "qg_not" not in fault["error"]
+        assert allowed()
+        replace(tokens, line("ci", OTHER))
+        eventually(allowed, expected=False)
+        # The client follows its file, too.
+        token_file(tmp_path, OTHER)
+        eventually(allowed, expected=True)
+        tokens.unlink()
+        server.wait_for_log("a changed file is not used", count=2)
+        assert allowed()
+
+
+def test_the_command_makes_a_token_that_works(
+    server: RunningServer,
+    folder: Path,
+    authority: Authority,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = CliRunner().invoke(group, ["token", "ci"])
+    token, entry = (told.rpartition(": ")[2] for told in result.output.splitlines())
+    assert token not in entry
+    before = (folder / "tokens").read_text()
+    replace(folder / "tokens", f"{before}{entry}\n")
+    options = [
+        *("--address", server.address, "--tls-ca", str(authority.file), "--timeout", "10"),
+        *("--token-file", str(token_file(tmp_path, token))),
+    ]
+    eventually(lambda: main([*options, "check", "alice", "root.open"]), 0)
+    capsys.readouterr()
+    assert main([*options, "policy"]) == 2
+    assert "the role read, which token:ci does not have" in capsys.readouterr().err
+
+
+def test_every_token_is_another() -> None:
+    made = {CliRunner().invoke(group, ["token", "ci"]).output for _ in range(20)}
+    assert len(made) == 20
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "-a", "ä", "a\n", "a" * 65])
+def test_names_that_no_token_can_have(name: str) -> None:
+    result = CliRunner().invoke(group, ["token", "--", name])
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("ci", "t:1: not of the form"),
+        ("ci:abc", "t:1: not of the form"),
+        (line("a", CI).upper(), "t:1: not of the form"),
+        (line("a b", CI), "t:1: not of the form"),
+        ("\n#\n:" + "0" * 64, "t:3: not of the form"),
+        (line("a", CI) + line("b", CI), "t:2: the token is there already"),
+        ("".join(line("a", str(each)) for each in range(MAX_TOKENS + 1)), "has more than"),
+    ],
+)
+def test_faults_of_the_file(text: str, fault: str) -> None:
+    with pytest.raises(BadFile, match=fault):
+        parse(text.encode(), Path("t"))
+
+
+def test_what_an_editor_of_another_system_leaves() -> None:
+    text = "\ufeff# tokens\r\n\r\n" + line("a", CI).replace("\n", "\r\n")
+    assert [name for name, _ in parse(text.encode(), Path("t"))] == ["a"]
+
+
+def test_two_tokens_of_one_name_while_one_takes_over(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(line("ci", CI) + line("ci", OTHER))
+    tokens = TokenFile(file)
+    assert [tokens.name_of(each) for each in (CI, OTHER, ROLELESS, "")] == ["ci", "ci", None, None]
+    tokens.close()
+
+
+def test_a_token_is_not_sent_without_encryption(tmp_path: Path) -> None:
+    file = token_file(tmp_path, CI)
+    for address in ("example.org:1", "10.0.0.1:1", "[2001:db8::1]:1", "localhost.example.org:1"):
+        with pytest.raises(ValueError, match=r"not sent to .* without encryption") as caught:
+            client(address, token_file=file)
+        assert CI not in str(caught.value)
+    for address in ("127.0.0.1:1", "[::1]:1", "localhost:1", f"unix:{tmp_path}/q.sock"):
+        client(address, token_file=file).close()
+    client("example.org:1", queuegate.Tls(), token_file=file).close()
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"\xff", b"a\nb", b"x" * 5000])
+def test_files_that_hold_no_token(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match="does not hold one token"):
+        client("localhost:1", token_file=file)
+
+
+async def test_the_client_for_asyncio_sends_it_as_well(
+    server: RunningServer, authority: Authority, tmp_path: Path
+) -> None:
+    make: Callable[..., queuegate.aio.Client] = queuegate.aio.Client
+    file = token_file(tmp_path, CI)
+    async with make(server.address, timeout=60, tls=authority.tls(), token_file=file) as asking:
+        assert await asking.check("alice", "root.open")

@@ -1,0 +1,42 @@
+"""The process is killed, or asked to end, while it is asked."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.resilience.observed import Record, observed
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.queuegate_server import RunningServer, running_server
+
+
+@pytest.fixture
+def server(policy_file: Path) -> Iterator[RunningServer]:
+    """A server at a port that nobody else gets while it is away."""
+    address = f"127.0.0.1:{free_port()}"
+    with running_server("--policy", str(policy_file), listen=[address]) as started:
+        yield started
+
+
+def test_kill_and_restart(server: RunningServer, policy_file: Path, record: Record) -> None:
+    again = running_server("--policy", str(policy_file), listen=[server.address])
+    with ExitStack() as stack, observed(server, record) as fault:
+        server.process.kill()
+        server.process.wait()
+        with fault.expected_to_serve():
+            fault.server = stack.enter_context(again)
+    # Callers that tried again within their deadline saw nothing of it.
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}
+
+
+def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> None:
+    """As a rolling restart on one port: the next process starts when the first has ended."""
+    again = running_server("--policy", str(policy_file), listen=[server.address])
+    with ExitStack() as stack, observed(server, record) as fault:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+        with fault.expected_to_serve():
+            fault.server = stack.enter_context(again)
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

@@ -1,0 +1,35 @@
+"""One of several workers hangs without ending."""
+
+import signal
+from pathlib import Path
+
+from tests.e2e.lifecycle.workers import WORKERS, pids, send, several_workers, wait_for_replacement
+from tests.resilience.observed import Record, observed
+from tests.support.eventually import eventually
+from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
+
+
+def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
+    """It is killed and replaced; the calls that it had are tried again."""
+    timeout = ("--set", "worker_timeout=2s")
+    with (
+        several_workers("--policy", str(policy_file), *LISTEN, *timeout) as server,
+        observed(server, record) as fault,
+    ):
+        ops = ops_address(server)
+        hanging = pids(server)[1]
+        send(hanging, signal.SIGSTOP)
+        event = "a worker does not answer and is killed"
+
+        def told() -> list[tuple[int, int, float]]:
+            """Return who was killed: the other one, too, if the machine did not let it answer."""
+            logs = [entry for entry in server.logs if entry["event"] == event]
+            return [(entry["index"], entry["pid"], entry["seconds"]) for entry in logs]
+
+        eventually(lambda: (1, hanging, 2) in told(), expected=True)
+        with fault.expected_to_serve():
+            pass
+        wait_for_replacement(server, 1, hanging)
+        eventually(lambda: get_json(ops, "/readyz")[1]["serving"], WORKERS)
+        assert value(ops, "queuegate_workers_replaced_total", "silent") >= 1
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

@@ -1,0 +1,32 @@
+"""The calls of both clients by the names of their methods."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+import queuegate
+from queuegate import Check
+from tests.support.fakes.scripted_server import Fault
+
+Ask = Callable[..., Awaitable[Any]]
+QUICK = queuegate.Retry(attempts=4, initial_backoff=0.01, max_backoff=0.01)
+UNAVAILABLE = Fault(grpc.StatusCode.UNAVAILABLE)
+
+
+VIEW = queuegate.ApplicationCheck("alice", "view", queuegate.Application("root.a", "bob"))
+CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("check", "CheckQueueAccess", ("alice", "root")),
+    ("check_many", "BatchCheckQueueAccess", ([Check("alice", "root")],)),
+    ("check_many", "CheckQueueAccessColumns", ([Check("alice", "root")] * 64,)),
+    ("explain", "ExplainQueueAccess", ("alice", "root")),
+    ("check_application", "CheckApplicationAccess", (VIEW,)),
+    ("check_applications", "BatchCheckApplicationAccess", ([VIEW],)),
+    ("explain_application", "ExplainApplicationAccess", (VIEW,)),
+    ("queues", "ListQueues", ("alice",)),
+    ("resolve", "ResolveUserGroups", ("alice",)),
+    ("invalidate", "InvalidateUserGroups", ()),
+    ("policy", "GetPolicy", ()),
+    ("reload", "ReloadPolicy", ()),
+    ("validate", "ValidatePolicy", ("",)),
+]

@@ -1,0 +1,44 @@
+"""A cache on a manual clock, and the answers that tests put into it."""
+
+from typing import Final
+
+from queuegate_server.identity.cache import CacheEntry, GroupCache
+from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from tests.support.fakes.clock import ManualClock
+
+GROUPS: Final = Found(("g1", "g2"))
+NOBODY: Final = NoSuchUser("not in the directory")
+DOWN: Final = CouldNotAsk("the directory is down")
+WALL: Final = 1_700_000_000.0
+"""The wall clock when a cache is built."""
+NEVER: Final = float("-inf")
+
+
+def build(
+    clock: ManualClock, options: CacheOptions | None = None, chance: float = 0.0
+) -> GroupCache:
+    """Return an empty cache whose lifetimes are not shortened unless told."""
+    start = clock.now
+    return GroupCache(
+        options or CacheOptions(), clock, lambda: WALL + clock.now - start, lambda: chance
+    )
+
+
+def answer(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
+    """Ask and answer for a user without anything in between."""
+    return cache.store(cache.begin(user), outcome)
+
+
+def what_is_known(cache: GroupCache, user: str, now: float) -> str:
+    """Say what a decision has: groups, nobody, failure, stale or nothing."""
+    entry = cache.fresh(user, now)
+    if entry is not None:
+        names = {Found: "groups", NoSuchUser: "nobody", CouldNotAsk: "failure"}
+        return names[type(entry.outcome)]
+    if cache.remembered_failure(user) is None:
+        return "nothing"
+    groups = cache.groups_despite_failure(user)
+    if groups is None:
+        return "failure"
+    return "stale" if groups[1] else "groups"

@@ -1,0 +1,82 @@
+"""The test's side of the scripted resolver: its distribution, its script, its record."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).resolve().parents[3]
+_ENTRY_POINTS = """\
+[queuegate.resolvers]
+scripted = tests.support.fakes.scripted_resolver:Scripted
+unopenable = tests.support.fakes.scripted_resolver:Unopenable
+broken = tests.support.fakes.no_such_module:Broken
+"""
+
+HANGS = 1e6
+"""Seconds that no test waits for."""
+
+
+class ScriptedDirectory:
+    """A user directory that answers what a test says, from the next look-up on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.installed = folder / "installed"
+        about = self.installed / "scripted_resolver-1.0.dist-info"
+        about.mkdir(parents=True)
+        about.joinpath("METADATA").write_text(
+            "Metadata-Version: 2.1\nName: scripted-resolver\nVersion: 1.0\n"
+        )
+        about.joinpath("entry_points.txt").write_text(_ENTRY_POINTS)
+        self.script: dict[str, dict[str, Any]] = {}
+        self.start_over({})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a server process finds the distribution."""
+        paths = [str(self.installed), str(_HERE), os.environ.get("PYTHONPATH", "")]
+        return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+    def resolver(self, **options: Any) -> dict[str, Any]:
+        """Return an entry for `resolvers` of the settings; its breaker never opens, and no
+        look-up takes too long because the machine is busy.
+        """
+        return {
+            "type": "scripted",
+            "folder": str(self.folder),
+            "breaker_failures": 10_000,
+            "lookup_timeout": "60s",
+            **options,
+        }
+
+    def start_over(self, answers: dict[str, dict[str, Any]]) -> None:
+        """Know the given users and no others, and empty the record."""
+        for file in ("asked", "released"):
+            (self.folder / file).unlink(missing_ok=True)
+        self.script = {"*": {"unknown": "not in the script"}}
+        self.answer(answers)
+
+    def answer(self, answers: dict[str, dict[str, Any]]) -> None:
+        """Change the answers for the given users; `*` stands for all others."""
+        self.script |= answers
+        new = self.folder / "answers.new"
+        new.write_text(json.dumps(self.script))
+        new.replace(self.folder / "answers.json")
+
+    def release(self) -> None:
+        """Give the answers that are `held`."""
+        (self.folder / "released").touch()
+
+    def asked(self, user: str | None = None) -> int:
+        """Say how many look-ups reached the resolver, of one user or of all."""
+        record = self.folder / "asked"
+        users = record.read_text().splitlines() if record.exists() else []
+        return len(users) if user is None else users.count(user)
+
+
+def settings_file(folder: Path, settings: dict[str, Any]) -> str:
+    """Write settings (JSON is YAML) and return the path of the file."""
+    path = folder / "queuegate.yaml"
+    path.write_text(json.dumps(settings))
+    return str(path)

@@ -1,0 +1,83 @@
+"""Resolver types of another distribution, for tests: answers are scripted while it runs.
+
+The server finds them through the entry points of a small installed distribution, see
+`tests.support.fakes.scripted_directory`. This module runs inside the server process.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+
+
+class ScriptedOptions(ResolverOptions):
+    """Where the script is: `answers.json` in a folder; `asked` there gets a line a look-up, and
+    once there is `released`, no answer is held back any more.
+    """
+
+    folder: Path
+
+
+class Scripted:
+    """Answers as the script says at the moment of the question."""
+
+    Options = ScriptedOptions
+
+    def __init__(self, options: ScriptedOptions) -> None:
+        self._answers = options.folder / "answers.json"
+        self._asked = options.folder / "asked"
+        self._released = options.folder / "released"
+        self._script: dict[str, Any] = {}
+        self._read = (0, 0)
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def resolve(self, user: str) -> Outcome:
+        """Answer by the user's entry, or the entry `*`."""
+        status = self._answers.stat()
+        if self._read != (written := (status.st_ino, status.st_mtime_ns)):
+            self._script, self._read = json.loads(self._answers.read_text()), written
+        script = self._script
+        answer = script[user] if user in script else script["*"]
+        # Whoever sees the question recorded knows that a later script does not answer it.
+        with self._asked.open("a") as asked:
+            asked.write(f"{user}\n")
+        await asyncio.sleep(answer.get("seconds", 0))
+        while answer.get("held") and not self._released.exists():  # noqa: ASYNC110 - the test is another process
+            await asyncio.sleep(0.01)
+        if "groups" in answer:
+            return Found(tuple(answer["groups"]))
+        if "unknown" in answer:
+            return NoSuchUser(answer["unknown"])
+        if "failed" in answer:
+            return CouldNotAsk(answer["failed"])
+        if "census" in answer:
+            return Found((f"tasks-{len(asyncio.all_tasks())}",))
+        raise RuntimeError(answer["raises"])
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Unopenable:
+    """Refuses to start."""
+
+    Options = ResolverOptions
+
+    def __init__(self, _options: ResolverOptions) -> None:
+        """Need nothing."""
+
+    async def open(self) -> None:
+        """Fail as a resolver with a wrong set-up does."""
+        raise RuntimeError("the licence has run out")
+
+    async def resolve(self, user: str) -> Outcome:
+        """Never get here."""
+        raise AssertionError(user)
+
+    async def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,55 @@
+"""A directory with a partition in front of it, on a manual clock."""
+
+import asyncio
+
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import Answer, GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
+from tests.support.fakes.loop import passing
+
+
+class Stack:
+    """A directory with a partition in front of it."""
+
+    def __init__(self, clock: ManualClock, **more: int) -> None:
+        self.clock = clock
+        self.directory = FakeDirectory(sue=("g1",), bob=("g2",))
+        options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
+        self.shared = GuardedResolver("corp", self.directory, options, clock=clock)
+        self.groups = GroupResolver(
+            self.shared, GroupCache(CacheOptions(), clock, clock, lambda: 0.0), clock=clock
+        )
+
+    def asked(self, user: str = "sue") -> int:
+        return self.directory.asked[user]
+
+    def cached(self, user: str = "sue") -> Outcome | None:
+        entry = self.groups.cached(user, self.clock.now)
+        return None if entry is None else entry.outcome
+
+    async def lookup(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:
+        """Return what came of it, and whether it was cached."""
+        answer = await self.groups.lookup(user, bypass_cache=bypass_cache)
+        return what(answer), answer.cached
+
+    async def held(self, user: str = "sue", **how: bool) -> asyncio.Task[Answer]:
+        """Return a look-up that the directory is keeping waiting."""
+        self.directory.hold.clear()
+        task = asyncio.create_task(self.groups.lookup(user, **how))
+        await passing()
+        assert not task.done()
+        return task
+
+
+def what(answer: Answer) -> str:
+    match answer.entry.outcome:
+        case Found(groups):
+            return f"{'stale ' if answer.stale else ''}{' '.join(groups)}"
+        case NoSuchUser():
+            return "no such user"
+        case CouldNotAsk(detail):
+            return detail

@@ -1,0 +1,110 @@
+"""A second evaluator of access to applications of YARN and of Spark, from the tables of their
+documents; slow, obvious, and without a line of the product.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tests.support.oracles.yarn import NaiveYarnAcl, allowed
+
+
+class NaiveCluster(NamedTuple):
+    """A YARN cluster: both ACLs of each queue by full path, and `yarn-site.xml`."""
+
+    queues: Mapping[str, tuple[str, str]]
+    semantics: str
+    admins: str = " "
+
+
+class NaiveApp(NamedTuple):
+    """An application of YARN. A queue of "" is one that the scheduler does not know."""
+
+    queue: str
+    owner: str
+    view: str = ""
+    modify: str = ""
+
+
+def may(
+    cluster: NaiveCluster,
+    app: NaiveApp,
+    action: str,
+    user: str,
+    groups: Sequence[str],
+    *,
+    target: str = "",
+    real_user: str = "",
+) -> bool:
+    """Say whether a user may do something with an application, while ACLs are on."""
+
+    def listed(text: str) -> bool:
+        return NaiveYarnAcl(text, cluster.semantics).lets_in(user, groups, real_user)
+
+    def of_queue(path: str, access: str) -> bool:
+        # The path of no queue has no levels, so that only the cluster's administrators are left.
+        return allowed(
+            cluster.queues,
+            path,
+            access,
+            user,
+            groups,
+            semantics=cluster.semantics,
+            admins=cluster.admins,
+            real_user=real_user,
+        )
+
+    owner = app.owner != "" and user == app.owner
+    admin = listed(cluster.admins)
+    kill = owner or listed(app.modify) or of_queue(app.queue, "admin") or admin
+    exists = target in cluster.queues
+    if cluster.semantics == "documented":
+        both = all(admin or of_queue(path, "submit") for path in (app.queue, target))
+        view = kill or listed(app.view)
+        return {"modify": kill, "view": view, "view logs": view, "move": exists and both}[action]
+    logs = owner or listed(app.view) or admin
+    return {
+        "modify": kill,
+        "view": logs or of_queue(app.queue, "admin"),
+        "view logs": logs,
+        "move": kill and exists and of_queue(target, "submit"),
+    }[action]
+
+
+def spark_may(
+    conf: Mapping[str, str],
+    action: str,
+    user: str,
+    groups: Sequence[str],
+    *,
+    spark_user: str = "",
+    process_user: str = "",
+) -> bool | None:
+    """Say whether Spark lets a user do something; None if it does not start with such
+    properties.
+    """
+    switch = conf.get("spark.acls.enable", "false").strip().lower()
+    if switch not in {"true", "false"}:
+        return None
+    if switch == "false":
+        return True
+    kinds = {"view": "ui.view", "view logs": "ui.view", "modify": "modify"}
+    keys = ["spark.admin.acls"]
+    users: list[str] = []
+    if action in kinds:
+        keys.append(f"spark.{kinds[action]}.acls")
+        users += [name for name in (spark_user, process_user) if name]
+    listed_groups: list[str] = []
+    for key in keys:
+        users += names(conf.get(key, ""))
+        listed_groups += names(conf.get(f"{key}.groups", ""))
+    if "*" in users or user in users or "*" in listed_groups:
+        return True
+    shell = "org.apache.spark.security.ShellBasedGroupsMappingProvider"
+    if conf.get("spark.user.groups.mapping", shell) != shell:
+        return False
+    return any(group in listed_groups for group in groups)
+
+
+def names(text: str) -> list[str]:
+    """Split a list of Spark."""
+    return [name.strip() for name in text.split(",") if name.strip()]

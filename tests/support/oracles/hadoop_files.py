@@ -1,0 +1,67 @@
+"""A second reader of Hadoop's configuration files and of allocation files: the standard library's
+XML, recursion, and the rules in the order in which they are told.
+"""
+
+from xml.etree import ElementTree as ET
+
+from tests.support.oracles.yarn import trim
+
+Queues = dict[str, dict[str, str]]
+
+
+class Refused(Exception):
+    """The file does not load."""
+
+
+def properties(text: str) -> dict[str, str]:
+    """Return what a `<configuration>` sets."""
+    found: dict[str, str] = {}
+    final = set()
+    for element in ET.fromstring(text).iter("property"):  # noqa: S314 - the test's own text
+        name = trim(element.get("name", ""))
+        value = element.get("value", "")
+        is_final = element.get("final", "").strip() == "true"
+        for child in element:
+            said = child.text or ""
+            if child.tag == "name" and said:
+                name = trim(said)
+            elif child.tag == "value" and said:
+                value = said
+            elif child.tag == "final":
+                is_final = said.strip() == "true"
+        if name and value and name not in final:
+            found[name] = value
+        if name and is_final:
+            final.add(name)
+    return found
+
+
+def allocations(text: str) -> Queues:
+    """Return the ACL texts of each queue of an allocation file. Raises Refused."""
+    parsed = ET.fromstring(text)  # noqa: S314 - the test's own text
+    top = [one for one in parsed if one.tag in {"queue", "pool"}]
+    roots = [one for one in top if (one.get("name") or "").lower() == "root"]
+    queues: Queues = {"root": {}}
+    if roots and (len(top) > 1 or roots[0].get("name") != "root"):
+        raise Refused
+    for one in top:
+        _take(one, "root" if roots else f"root.{_name(one)}", queues)
+    return queues
+
+
+def _take(element: ET.Element, path: str, queues: Queues) -> None:
+    acls = queues.setdefault(path, {})
+    for child in element:
+        if child.tag in {"aclSubmitApps", "aclAdministerApps"}:
+            if not child.text:
+                raise Refused
+            acls[child.tag] = child.text
+        elif child.tag in {"queue", "ueue", "eue", "ue", "e", "pool"}:
+            _take(child, f"{path}.{_name(child)}", queues)
+
+
+def _name(element: ET.Element) -> str:
+    name = (element.get("name") or "").strip()
+    if not name or "." in name:
+        raise Refused
+    return name

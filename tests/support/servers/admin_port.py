@@ -1,0 +1,51 @@
+"""Asking a server's operations port."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.servers.queuegate_server import RunningServer
+
+LISTEN = ("--set", "ops.listen=127.0.0.1:0")
+
+
+def ops_address(server: RunningServer) -> str:
+    address: str = server.wait_for_log("operations port is open")["address"]
+    return address
+
+
+def get(address: str, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def get_json(address: str, path: str) -> tuple[int, Any]:
+    status, text = get(address, path)
+    return status, json.loads(text)
+
+
+def samples(address: str) -> dict[tuple[str, frozenset[str]], float]:
+    """Return the values of all metrics, by name and the values of labels."""
+    status, text = get(address, "/metrics")
+    assert status == 200
+    return {
+        (sample.name, frozenset(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(address: str, name: str, *labels: str) -> float:
+    """Return the sum of a metric's values that have these values of labels among theirs."""
+    return sum(
+        found
+        for (sample, values), found in samples(address).items()
+        if sample == name and values.issuperset(labels)
+    )

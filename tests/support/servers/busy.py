@@ -1,0 +1,92 @@
+"""A server with many queues and users, and the right answers to what is asked of it."""
+
+import random
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import queuegate
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.generators.policies import Oracle, policy_text, random_queues
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+
+SEED = 20_260_701
+USERS = [f"u{number}" for number in range(200)]
+GROUPS = [f"g{number}" for number in range(40)]
+FAILING = set(USERS[:10])
+UNKNOWN = set(USERS[10:30])
+ACCESS = {"submit": access_pb2.ACCESS_TYPE_SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
+
+
+def groups_of(user: str) -> list[str]:
+    if user in FAILING or user in UNKNOWN:
+        return []
+    return random.Random(zlib.crc32(user.encode())).sample(GROUPS, 3)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A server on TCP and a Unix socket, its directory of users, and the right answers."""
+
+    server: RunningServer
+    addresses: tuple[str, str]
+    directory: ScriptedDirectory
+    oracle: Oracle
+    paths: list[str]
+
+
+@contextmanager
+def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]:
+    """Run the server; its cache is too small and its lifetimes are short."""
+    chance = random.Random(SEED)
+    queues = random_queues(chance, 400, USERS, GROUPS)
+    (folder / "queues.yaml").write_text(policy_text({"default": ("", queues)}))
+    directory = ScriptedDirectory(folder)
+    for user in USERS:
+        answer: dict[str, Any] = {"groups": groups_of(user)}
+        if user in FAILING:
+            answer = {"failed": "down"}
+        elif user in UNKNOWN:
+            answer = {"unknown": "no such user"}
+        directory.script[user] = {**answer, "seconds": chance.random() / 200}
+    directory.answer({"census": {"census": True}})
+    settings = {
+        "policy": {"path": str(folder / "queues.yaml")},
+        # Here nothing is an overload.
+        "limits": {"max_wait": "60s"},
+        "resolvers": {
+            "corp": directory.resolver(lookup_timeout=lookup_timeout, max_concurrent=10_000)
+        },
+        "partitions": {
+            "default": {
+                "resolver": "corp",
+                # Entries expire, are refreshed and make room for others all the time.
+                "cache": {
+                    "positive_ttl": "300ms",
+                    "negative_ttl": "100ms",
+                    "failure_ttl": "50ms",
+                    "max_entries": 100,
+                },
+            }
+        },
+    }
+    listen = ["127.0.0.1:0", f"unix:{folder}/q.sock"]
+    config = settings_file(folder, settings)
+    with running_server(
+        "--config", config, *ADMIN, listen=listen, environment=directory.environment
+    ) as server:
+        tcp = server.wait_for_log("listening")["address"]
+        yield Setup(server, (tcp, listen[1]), directory, Oracle(queues), list(queues))
+
+
+def message(question: queuegate.Check) -> access_pb2.CheckQueueAccessRequest:
+    return access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user=question.user, groups=question.groups),
+        queue=question.queue,
+        access=ACCESS[str(question.access)],
+    )

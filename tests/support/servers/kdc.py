@@ -1,0 +1,132 @@
+"""A real KDC for tests: a realm of its own, a free port, stopped by its pid."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.slapd import freeze, program
+
+REALM = "LAB.TEST"
+OURS = f"queuegate@{REALM}"
+_MASTER = "master-key"
+_KDC = """\
+[realms]
+{realm} = {{
+    database_name = {folder}/principal
+    key_stash_file = {folder}/stash
+    acl_file = {folder}/acl
+    kdc_listen = 127.0.0.1:{port}
+    kdc_tcp_listen = 127.0.0.1:{port}
+}}
+"""
+_CLIENTS = """\
+[libdefaults]
+default_realm = {realm}
+dns_lookup_kdc = false
+dns_lookup_realm = false
+dns_canonicalize_hostname = false
+rdns = false
+[realms]
+{realm} = {{
+    kdc = 127.0.0.1:{port}
+}}
+[logging]
+kdc = FILE:{folder}/kdc.log
+"""
+
+
+class Kdc:
+    """A Kerberos realm with its KDC on 127.0.0.1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True)
+        given = {"folder": folder, "port": self.port, "realm": REALM}
+        (folder / "kdc.conf").write_text(_KDC.format(**given))
+        (folder / "krb5.conf").write_text(_CLIENTS.format(**given))
+        self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", _MASTER)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes Kerberos look at this realm."""
+        return {
+            "KRB5_CONFIG": str(self.folder / "krb5.conf"),
+            "KRB5_KDC_PROFILE": str(self.folder / "kdc.conf"),
+        }
+
+    def keytab(self, principal: str) -> Path:
+        """Create a principal with a random key and return a file that holds it."""
+        file = self.folder / f"{principal.replace('/', '_')}.keytab"
+        self._run("kadmin.local", "-r", REALM, "addprinc", "-randkey", principal)
+        self._run("kadmin.local", "-r", REALM, "ktadd", "-k", str(file), principal)
+        return file
+
+    def start(self) -> None:
+        with (self.folder / "kdc.out").open("ab") as log:
+            self.process = subprocess.Popen(
+                [program("krb5kdc"), "-n", "-r", REALM, "-P", str(self.folder / "kdc.pid")],
+                env=os.environ | self.environment,
+                stdout=log,
+                stderr=log,
+            )
+        end = time.monotonic() + 60
+        while "commencing operation" not in self.log():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(self.log() + (self.folder / "kdc.out").read_text())
+            time.sleep(0.01)
+
+    def log(self) -> str:
+        file = self.folder / "kdc.log"
+        return file.read_text() if file.exists() else ""
+
+    def freeze(self) -> None:
+        """Let the KDC hang: its port takes requests and nobody answers."""
+        assert self.process
+        freeze(self.process.pid)
+
+    def thaw(self) -> None:
+        assert self.process
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(
+            [program(command[0]), *command[1:]],
+            env=os.environ | self.environment,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@contextlib.contextmanager
+def running_kdc(folder: Path) -> Iterator[Kdc]:
+    """Run a KDC; stop it at the end, whatever happens."""
+    for attempt in range(3):
+        kdc = Kdc(folder / str(attempt))
+        try:
+            kdc.start()
+        except AssertionError:
+            # Another process took the port first.
+            kdc.stop()
+            if attempt == 2:
+                raise
+        else:
+            break
+    try:
+        yield kdc
+    finally:
+        kdc.stop()

@@ -1,0 +1,68 @@
+"""A server with two equal partitions that share a scripted directory of users."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import queuegate
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+
+POLICY = """\
+partitions:
+  - name: default
+    queues: &queues
+      - name: root
+        adminacl: boss
+        queues:
+          - name: open
+            submitacl: "*"
+          - name: work
+            submitacl: "alice staff"
+  - name: other
+    queues: *queues
+"""
+DOWN: dict[str, Any] = {"failed": "the directory is down"}
+PEOPLE: dict[str, dict[str, Any]] = {
+    "sam": {"groups": ["sam", "staff"]},
+    "eve": {"groups": ["eve"]},
+    "dora": DOWN,
+}
+"""A member of `staff`, somebody else, and one who cannot be asked for."""
+
+
+@contextmanager
+def two_partitions(
+    directory: ScriptedDirectory,
+    *,
+    partition: dict[str, Any] | None = None,
+    cache: dict[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[RunningServer]:
+    """Run the server. `partition` and `cache` are settings of `default`, `options` those of
+    the resolver.
+    """
+    path = directory.folder / "queues.yaml"
+    path.write_text(POLICY)
+    default = {"resolver": "corp", "cache": cache or {}, **(partition or {})}
+    settings = {
+        "policy": {"path": str(path)},
+        "resolvers": {"corp": directory.resolver(**options)},
+        "partitions": {"default": default, "other": {"resolver": "corp"}},
+    }
+    config = settings_file(directory.folder, settings)
+    with running_server("--config", config, *ADMIN, environment=directory.environment) as server:
+        yield server
+
+
+def start_over(directory: ScriptedDirectory, server: RunningServer) -> None:
+    """Bring directory and caches back to their beginning, for the next test of a server."""
+    directory.start_over(PEOPLE)
+    with connected(server) as client:
+        for partition in ("default", "other"):
+            client.invalidate(partition=partition)
+
+
+def connected(server: RunningServer) -> queuegate.Client:
+    """Return a client that takes the first answer it gets."""
+    return queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))

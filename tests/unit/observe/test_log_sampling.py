@@ -1,0 +1,129 @@
+"""Equal warnings are counted, not repeated without end."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from queuegate_server.observe import log_sampling
+from queuegate_server.observe.log_sampling import MOST, LogSampler
+from tests.support.fakes.clock import ManualClock
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def lines(clock: ManualClock) -> Iterator[_Lines]:
+    handler = _Lines()
+    handler.addFilter(LogSampler(clock))
+    logger = logging.getLogger("queuegate_server")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+def warn(count: int, name: str = "rpc", message: str = "call failed", **fields: Any) -> None:
+    for number in range(count):
+        logging.getLogger(f"queuegate_server.{name}").warning(
+            message, extra={**fields, "request_id": str(number)}
+        )
+
+
+def suppressed(record: logging.LogRecord) -> int:
+    return int(record.__dict__.get("suppressed", 0))
+
+
+def test_the_first_of_a_second_pass_and_the_others_are_counted(
+    lines: _Lines, clock: ManualClock
+) -> None:
+    warn(2000, method="Check", code="UNAVAILABLE")
+    assert len(lines.records) == MOST
+    clock.advance(1)
+    warn(2000, method="Check", code="UNAVAILABLE")
+    assert [suppressed(record) for record in lines.records[MOST:]] == [2000 - MOST, 0, 0, 0, 0]
+    clock.advance(1)
+    warn(1, method="Check", code="UNAVAILABLE")
+    assert suppressed(lines.records[-1]) == 2000 - MOST
+
+
+def test_lines_that_differ_do_not_hide_each_other(lines: _Lines) -> None:
+    warn(100, method="Check", code="UNAVAILABLE")
+    warn(1, method="Check", code="INTERNAL")
+    warn(1, method="Explain", code="UNAVAILABLE")
+    warn(1, name="identity", message="resolver %s fails")
+    assert len(lines.records) == MOST + 3
+
+
+def test_what_only_operators_cause_is_never_suppressed(lines: _Lines) -> None:
+    warn(50, name="reload", message="finding in the policy")
+    assert len(lines.records) == 50
+
+
+def test_lines_below_warning_are_never_suppressed(lines: _Lines) -> None:
+    logger = logging.getLogger("queuegate_server.rpc")
+    before, logger.level = logger.level, logging.DEBUG
+    for _ in range(50):
+        logger.debug("call")
+    logger.setLevel(before)
+    assert len(lines.records) == 50
+
+
+def test_what_is_remembered_is_bounded(lines: _Lines) -> None:
+    limit = lines.filters[0]
+    assert isinstance(limit, LogSampler)
+    for number in range(5000):
+        warn(1, message=f"message {number}")
+    assert len(limit._windows) == log_sampling._KEPT
+
+
+async def test_the_count_is_told_when_no_other_line_comes(
+    lines: _Lines, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later: list[tuple[Any, ...]] = []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda *arguments: later.append(arguments))
+    warn(2000, method="Check", code="UNAVAILABLE")
+    [(_, tell, key)] = later
+    clock.advance(1)
+    tell(key)
+    told = lines.records[-1]
+    assert told.getMessage() == "lines like one before were suppressed"
+    assert (told.__dict__["like"], suppressed(told)) == ("call failed", 2000 - MOST)
+    assert (told.__dict__["method"], told.__dict__["code"]) == ("Check", "UNAVAILABLE")
+    tell(key)
+    assert lines.records[-1] is told
+
+
+def test_a_line_need_not_be_made_to_be_counted(lines: _Lines, clock: ManualClock) -> None:
+    limit = lines.filters[0]
+    assert isinstance(limit, LogSampler)
+    about = {"method": "Check", "code": "UNAVAILABLE"}
+
+    def suppresses(level: int = logging.WARNING, **fields: str) -> bool:
+        name = "queuegate_server.rpc"
+        return limit.suppresses(name, level, "call failed", {**about, **fields})
+
+    assert not suppresses()
+    warn(MOST, **about)
+    assert not suppresses(code="INTERNAL")
+    assert not suppresses(level=logging.ERROR)
+    assert suppresses(request_id="any")
+    assert suppresses()
+    clock.advance(1)
+    assert not suppresses()
+    warn(1, **about)
+    assert suppressed(lines.records[-1]) == 2

@@ -1,0 +1,135 @@
+"""The mounted ConfigMaps of the scheduler as the source of the policy."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.files.configmap import overlaid
+from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.policystore.sources import ConfigMaps, OneFile, policy_files
+from queuegate_server.settings.model import PolicySource
+from tests.support.servers.webhook import MountedConfigMap
+
+
+@pytest.fixture
+def defaults(tmp_path: Path) -> MountedConfigMap:
+    return MountedConfigMap(tmp_path, "yunikorn-defaults")
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> MountedConfigMap:
+    return MountedConfigMap(tmp_path, "yunikorn-configs")
+
+
+def source(
+    defaults: MountedConfigMap, configs: MountedConfigMap, group: str | None = None
+) -> ConfigMaps:
+    return ConfigMaps((defaults.folder, configs.folder), group)
+
+
+def test_configs_win(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
+    defaults.write({"queues.yaml": "default", "a": "1", "b": "1"})
+    assert source(defaults, configs).read() == b"default"
+    configs.write({"queues.yaml": "mine", "b": "2"})
+    assert source(defaults, configs).read() == b"mine"
+    assert overlaid((defaults.folder, configs.folder)) == {
+        "queues.yaml": b"mine",
+        "a": b"1",
+        "b": b"2",
+    }
+
+
+def test_policy_group(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
+    defaults.write({"service.policyGroup": "prod", "prod.yaml": "p", "queues.yaml": "q"})
+    assert source(defaults, configs).read() == b"p"
+    configs.write({"service.policyGroup": "queues"})
+    assert source(defaults, configs).read() == b"q"
+    assert source(defaults, configs, group="prod").read() == b"p"
+
+
+def test_a_link_that_is_not_yet_removed(
+    defaults: MountedConfigMap, configs: MountedConfigMap
+) -> None:
+    """The kubelet swaps the version first; the links of keys that are gone it removes later."""
+    configs.write({"queues.yaml": "q"})
+    before = source(defaults, configs).status()
+    (configs.folder / "gone.yaml").symlink_to("..data/gone.yaml")
+    assert source(defaults, configs).status() != before
+    assert source(defaults, configs).read() == b"q"
+
+
+def test_no_queues_is_no_policy(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        source(defaults, configs).read()
+    assert caught.value.strerror == "there is no queues.yaml"
+
+
+def test_a_swap_changes_the_status(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
+    files = source(defaults, configs)
+    seen = set()
+    for text in ("a", "b", "a"):
+        configs.write({"queues.yaml": text})
+        seen.add(files.status())
+        assert files.status() in seen
+    assert len(seen) == 3
+
+
+def test_too_much(configs: MountedConfigMap) -> None:
+    configs.write({f"k{number}": "x" * 1_000_000 for number in range(5)})
+    with pytest.raises(OSError, match="more than 4194304 bytes"):
+        overlaid((configs.folder,))
+
+
+def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
+    two_parts = gzip.compress(b"mine, ") + gzip.compress(b"in two parts")
+    defaults.write({"queues.yaml": "plain", "a.gz": gzip.compress(b"")})
+    configs.write({"queues.yaml.gz": two_parts, "queues.yaml": "namesake"})
+    assert overlaid((defaults.folder, configs.folder)) == {
+        "queues.yaml": b"mine, in two parts",
+        "a": b"",
+    }
+    assert source(defaults, configs).read() == b"mine, in two parts"
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (b"partitions: []", "queues.yaml.gz is not in the format of gzip"),
+        (gzip.compress(b"partitions: []")[:-9], "queues.yaml.gz ends too early"),
+        (gzip.compress(b"x" * 5_000_000), "queues.yaml.gz holds more than 4194304 bytes"),
+        (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in the format of gzip"),
+    ],
+    ids=["plain", "cut", "bomb", "followed"],
+)
+def test_what_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
+    configs.write({"queues.yaml.gz": value})
+    with pytest.raises(OSError, match=fault):
+        overlaid((configs.folder,))
+
+
+def test_only_files_are_keys(configs: MountedConfigMap) -> None:
+    configs.write({"a": "1"})
+    version = (configs.folder / "..data").resolve()
+    (version / "folder").mkdir()
+    (version / "..hidden").write_text("x")
+    assert overlaid((configs.folder,)) == {"a": b"1"}
+
+
+def test_what_the_settings_name(tmp_path: Path) -> None:
+    assert policy_files(PolicySource()).name.endswith("default_queues.yaml")
+    one = policy_files(PolicySource(path=tmp_path / "q.yaml"))
+    assert isinstance(one, OneFile)
+    assert one.name == str(tmp_path / "q.yaml")
+    both = policy_files(PolicySource(defaults=tmp_path / "d", configs=tmp_path / "c"))
+    assert both.name == f"{tmp_path / 'd'}+{tmp_path / 'c'}"
+    assert both.folders() == (tmp_path / "d", tmp_path / "c")
+    with pytest.raises(ValueError, match="path cannot be together with configs"):
+        PolicySource(path=tmp_path, configs=tmp_path)
+
+
+def test_of_a_huge_file_no_more_is_read_than_it_takes_to_refuse_it(tmp_path: Path) -> None:
+    huge = tmp_path / "queues.yaml"
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    assert len(OneFile(huge).read()) == MAX_BYTES + 1

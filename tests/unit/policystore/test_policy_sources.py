@@ -1,0 +1,201 @@
+"""Several policies, and the files beside them, read as one."""
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.policystore import loader
+from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
+from queuegate_server.policystore.sources import OneFile, PolicyFiles
+from queuegate_server.policystore.watched_file import READ_SECONDS, WatchedFile
+from queuegate_server.settings.model import PartitionSettings, Settings
+
+QUEUES = "partitions:\n  - name: {}\n    queues:\n      - name: root\n        submitacl: alice\n"
+FAIR = '<allocations><queue name="root"><aclSubmitApps>bob</aclSubmitApps></queue></allocations>'
+SITE = """<configuration>
+<property><name>yarn.acl.enable</name><value>true</value></property>
+<property><name>yarn.admin.acl</name><value>carol</value></property>
+</configuration>"""
+
+CAPACITY = """<configuration>
+<property><name>yarn.scheduler.capacity.root.queues</name><value>a</value></property>
+</configuration>"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file of each kind."""
+    (tmp_path / "queues.yaml").write_text(QUEUES.format("default"))
+    (tmp_path / "fair.xml").write_text(FAIR)
+    (tmp_path / "capacity.xml").write_text(CAPACITY)
+    (tmp_path / "site.xml").write_text(SITE)
+    (tmp_path / "spark.conf").write_text("spark.acls.enable true\n")
+    return tmp_path
+
+
+def sources(folder: Path, *stated: Mapping[str, str]) -> PolicySources:
+    """Return what the settings name; paths are in the folder."""
+    files = {"path", "yarn_site", "spark_defaults", "configs"}
+    policies: list[dict[str, Any]] = [
+        {key: folder / value if key in files else value for key, value in one.items()}
+        for one in stated
+    ]
+    settings = Settings.model_validate({"policies": policies})
+    return PolicySources(settings, lambda _: PartitionSettings())
+
+
+YUNIKORN = {"path": "queues.yaml"}
+YARN = {
+    "path": "fair.xml",
+    "partition": "hadoop",
+    "yarn_site": "site.xml",
+    "spark_defaults": "spark.conf",
+}
+
+
+async def read(folder: Path, *stated: Mapping[str, str]) -> ReadPolicies:
+    return await sources(folder, *stated).read()
+
+
+async def test_all_are_read_together(folder: Path) -> None:
+    found = await read(folder, YUNIKORN, YARN)
+    assert set(found.partitions) == {"default", "hadoop"}
+    assert found.spark_defaults == {"hadoop": {"spark.acls.enable": "true"}}
+    assert not found.empty
+    cluster = found.partitions["hadoop"].cluster
+    assert cluster is not None
+    assert cluster.admins.users == {"carol"}
+
+
+async def test_the_checksum_is_that_of_all_files(folder: Path) -> None:
+    several = sources(folder, YUNIKORN, YARN)
+    before = (await several.read()).checksum
+    assert (await several.read()).checksum == before
+    for name in ("queues.yaml", "fair.xml", "site.xml", "spark.conf"):
+        text = (folder / name).read_text()
+        (folder / name).write_text(text + "\n")
+        assert (await several.read()).checksum != before
+        (folder / name).write_text(text)
+    assert (await several.read()).checksum == before
+
+
+async def test_a_mounted_config_map_is_one_of_them(folder: Path) -> None:
+    (folder / "mounted").mkdir()
+    (folder / "mounted" / "queues.yaml").write_text(QUEUES.format("gpu"))
+    found = await read(folder, {"configs": "mounted"}, YARN)
+    assert set(found.partitions) == {"gpu", "hadoop"}
+
+
+async def test_a_file_without_partitions_is_named(folder: Path) -> None:
+    (folder / "queues.yaml").write_text("partitions: []\n")
+    found = await read(folder, YUNIKORN, YARN)
+    assert found.empty == {str(folder / "queues.yaml")}
+    assert set(found.partitions) == {"hadoop"}
+
+
+async def test_an_error_in_one_leaves_nothing_to_serve(folder: Path) -> None:
+    (folder / "site.xml").write_text("<broken")
+    found = await read(folder, YUNIKORN, YARN)
+    assert not found.partitions
+    assert {problem.file for problem in found.problems} == {str(folder / "site.xml")}
+
+
+async def test_what_is_said_about_yarn_is_not_ignored(folder: Path) -> None:
+    found = await read(folder, {**YARN, "path": "queues.yaml"})
+    (problem,) = found.problems
+    assert problem.message.endswith("of YuniKorn, and the settings say: yarn_site, partition")
+    assert problem.remedy
+    assert not found.partitions
+
+
+@pytest.mark.parametrize("name", ["queues.yaml", "fair.xml", "site.xml", "spark.conf"])
+async def test_none_may_be_a_pipe_or_missing(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    several = sources(folder, YUNIKORN, YARN)
+    with pytest.raises(UnreadableFile, match="No such file") as missing:
+        await several.read()
+    assert missing.value.file == str(folder / name)
+    os.mkfifo(folder / name)
+    with pytest.raises(UnreadableFile, match="not a regular file"):
+        await several.read()
+
+
+@pytest.mark.parametrize("name", ["queues.yaml", "fair.xml", "site.xml", "spark.conf"])
+async def test_each_read_has_a_time_limit(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+    read_file = OneFile.read
+
+    def hanging(file: OneFile) -> bytes:
+        if file.name.endswith(name):
+            released.wait()
+        return read_file(file)
+
+    def limited(files: PolicyFiles) -> WatchedFile:
+        return WatchedFile(files, 0.05 if files.name.endswith(name) else READ_SECONDS)
+
+    monkeypatch.setattr(OneFile, "read", hanging)
+    monkeypatch.setattr(loader, "WatchedFile", limited)
+    try:
+        with pytest.raises(UnreadableFile, match="longer than") as hung:
+            await read(folder, YUNIKORN, YARN)
+    finally:
+        released.set()
+    assert hung.value.file == str(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "words"),
+    [
+        ("fair.xml", CAPACITY, "not <allocations>"),
+        ("fair.xml", "", "no element found"),
+        ("fair.xml", " \n", "no element found"),
+        ("capacity.xml", FAIR, "not <configuration>"),
+        ("capacity.xml", "<configuration/>", "names no queue"),
+        ("capacity.xml", QUEUES.format("default"), "not valid XML"),
+        ("queues.yaml", FAIR, "this is XML"),
+    ],
+)
+async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, words: str) -> None:
+    one = sources(folder, {"path": first})
+    before = (folder / first).read_text()
+    assert (await one.read()).partitions
+    (folder / first).write_text(text)
+    found = await one.read()
+    assert not found.partitions
+    (problem,) = found.problems
+    assert words in problem.message
+    assert problem.remedy
+    (folder / first).write_text(before)
+    assert (await one.read()).partitions
+
+
+async def test_what_was_never_served_may_become_anything(folder: Path) -> None:
+    path = folder / "queues.yaml"
+    one = sources(folder, YUNIKORN)
+    for text, is_served in (("", False), ("<allocations><queue/>", False), (FAIR, True)):
+        path.write_text(text)
+        assert bool((await one.read()).partitions) is is_served
+
+
+async def test_semantics_mean_nothing_to_yunikorn(folder: Path) -> None:
+    settings = Settings.model_validate({"policy": {"path": folder / "queues.yaml"}})
+    hadoop = PartitionSettings(semantics=Semantics.HADOOP)
+    found = await PolicySources(settings, lambda _: hadoop).read()
+    (problem,) = found.problems
+    assert problem.severity is Severity.WARNING
+    assert problem.message.startswith("the semantics of partition 'default' are set")
+    assert found.partitions
+
+
+def test_no_policies_at_all_is_a_mistake() -> None:
+    with pytest.raises(ValidationError, match="is empty; name a policy, or remove the key"):
+        Settings.model_validate({"policies": []})

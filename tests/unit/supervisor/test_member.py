@@ -1,0 +1,144 @@
+"""A worker's answers to its supervisor, over a real pair of sockets."""
+
+import asyncio
+import base64
+import json
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from queuegate_server.engine import NotReady
+from queuegate_server.rpc.errors import NotConfirmed
+from queuegate_server.supervisor.channel import Channel, ChannelError
+from queuegate_server.supervisor.worker_client import WorkerClient
+from queuegate_server.supervisor.worker_spec import WorkerSpec
+
+
+class Supervisor:
+    """The other end: what it was asked, and what it says to `everywhere`."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.others: list[bytes] | None = []
+        self.channel = Channel(
+            {"everywhere": self._everywhere, "revision": self._revision, "failed": self._failed}
+        )
+
+    async def _everywhere(self, value: Any) -> list[str]:
+        self.asked.append(value)
+        if self.others is None:
+            raise ChannelError("worker 1 did not confirm: no answer within 5 s")
+        return [base64.b64encode(answer).decode() for answer in self.others]
+
+    async def _revision(self, value: Any) -> int:
+        return 40 + int(value["current"])
+
+    async def _failed(self, value: Any) -> None:
+        self.asked.append(value)
+
+
+@pytest.fixture
+async def supervisor() -> AsyncIterator[tuple[Supervisor, WorkerClient]]:
+    ours, theirs = socket.socketpair()
+    supervisor = Supervisor()
+    await supervisor.channel.open(ours)
+    with theirs:
+        member = WorkerClient(WorkerSpec(3, theirs.fileno(), 0, 0, (0,)))
+        await member.open()
+    reading = asyncio.create_task(supervisor.channel.run())
+    yield supervisor, member
+    await member.close()
+    supervisor.channel.close()
+    await asyncio.wait({reading}, timeout=60)
+
+
+async def upper(data: bytes) -> bytes:
+    if data == b"early":
+        raise NotReady
+    if data == b"bad":
+        raise ValueError("bad")
+    return data.upper()
+
+
+def joined(mine: bytes, others: list[bytes]) -> bytes:
+    return b"+".join([mine, *others])
+
+
+async def test_a_method_is_answered_when_all_have_confirmed(
+    supervisor: tuple[Supervisor, WorkerClient],
+) -> None:
+    other, member = supervisor
+    method = member.everywhere("Upper", upper, joined, seconds=60)
+    other.others = [b"B", b""]
+    assert await method(b"a\x00\xff") == b"A\x00\xff+B+"
+    assert base64.b64decode(other.asked[0]["data"]) == b"a\x00\xff"
+    other.others = None
+    with pytest.raises(NotConfirmed, match="worker 1 did not confirm"):
+        await method(b"a")
+    with pytest.raises(NotReady):
+        await method(b"early")
+
+
+@pytest.mark.parametrize(("data", "expected"), [(b"a", b"A"), (b"early", b"")])
+async def test_the_others_call_it_as_well(
+    supervisor: tuple[Supervisor, WorkerClient], data: bytes, expected: bytes
+) -> None:
+    other, member = supervisor
+    member.everywhere("Upper", upper, joined, seconds=60)
+    value = {"method": "Upper", "data": base64.b64encode(data).decode(), "seconds": 5}
+    answer = await other.channel.ask("call", value, seconds=20)
+    assert base64.b64decode(answer) == expected
+    value["data"] = base64.b64encode(b"bad").decode()
+    with pytest.raises(ChannelError, match="ValueError: bad"):
+        await other.channel.ask("call", value, seconds=20)
+
+
+async def test_metrics_and_readiness(supervisor: tuple[Supervisor, WorkerClient]) -> None:
+    other, member = supervisor
+    assert await other.channel.ask("metrics", seconds=20) == ""
+    assert await other.channel.ask("readiness", seconds=20) == {}
+    member.metrics = lambda: "calls_total 1\n"
+    member.readiness = lambda: {"policy": True}
+    assert await other.channel.ask("metrics", seconds=20) == "calls_total 1\n"
+    assert await other.channel.ask("readiness", seconds=20) == {"policy": True}
+
+
+async def test_the_revision_is_the_supervisors(supervisor: tuple[Supervisor, WorkerClient]) -> None:
+    other, member = supervisor
+    assert await member.revision("checksum", 2) == 42
+    other.channel.close()
+    assert await member.revision("checksum", 2) == 3
+
+
+@pytest.mark.parametrize("way", ["stop", "gone"])
+async def test_it_ends_when_told_and_when_alone(
+    supervisor: tuple[Supervisor, WorkerClient], way: str
+) -> None:
+    other, member = supervisor
+    assert not member.gone.is_set()
+    if way == "stop":
+        await other.channel.ask("stop", seconds=20)
+    else:
+        other.channel.close()
+    async with asyncio.timeout(60):
+        await member.gone.wait()
+
+
+def test_a_failure_can_be_told_without_a_loop() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        WorkerSpec(0, theirs.fileno(), 0, 0, (0,)).report("the policy cannot be served\nline 2")
+        data = ours.recv(4096)
+    assert json.loads(data[4:]) == {
+        "ask": "failed",
+        "number": 0,
+        "value": "the policy cannot be served\nline 2",
+    }
+
+
+def test_the_option_says_all() -> None:
+    place = WorkerSpec(1, 7, 9, 11, (50051, 0))
+    assert WorkerSpec.parse(str(place)) == place
+    assert WorkerSpec(1, 7, 0, 0, ()).content() is None
