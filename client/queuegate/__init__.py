@@ -6,68 +6,67 @@
         if client.check("alice", "root.research"):
             ...
 
-`queuegate.aio.Client` is the same for asyncio, `queuegate.exceptions` has the tree
-of what calls raise, `queuegate.v1` the generated messages for other uses.
+`queuegate.aio.Client` is the same for asyncio, `queuegate.exceptions` has the exceptions that
+calls raise, `queuegate.v1` the generated messages, and `queuegate.policy` decides in this process
+with the code of the server.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from queuegate import exceptions
-from queuegate._applications import (
-    Action,
-    ActionName,
-    Application,
-    ApplicationCheck,
-    ApplicationExplanation,
-    ApplicationList,
-    ApplicationStep,
-    SparkApplication,
-)
-from queuegate._results import (
-    Diagnostic,
-    HealthStatus,
-    PolicyInfo,
-    PolicyQueue,
-    ReloadResult,
-    Resolution,
-    ResolveOutcome,
-    Severity,
-    ValidationResult,
-)
-from queuegate._settings import Retry, Tls
-from queuegate._types import (
-    Access,
-    AccessName,
-    Check,
-    CheckFailure,
-    Decision,
-    ExplainedGroups,
-    Explanation,
-    GroupsOrigin,
-    Reason,
-    Step,
-    StepOutcome,
-)
-from queuegate.exceptions import (
-    CouldNotAsk,
-    DeadlineExceeded,
-    GroupsUnavailable,
-    InvalidArgument,
-    MessageTooLarge,
-    NotPermitted,
-    Overloaded,
-    QueuegateError,
-    RequestRejected,
-    ServerError,
-    ServerUnavailable,
-    UnknownPartition,
-    Violation,
-)
-
 if TYPE_CHECKING:
-    from queuegate import aio, user_info
+    from queuegate import aio, exceptions, user_info
+    from queuegate._applications import (
+        Action,
+        ActionName,
+        Application,
+        ApplicationCheck,
+        ApplicationExplanation,
+        ApplicationList,
+        ApplicationStep,
+        SparkApplication,
+    )
     from queuegate._client import Client
+    from queuegate._results import (
+        Diagnostic,
+        HealthStatus,
+        PolicyInfo,
+        PolicyQueue,
+        ReloadResult,
+        Resolution,
+        ResolveOutcome,
+        Severity,
+        ValidationResult,
+    )
+    from queuegate._settings import Retry, Tls
+    from queuegate._types import (
+        Access,
+        AccessName,
+        Check,
+        CheckFailure,
+        Decision,
+        ExplainedGroups,
+        Explanation,
+        GroupsOrigin,
+        Reason,
+        Step,
+        StepOutcome,
+    )
+    from queuegate.exceptions import (
+        CouldNotAsk,
+        DeadlineExceeded,
+        GroupsUnavailable,
+        InvalidArgument,
+        MessageTooLarge,
+        NotPermitted,
+        Overloaded,
+        QueuegateError,
+        RequestRejected,
+        ServerError,
+        ServerUnavailable,
+        UnknownPartition,
+        Violation,
+    )
 
 __all__ = [
     "Access",
@@ -119,18 +118,28 @@ __all__ = [
     "user_info",
 ]
 
+# Searched in this order; only the last one imports gRPC.
+_MODULES = ("exceptions", "_settings", "_types", "_results", "_applications", "_client")
+
 
 def __dir__() -> list[str]:
-    """Name what is public, not what this module needs itself."""
+    """List the public names."""
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the clients when they are first used: gRPC takes most of the time that
-    `queuegate --help` would need.
+    """Import a public name when it is first used (PEP 562).
+
+    `queuegate.policy` needs nothing but the standard library, and `queuegate --help` no gRPC,
+    whose import would take most of its time.
     """
-    if name == "Client":
-        return import_module("queuegate._client").Client
-    if name in {"aio", "user_info"}:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in {"aio", "exceptions", "user_info"}:
         return import_module(f"queuegate.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for module in _MODULES:
+        value = getattr(import_module(f"queuegate.{module}"), name, None)
+        if value is not None:
+            break
+    globals()[name] = value
+    return value

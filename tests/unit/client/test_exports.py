@@ -107,6 +107,22 @@ def test_grpc_is_imported_only_when_a_client_is_made(statement: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def test_the_policy_core_needs_only_the_standard_library() -> None:
+    program = (
+        "import pkgutil, sys\n"
+        "from importlib import import_module\n"
+        "before = set(sys.modules)\n"
+        "import queuegate.policy\n"
+        "for module in pkgutil.iter_modules(queuegate.policy.__path__):\n"
+        "    import_module(f'queuegate.policy.{module.name}')\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules.keys() - before}\n"
+        "assert loaded - sys.stdlib_module_names == {'queuegate'}, loaded\n"
+        "ours = {name for name in sys.modules if name.startswith('queuegate.')}\n"
+        "assert all(name.startswith('queuegate.policy') for name in ours), ours\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_the_client_is_imported_when_it_is_named() -> None:
     program = (
         "import queuegate, sys\n"
