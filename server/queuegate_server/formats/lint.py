@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.registry import FORMATS, names_chooser, unknown_format
 from queuegate_server.formats.yarn import lint as yarn
@@ -28,7 +27,6 @@ def lint(
     """
     if format_name not in FORMATS:
         raise ValueError(unknown_format(format_name))
-    with paused_collector():
-        if format_name in STATES:
-            return list(yarn.lint(STATES[format_name], data, file, semantics))
-        return list(yunikorn.lint(data, file, acl_names=names_chooser(acl_names)))
+    if format_name in STATES:
+        return list(yarn.lint(STATES[format_name], data, file, semantics))
+    return list(yunikorn.lint(data, file, acl_names=names_chooser(acl_names)))

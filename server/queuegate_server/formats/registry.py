@@ -8,7 +8,6 @@ from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
-from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yarn import load as yarn
 from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
@@ -74,13 +73,12 @@ def load_policy(
     """
     if format_name not in FORMATS:
         raise ValueError(unknown_format(format_name))
-    with paused_collector():
-        if format_name in yarn.STATES:
-            partitions, problems = yarn.load(yarn.STATES[format_name], data, file, yarn_options)
-        else:
-            partitions, problems = yunikorn.load(
-                data, file, acl_names=names_chooser(acl_names), resolver_types=resolver_types
-            )
+    if format_name in yarn.STATES:
+        partitions, problems = yarn.load(yarn.STATES[format_name], data, file, yarn_options)
+    else:
+        partitions, problems = yunikorn.load(
+            data, file, acl_names=names_chooser(acl_names), resolver_types=resolver_types
+        )
     return Loaded(MappingProxyType(dict(partitions)), problems)
 
 

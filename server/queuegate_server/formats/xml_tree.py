@@ -11,7 +11,6 @@ from xml.parsers import expat
 from queuegate_server.formats.diagnostic_list import Findings
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
-from queuegate_server.runtime.giving_way import give_way
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000
@@ -95,7 +94,6 @@ class _Builder:
         return At(self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        give_way()
         place = self._place()
         self._count += 1
         if len(self._open) >= MAX_DEPTH:

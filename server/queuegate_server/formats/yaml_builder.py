@@ -12,16 +12,12 @@ from yaml import events
 from queuegate_server.formats.diagnostic_list import Findings, WorkerSpec, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
-from queuegate_server.runtime.giving_way import give_way
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""
 MAX_NODES: Final = 5_000_000
 """Keys, values, lists and mappings; what an alias stands for counts each time."""
 
-_MOST_TEXTS: Final = 20_000
-_SCALARS_IN_TURN: Final = 0b111111
-"""A scalar gives way where these bits of the number of nodes are 0."""
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)
 _TAGS: Final = {
@@ -64,7 +60,7 @@ class Builder:
         self._characters = 0
         self.ended: Any = None
         """The place of the end of the document, once it is built."""
-        # Equal texts are kept once, unless far apart; what is built from them compares faster.
+        # Equal texts are kept once: the names built from them take less memory.
         self._texts: dict[str, str] = {}
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
@@ -94,8 +90,6 @@ class Builder:
                 if tag is not None:
                     self._check_tag(tag, node)
                 self._nodes += 1
-                if not self._nodes & _SCALARS_IN_TURN:
-                    give_way()
                 self._characters += len(text)
                 if self._nodes > MAX_NODES or self._characters > MAX_BYTES:
                     self._count(0, 0, node)
@@ -115,9 +109,6 @@ class Builder:
             raise Unreadable(place, message, "remove the %YAML line")
 
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
-        give_way()
-        if len(self._texts) > _MOST_TEXTS:
-            self._texts.clear()  # other threads would wait while it grows
         node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
         if event.tag is not None:
             self._check_tag(event.tag, node)

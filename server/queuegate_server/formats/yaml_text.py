@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.formats.diagnostic_list import WorkerSpec
-from queuegate_server.runtime.giving_way import in_turns
 
-_SEARCHED_AT_ONCE: Final = 262_144
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Three times what 100 000 queues with 1 000 000 ACL entries need."""
 
@@ -51,16 +49,9 @@ def decode(data: bytes) -> str:
         place = _end_of(data[: error.start].decode().removeprefix(_BYTE_ORDER_MARK))
         message = f"not UTF-8: byte 0x{data[error.start]:02x} is not part of a character"
         raise Unreadable(place, message, "save the file as UTF-8") from None
-    # In parts: other threads wait while one search runs.
-    parts = range(0, len(text), _SEARCHED_AT_ONCE)
-    if data.isascii() and not any(
-        data[start : start + _SEARCHED_AT_ONCE].translate(None, _ASCII) for start in in_turns(parts)
-    ):
+    if data.isascii() and not data.translate(None, _ASCII):
         return text
-    searches = (
-        _FORBIDDEN.search(text, start, start + _SEARCHED_AT_ONCE) for start in in_turns(parts)
-    )
-    forbidden = next(filter(None, searches), None)
+    forbidden = _FORBIDDEN.search(text)
     if forbidden:
         message = f"YAML does not allow the character U+{ord(forbidden[0]):04X}"
         remedy = "remove it, or write it as an escape in double quotes"

@@ -1,12 +1,10 @@
 """Collecting findings: bounded, in order, and on one line each."""
 
 import gc
-import threading
 
 import pytest
 
 from queuegate_server.formats import diagnostic_list as module
-from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import load_policy
@@ -79,45 +77,6 @@ def test_a_flood_of_dropped_names_is_counted() -> None:
 )
 def test_quoted(text: str, expected: str) -> None:
     assert quoted(text) == expected
-
-
-def test_the_collector_rests_until_the_last_one_is_done() -> None:
-    assert gc.isenabled()
-    inside = threading.Event()
-    leave = threading.Event()
-
-    def other() -> None:
-        with paused_collector():
-            inside.set()
-            leave.wait()
-
-    thread = threading.Thread(target=other)
-    with paused_collector():
-        thread.start()
-        inside.wait()
-        assert not gc.isenabled()
-    assert not gc.isenabled()
-    leave.set()
-    thread.join()
-    assert gc.isenabled()
-
-
-def test_a_collector_that_was_off_stays_off() -> None:
-    gc.disable()
-    try:
-        with paused_collector():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_the_collector_works_again_after_a_fault() -> None:
-    load_policy("yunikorn", b"a: *", "f")
-    assert gc.isenabled()
-    with pytest.raises(ZeroDivisionError), paused_collector():
-        raise ZeroDivisionError
-    assert gc.isenabled()
 
 
 QUEUE = "<queue name='q'/>"

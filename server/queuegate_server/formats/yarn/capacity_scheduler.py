@@ -8,7 +8,6 @@ from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_text import At
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
-from queuegate_server.runtime.giving_way import give_way, in_turns
 
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"
@@ -33,7 +32,7 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
         return None
     stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False, has_short_names=True)
     paths = _paths(properties, findings)
-    for path, place in in_turns(paths.items()):
+    for path, place in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
         stated.queues.append(StatedQueue(path, place, submit, admin))
@@ -56,7 +55,6 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
     waiting = [ROOT]
     while waiting:
         above = waiting.pop()
-        give_way()
         names = properties.get(f"{PREFIX}{above}.{QUEUES}")
         if names is None:
             continue
@@ -66,7 +64,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             findings.error(place, message, "name fewer queues, or put them higher up")
             return found
         children = []
-        parts = in_turns(names.text.split(","))
+        parts = names.text.split(",")
         for name in filter(None, (part.strip(TRIMMED) for part in parts)):
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
@@ -83,7 +81,7 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
 
 
 def _check_keys(properties: dict[str, Text], paths: dict[str, At], findings: Findings) -> None:
-    for key, text in in_turns(properties.items()):
+    for key, text in properties.items():
         path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
         if not key.startswith(PREFIX) or not last.lower().startswith("acl_"):
             continue

@@ -9,7 +9,6 @@ from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
-from queuegate_server.runtime.giving_way import give_way, in_turns
 
 SUBMIT: Final = "aclSubmitApps"
 ADMIN: Final = "aclAdministerApps"
@@ -52,7 +51,7 @@ def state(data: bytes, file: str, findings: Findings) -> Stated | None:
         message = f"the top element is <{top.name}>, not <allocations>"
         findings.error(top, message, "give an allocation file of the fair scheduler")
         return None
-    for element in in_turns(top.children):
+    for element in top.children:
         if element.name not in _KNOWN_AT_TOP:
             message = f"<{element.name}> has no meaning here and is ignored"
             findings.warning(element, message, "correct its name or remove it")
@@ -66,14 +65,12 @@ class _Reader:
         self._queues = {ROOT: StatedQueue(ROOT, top)}
 
     def read(self, top_level: list[Element]) -> Stated:
-        roots = [
-            one for one in in_turns(top_level) if one.attributes.get("name", "").lower() == ROOT
-        ]
+        roots = [one for one in top_level if one.attributes.get("name", "").lower() == ROOT]
         if roots and len(top_level) > 1:
             message = "root stands beside other queues"
             self._findings.error(roots[0], message, "put the other queues into root", ROOT)
         waiting: list[tuple[Element, str]] = []
-        for element in in_turns(reversed(top_level)):
+        for element in reversed(top_level):
             if element in roots:
                 if element.attributes["name"] != ROOT:
                     message = f"the root queue is spelled {quoted(element.attributes['name'])}:"
@@ -83,10 +80,9 @@ class _Reader:
             else:
                 self._push(waiting, element, ROOT)
         while waiting:
-            give_way()
             element, path = waiting.pop()
             self._take(element, path)
-            for child in in_turns(reversed(element.children)):
+            for child in reversed(element.children):
                 # Hadoop asks whether "queue" ends with the name of the element.
                 if "queue".endswith(child.name) or child.name == "pool":
                     self._push(waiting, child, path)

@@ -14,7 +14,6 @@ from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
 from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
-from queuegate_server.runtime.giving_way import in_turns
 
 _TRUTHS: Final = {"true": True, "false": False}
 
@@ -47,7 +46,7 @@ def read_properties(
         findings.error(root, message, "give a configuration file of Hadoop")
         return None
     collected = _Collected(findings)
-    for element in in_turns(_properties(root, findings)):
+    for element in _properties(root, findings):
         stated = _property(element)
         if stated.mixed is not None and is_read(stated.name):
             message = f"the value of {quoted(stated.name)} holds more than a text"
@@ -57,7 +56,7 @@ def read_properties(
     found = collected.found
     written = dict(found)
     room = Room()
-    for name, value in in_turns(written.items()):
+    for name, value in written.items():
         if "${" not in value.text or not is_read(name):
             continue
         try:

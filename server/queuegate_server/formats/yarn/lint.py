@@ -11,7 +11,6 @@ from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.runtime.giving_way import in_turns
 
 
 def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Diagnostic, ...]:
@@ -38,7 +37,7 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
 
 
 def _acls(stated: Stated) -> Iterator[tuple[StatedQueue, Text]]:
-    for queue in in_turns(stated.queues):
+    for queue in stated.queues:
         for text in (queue.submit, queue.admin):
             if text is not None:
                 yield queue, text

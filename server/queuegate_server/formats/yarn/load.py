@@ -16,7 +16,6 @@ from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.runtime.giving_way import give_way, in_turns
 
 State = Callable[[bytes, str, Findings], Stated | None]
 
@@ -72,9 +71,9 @@ def read(
         QueueAcls(
             queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
         )
-        for queue in in_turns(stated.queues)
+        for queue in stated.queues
     ]
-    partition = build_partition(options.partition, "", in_turns(queues), cluster, pause=give_way)
+    partition = build_partition(options.partition, "", queues, cluster)
     return Read(stated, partition), (*findings.in_order(), *problems)
 
 

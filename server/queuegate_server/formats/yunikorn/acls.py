@@ -28,7 +28,6 @@ WHITE_SPACE_BUT_BLANK: Final = re.compile(
 )
 """Unicode White_Space without U+0020, the one character that separates users from groups."""
 _MOST_LISTS: Final = 2
-_MOST_UNSPLIT: Final = 20_000
 
 
 class AclReader:
@@ -44,14 +43,12 @@ class AclReader:
 
     def check(self, scalar: Scalar | None, queue: str) -> Acl | UnsplitAcl:
         """Return an ACL that lists nothing but names without splitting it; any other as `read`
-        does. Equal texts share one, unless they are far apart.
+        does. Equal texts share one.
         """
         if scalar is None or not lists_names(scalar.text, self.names):
             return self.read(scalar, queue)
         found = self._unsplit.get(scalar.text)
         if found is None:
-            if len(self._unsplit) >= _MOST_UNSPLIT:
-                self._unsplit.clear()  # other threads would wait while it grows
             # A copy of the text: what stays from among the nodes keeps all their memory.
             found = UnsplitAcl(scalar.text.encode().decode())
             self._unsplit[scalar.text] = found

@@ -13,7 +13,6 @@ from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.runtime.giving_way import give_way, in_turns
 
 _DOCUMENT_KEYS: Final = ("partitions", "checksum")
 _NAMELESS: Final = "?"
@@ -69,11 +68,10 @@ def _queues(
     """Decode queues and all below them, each after its parent; without recursion."""
     waiting = [(above, mapping) for mapping in reversed(tops)]
     while waiting:
-        give_way()
         above, mapping = waiting.pop()
         queue, below = _queue(fields, above, mapping)
         found.append(queue)
-        waiting.extend((queue, child) for child in in_turns(reversed(below)))
+        waiting.extend((queue, child) for child in reversed(below))
     return found
 
 

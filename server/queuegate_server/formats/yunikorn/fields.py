@@ -12,7 +12,6 @@ from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yunikorn.model import Count
 from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
-from queuegate_server.runtime.giving_way import in_turns
 
 _LONGEST_KEY: Final = 64
 _ALIKE: Final = 0.75
@@ -70,18 +69,14 @@ class Fields:
     def items(self, key: str, node: Node) -> list[Node] | None:
         """Return the items of a list that are not null; None if it is null or no list."""
         if isinstance(node, Sequence):
-            return [
-                item
-                for item in in_turns(node.items)
-                if not (isinstance(item, Scalar) and item.is_null)
-            ]
+            return [item for item in node.items if not (isinstance(item, Scalar) and item.is_null)]
         self._wrong_type(key, node, "a list")
         return None
 
     def mappings(self, key: str, node: Node) -> list[Mapping]:
         """Return the items of a list of mappings."""
         found = []
-        for item in in_turns(self.items(key, node) or ()):
+        for item in self.items(key, node) or ():
             if isinstance(item, Mapping):
                 found.append(item)
             else:

@@ -13,7 +13,6 @@ from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, smaller
-from queuegate_server.runtime.giving_way import in_turns
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ _UNLIMITED: Final = _Limited(None)
 def check_inherited(queues: list[Queue], findings: Findings) -> None:
     """Compare the limits of all queues, each given after its parent, with those above."""
     limited: dict[Queue, _Limited] = {}
-    for queue in in_turns(queues):
+    for queue in queues:
         above = limited.get(queue.above, _UNLIMITED) if queue.above else _UNLIMITED
         own = above
         if queue.limits:

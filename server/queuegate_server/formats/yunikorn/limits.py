@@ -14,7 +14,6 @@ from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.inherited_limits import check_inherited
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, is_zero
-from queuegate_server.runtime.giving_way import in_turns
 
 
 class _Kind(NamedTuple):
@@ -38,7 +37,7 @@ def check_limits(partition: PartitionConfig, findings: Findings) -> None:
         message = "the limits of the partition and those of its root queue differ"
         findings.error(place, message, "give the limits in one of the two places only", root.path)
     limited = False
-    for queue in in_turns(partition.queues):
+    for queue in partition.queues:
         if queue.limits:
             limited = True
             _check_queue(queue, findings)

@@ -14,7 +14,6 @@ from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 from queuegate_server.formats.yunikorn.queues import normal_name
-from queuegate_server.runtime.giving_way import in_turns
 
 Rule = Callable[[Subject, Findings], None]
 
@@ -44,7 +43,7 @@ def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tup
     except TooManyErrors:
         return ()
     findings = Findings(file)
-    for rule in in_turns(RULES):
+    for rule in RULES:
         rule(subject, findings)
     return findings.in_order()
 
@@ -55,7 +54,7 @@ def _subject(root: Node, lines: list[str], acl_names: Callable[[str], AclNames])
     subject = Subject(lines, decode(root, unwanted))
     for partition in subject.partitions:
         reader = AclReader(acl_names(normal_name(partition.name)), unwanted)
-        for queue in in_turns(partition.queues):
+        for queue in partition.queues:
             for key, scalar in (("submitacl", queue.submit_acl), ("adminacl", queue.admin_acl)):
                 if scalar is not None:
                     acl = reader.read(scalar, queue.path)

@@ -7,14 +7,13 @@ from queuegate.policy.acl import WILDCARD
 from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, dropped_entry
 from queuegate_server.formats.yunikorn.lint_subject import Subject
-from queuegate_server.runtime.giving_way import in_turns
 
 _BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
 
 
 def blank_after_comma(subject: Subject, findings: Findings) -> None:
     """A blank after a comma, which starts the list of groups."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         match = _BLANK_AFTER_COMMA.search(listed.scalar.text)
         if match:
             message = f"the blank after the comma makes groups of {quoted(match[1])}"
@@ -24,7 +23,7 @@ def blank_after_comma(subject: Subject, findings: Findings) -> None:
 
 def wildcard_in_list(subject: Subject, findings: Findings) -> None:
     """A `*` among other names, which is a bad name like any other."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         for kind, names in (
             ("user", listed.acl.dropped_users),
             ("group", listed.acl.dropped_groups),
@@ -36,7 +35,7 @@ def wildcard_in_list(subject: Subject, findings: Findings) -> None:
 
 def wildcard_with_names(subject: Subject, findings: Findings) -> None:
     """A list that is just `*` beside a list of names, which then mean nothing."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         fields = listed.scalar.text.split(" ")
         if listed.acl.allows_all and any(field not in {"", WILDCARD} for field in fields):
             if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == WILDCARD:
@@ -48,7 +47,7 @@ def wildcard_with_names(subject: Subject, findings: Findings) -> None:
 
 def any_group(subject: Subject, findings: Findings) -> None:
     """A `*` where the groups stand: it is no "any group", it lets in whoever has none, too."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == f" {WILDCARD}":
             message = '" *" lets everybody in, not only the members of some group'
             remedy = 'write "*" if that is meant, otherwise list the groups'
@@ -57,7 +56,7 @@ def any_group(subject: Subject, findings: Findings) -> None:
 
 def white_space(subject: Subject, findings: Findings) -> None:
     """White space that separates nothing and only spoils names."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         match = WHITE_SPACE_BUT_BLANK.search(listed.scalar.text)
         if match and not listed.acl.allows_all:
             kinds = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
@@ -69,7 +68,7 @@ def white_space(subject: Subject, findings: Findings) -> None:
 
 def nobody(subject: Subject, findings: Findings) -> None:
     """A list that grants nobody, as none of its entries is a valid name."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         acl = listed.acl
         if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
             message = "this ACL grants nobody: none of its entries is a valid name"

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
-from queuegate_server.runtime.giving_way import in_turns
 
 _ACL_KEYS: Final = frozenset({"submitacl", "adminacl"})
 _GAP: Final = re.compile(
@@ -46,7 +45,7 @@ class _Gap(NamedTuple):
 
 def swallowed_blank(subject: Subject, findings: Findings) -> None:
     """A list of groups whose leading blank YAML took for indentation."""
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         if has_swallowed_blank(subject, listed):
             text = listed.scalar.text.strip()
             message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"

@@ -10,7 +10,6 @@ from queuegate_server.formats.yunikorn.lint_blanks import has_swallowed_blank
 from queuegate_server.formats.yunikorn.lint_subject import Subject
 from queuegate_server.formats.yunikorn.model import Filter, Limit
 from queuegate_server.formats.yunikorn.placement import rule_chain
-from queuegate_server.runtime.giving_way import in_turns
 
 
 def group_as_user(subject: Subject, findings: Findings) -> None:
@@ -21,12 +20,12 @@ def group_as_user(subject: Subject, findings: Findings) -> None:
         groups.setdefault(name, place)
     for name, _ in _names_outside_acls(subject, "users"):
         users.add(name)
-    for listed in in_turns(subject.different_acls()):
+    for listed in subject.different_acls():
         if listed.has_groups and ", " not in listed.scalar.text:
             users |= listed.acl.users
             for name in listed.acl.groups:
                 groups.setdefault(name, listed.scalar)
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         if listed.has_groups or not users.isdisjoint(listed.acl.users):
             continue
         found = sorted(listed.acl.users & groups.keys())
@@ -42,11 +41,11 @@ def spelled_in_two_cases(subject: Subject, findings: Findings) -> None:
     for kind in ("users", "groups"):
         seen: dict[str, dict[str, WorkerSpec]] = {}
         found = (*_names_outside_acls(subject, kind), *_names_in_acls(subject, kind))
-        for name, place in in_turns(found):
+        for name, place in found:
             spellings = seen.setdefault(name.lower(), {})
             if name not in spellings:
                 spellings[name] = place
-        for spellings in in_turns(seen.values()):
+        for spellings in seen.values():
             if len(spellings) > 1:
                 _report_spellings(kind.removesuffix("s"), spellings, findings)
 
@@ -60,7 +59,7 @@ def _report_spellings(kind: str, spellings: dict[str, WorkerSpec], findings: Fin
 
 
 def _names_in_acls(subject: Subject, kind: str) -> Iterator[tuple[str, WorkerSpec]]:
-    for listed in in_turns(subject.different_acls()):
+    for listed in subject.different_acls():
         for name in listed.acl.users if kind == "users" else listed.acl.groups:
             yield name, listed.scalar
 
@@ -81,7 +80,7 @@ def _entries_outside_acls(subject: Subject, kind: str) -> Iterator[Scalar]:
 def _holders(subject: Subject) -> Iterable[Limit | Filter]:
     for partition in subject.partitions:
         yield from partition.limits
-        for queue in in_turns(partition.queues):
+        for queue in partition.queues:
             yield from queue.limits
         for rule in partition.rules:
             for link in rule_chain(rule):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from queuegate.policy.names import RECOVERY_QUEUE
 from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
-from queuegate_server.runtime.giving_way import in_turns
 
 if TYPE_CHECKING:
     from queuegate_server.formats.yunikorn.model import Queue
@@ -48,7 +47,7 @@ def not_closed(subject: Subject, findings: Findings) -> None:
 def recovery_queue(subject: Subject, findings: Findings) -> None:
     """A queue with the name of YuniKorn's own recovery queue."""
     for partition in subject.partitions:
-        for queue in in_turns(partition.queues):
+        for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:
                 message = f"{RECOVERY_QUEUE} is YuniKorn's own: nobody can submit to it"
                 findings.warning(queue.name_place, message, "rename the queue", queue.path)
@@ -57,11 +56,11 @@ def recovery_queue(subject: Subject, findings: Findings) -> None:
 def _with_above(subject: Subject) -> Iterator[tuple[ListedAcl, _Above]]:
     """Give each ACL with what the queues above it grant."""
     by_queue: dict[Queue, list[ListedAcl]] = {}
-    for listed in in_turns(subject.acls):
+    for listed in subject.acls:
         by_queue.setdefault(listed.queue, []).append(listed)
     granted: dict[Queue, _Above] = {}
     for partition in subject.partitions:
-        for queue in in_turns(partition.queues):
+        for queue in partition.queues:
             above = granted.get(queue.above, _NONE) if queue.above else _NONE
             own = by_queue.get(queue, [])
             for listed in own:

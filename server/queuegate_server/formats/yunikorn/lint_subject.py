@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from queuegate.policy.acl import Acl, AclNames
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.runtime.giving_way import in_turns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +38,7 @@ class Subject:
     def different_acls(self) -> list[ListedAcl]:
         """Return the first place of each ACL: aliases may repeat a long one very often."""
         first: dict[int, ListedAcl] = {}
-        for listed in in_turns(self.acls):
+        for listed in self.acls:
             # Equal texts of a partition share one ACL.
             first.setdefault(id(listed.acl), listed)
         return list(first.values())

@@ -21,7 +21,6 @@ from queuegate_server.formats.yunikorn.queues import (
     normal_name,
 )
 from queuegate_server.formats.yunikorn.resources import check_resources
-from queuegate_server.runtime.giving_way import give_way, in_turns
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """What `usergroupresolver.type` may be. YuniKorn takes any other text for `none`."""
@@ -61,27 +60,16 @@ def load(
             if not document.problems and not findings.error_count:
                 resolver = partition.resolver_type
                 kind = resolver.text if resolver else ""
-                built[name] = build_partition(name, kind, in_turns(queues), pause=give_way)
+                built[name] = build_partition(name, kind, queues)
                 if resolver:
                     place = resolver.line, resolver.column
                     built[name] = replace(built[name], resolver_place=place)
     except TooManyErrors:
         pass
     problems = (*document.problems, *findings.in_order())
-    _let_go(partitions)
     if has_errors(problems):
         built = {}
     return built, tuple(in_order(problems))
-
-
-def _let_go(partitions: list[PartitionConfig]) -> None:
-    """Free the nodes queue by queue: other threads would wait for all of them at once."""
-    for partition in partitions:
-        while partition.queues:
-            give_way()
-            queue = partition.queues.pop()
-            if queue.place is not None:
-                queue.place.entries.clear()
 
 
 def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:
@@ -91,7 +79,7 @@ def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]
             reader.check(queue.submit_acl, queue.path),
             reader.check(queue.admin_acl, queue.path),
         )
-        for queue in in_turns(partition.queues)
+        for queue in partition.queues
     ]
 
 

@@ -15,7 +15,6 @@ from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.go_regexp import compiles
 from queuegate_server.formats.yunikorn.model import Filter, PartitionConfig, Queue, Rule
-from queuegate_server.runtime.giving_way import in_turns
 
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
@@ -88,8 +87,8 @@ class _Tree:
 
     def __init__(self, queues: list[Queue]) -> None:
         self._root = queues[0]
-        self._exact = {(queue.above, queue.name): queue for queue in in_turns(queues)}
-        self._folded = {(queue.above, queue.name.lower()) for queue in in_turns(queues)}
+        self._exact = {(queue.above, queue.name): queue for queue in queues}
+        self._folded = {(queue.above, queue.name.lower()) for queue in queues}
 
     def fault(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Say why no application can be placed into a queue, and the remedy.

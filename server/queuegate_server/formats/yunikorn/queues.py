@@ -9,7 +9,6 @@ spelled `ROOT`, which the validator lets pass.
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
 from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue
-from queuegate_server.runtime.giving_way import in_turns
 
 
 def normal_name(name: str) -> str:
@@ -43,7 +42,7 @@ def check_queues(partition: PartitionConfig, findings: Findings) -> None:
     root = partition.queues[0]
     _check_root(root, findings)
     first: dict[str, Queue] = {}
-    for queue in in_turns(partition.queues):
+    for queue in partition.queues:
         if queue.above is None:
             continue
         if queue.name_known:

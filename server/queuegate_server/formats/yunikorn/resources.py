@@ -7,14 +7,13 @@ of a child template are parsed only when its scheduler builds a parent queue.
 from queuegate_server.formats.diagnostic_list import Findings, quoted
 from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue, Resources
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, is_zero, smaller
-from queuegate_server.runtime.giving_way import in_turns
 
 
 def check_resources(partition: PartitionConfig, findings: Findings) -> None:
     """Check the resources of all queues of a partition."""
     guaranteed: dict[Queue, Amounts] = {}
     maximum: dict[Queue, Amounts] = {}
-    for queue in in_turns(partition.queues):
+    for queue in partition.queues:
         _check_template(queue, findings)
         above = maximum.get(queue.above, {}) if queue.above else {}
         own: Amounts = {}
@@ -62,7 +61,7 @@ def _check_sums(
 ) -> None:
     """Compare what children are guaranteed together with what their parent has."""
     sums: dict[Queue, Amounts] = {}
-    for queue in in_turns(reversed(queues)):
+    for queue in reversed(queues):
         total = sums.pop(queue, {})
         own = guaranteed.get(queue, {})
         for name, limit in (("guaranteed", own), ("max", maximum.get(queue, {}))):
