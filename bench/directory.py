@@ -262,7 +262,7 @@ async def _one_search(directory: BigDirectory) -> Target:
         GroupCache(CacheOptions(), time.monotonic, time.time),
     )
     await users.open()
-    answers = await asyncio.gather(*(users.lookup(user(1)) for _ in range(_CALLERS)))
+    answers = await asyncio.gather(*(users.resolve(user(1)) for _ in range(_CALLERS)))
     searches = resolver.statistics.steps[directory.slapd.url, "user search"].succeeded
     await users.close()
     if not all(isinstance(answer.entry.outcome, Found) for answer in answers):

@@ -141,7 +141,7 @@ class _Cache:
 
 
 def _store(cache: GroupCache, user: str, groups: tuple[str, ...]) -> None:
-    cache.store(cache.begin(user), Found(groups))
+    cache.commit(cache.reserve(user), Found(groups))
 
 
 async def _longest(works: Iterable[Callable[[], object]], at_once: int = _AT_ONCE) -> _Pause:

@@ -12,7 +12,7 @@ from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate.policy.explain import Explanation, explain
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.identity.group_resolver import Answer
+from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
 from queuegate_server.questions import (
     ApplicationQuery,
@@ -103,7 +103,7 @@ class Engine:
         if decision is not None:
             return decision, None
         source = served.groups
-        entry = source.cached(user, self._clock()) or source.immediate(user)
+        entry = source.cached(user) or source.immediate(user)
         if entry is None:
             return None
         known = self._groups(served, entry)
@@ -124,7 +124,7 @@ class Engine:
         decision = _decide(served, question, given)
         if decision is not None:
             return Verdict(decision, None)
-        entry = served.groups.cached(question.user, self._clock())
+        entry = served.groups.cached(question.user)
         if entry is None:
             return None
         return self._verdict(served, question, entry)
@@ -138,7 +138,7 @@ class Engine:
         if verdict is not None:
             return verdict
         served = snapshot.find(question.partition)
-        answer = await served.groups.lookup(question.user)
+        answer = await served.groups.resolve(question.user)
         return self._verdict(served, question, answer.entry)
 
     async def explain(self, snapshot: Snapshot, question: Query) -> Explained[Explanation]:
@@ -183,7 +183,7 @@ class Engine:
             )
             if allowed is None:
                 turn.end()
-                answer = await served.groups.lookup(question.user)
+                answer = await served.groups.resolve(question.user)
                 await turn.again()
                 # An unknown user has no groups, and keeps what lists her or everybody.
                 groups = self._groups(served, answer.entry) or ()
@@ -195,13 +195,13 @@ class Engine:
 
     async def resolve(
         self, snapshot: Snapshot, partition: str, user: str, *, bypass_cache: bool
-    ) -> tuple[str, Answer]:
+    ) -> tuple[str, Resolution]:
         """Return the name of the partition's resolver and its answer for the user.
 
         Raises UnknownPartition.
         """
         groups = snapshot.find(partition).groups
-        return groups.resolver_name, await groups.lookup(user, bypass_cache=bypass_cache)
+        return groups.resolver_name, await groups.resolve(user, bypass_cache=bypass_cache)
 
     def invalidate(self, snapshot: Snapshot, partition: str, users: Collection[str]) -> int:
         """Forget users (none named: all) and return how many were known.
@@ -232,7 +232,7 @@ class Engine:
         if evaluation.decision is not None:
             origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
             return Explained(evaluation.decision, evaluation, origin, given or (), resolver, "")
-        answer = await served.groups.lookup(question.user)
+        answer = await served.groups.resolve(question.user)
         groups = self._groups(served, answer.entry)
         evaluation = evaluate(groups or ())
         outcome = answer.entry.outcome
@@ -257,7 +257,7 @@ class Engine:
         if isinstance(outcome, Found):
             return outcome.groups
         if isinstance(outcome, CouldNotAsk):
-            retry_after = max(0.0, entry.live_until - self._clock())
+            retry_after = max(0.0, entry.expires_at - self._clock())
             failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, outcome.detail, retry_after)
         return None
@@ -290,7 +290,7 @@ def _explain(served: Served, question: Query, groups: Sequence[str] | None) -> E
     )
 
 
-def _origin(answer: Answer) -> GroupsOrigin:
+def _origin(answer: Resolution) -> GroupsOrigin:
     if answer.stale:
         return GroupsOrigin.STALE_CACHE
     return GroupsOrigin.CACHE if answer.cached else GroupsOrigin.RESOLVER

@@ -65,12 +65,12 @@ class GroupCache:
         self._invalidated = 0
         self._outdated = 0
 
-    def use(self, options: CacheOptions) -> None:
+    def reconfigure(self, options: CacheOptions) -> None:
         """Use other options from now on; entries keep the lifetimes they were given."""
         self.options = options
-        self._entries.use(options.max_entries, options.max_stale)
+        self._entries.reconfigure(options.max_entries, options.max_stale)
 
-    def fresh(self, user: str, now: float) -> CacheEntry | None:
+    def get(self, user: str, now: float) -> CacheEntry | None:
         """Return the entry of a user unless it has expired. `now` is monotonic.
 
         It may be a negative one, or a remembered failure.
@@ -81,7 +81,7 @@ class GroupCache:
             return entry
         return self._fresh_with_more_care(user, now)
 
-    def groups_despite_failure(self, user: str) -> tuple[CacheEntry, bool] | None:
+    def stale_if_error(self, user: str) -> tuple[CacheEntry, bool] | None:
         """Return groups to use although the resolver could not be asked, and whether
         they are stale; None if there are none.
         """
@@ -89,7 +89,7 @@ class GroupCache:
         if entry is None or not isinstance(entry.outcome, Found):
             return None
         now = self._clock()
-        if now < entry.live_until:
+        if now < entry.expires_at:
             self._hits += 1
             return entry, False
         if now < self._entries.stale_until(entry):
@@ -99,7 +99,7 @@ class GroupCache:
         return None
 
     def has_groups(self, user: str) -> bool:
-        """Say whether `groups_despite_failure` would return any; nothing is counted."""
+        """Say whether `stale_if_error` would return any; nothing is counted."""
         entry = self._entries.get(user)
         return (
             entry is not None
@@ -110,47 +110,47 @@ class GroupCache:
     def is_due(self, user: str) -> bool:
         """Say whether there are groups of a user that are to be asked for again."""
         entry = self._groups.get(user)
-        return entry is not None and self._clock() >= entry.fresh_until
+        return entry is not None and self._clock() >= entry.refresh_at
 
-    def remembered_failure(self, user: str) -> CacheEntry | None:
+    def negative_entry(self, user: str) -> CacheEntry | None:
         """Return the failed look-up after which the user is not to be asked for yet."""
         entry = self._entries.get(user)
-        if entry is None or entry.failure is None or self._clock() >= entry.failure.live_until:
+        if entry is None or entry.failure is None or self._clock() >= entry.failure.expires_at:
             return None
         return entry.failure
 
-    def begin(self, user: str) -> Lease:
-        """Note that a look-up starts. Ends in `store` or `abandon`."""
-        ticket = Lease(user)
-        self._under_way.setdefault(user, []).append(ticket)
-        return ticket
+    def reserve(self, user: str) -> Lease:
+        """Note that a look-up starts. Ends in `commit` or `abort`."""
+        lease = Lease(user)
+        self._under_way.setdefault(user, []).append(lease)
+        return lease
 
-    def abandon(self, ticket: Lease) -> None:
+    def abort(self, lease: Lease) -> None:
         """Note that a look-up ended without an answer."""
-        tickets = self._under_way[ticket.user]
-        tickets.remove(ticket)
-        if not tickets:
-            del self._under_way[ticket.user]
+        leases = self._under_way[lease.user]
+        leases.remove(lease)
+        if not leases:
+            del self._under_way[lease.user]
 
-    def store(self, ticket: Lease, outcome: Outcome) -> CacheEntry:
+    def commit(self, lease: Lease, outcome: Outcome) -> CacheEntry:
         """Store the answer of a look-up and return it as an entry.
 
         It is not stored if the user was invalidated since, or has been answered for by a
         look-up that started later. A failure never replaces an answer that is of use.
         """
-        older = self._under_way[ticket.user]
-        older = older[: older.index(ticket)]
-        self.abandon(ticket)
-        if ticket.outdated:
+        older = self._under_way[lease.user]
+        older = older[: older.index(lease)]
+        self.abort(lease)
+        if lease.outdated:
             self._outdated += 1
-            return self.unstored(ticket.user, outcome)
+            return self.uncached(lease.user, outcome)
         if isinstance(outcome, CouldNotAsk):
-            return self._store_failure(ticket.user, outcome)
+            return self._store_failure(lease.user, outcome)
         for other in older:
             other.outdated = True
         now = self._clock()
-        entry = self._entry(ticket.user, self._answers.of(outcome), now)
-        known = self._entries.get(ticket.user)
+        entry = self._entry(lease.user, self._answers.of(outcome), now)
+        known = self._entries.get(lease.user)
         if known is not None and known.outcome is entry.outcome:
             # What was decided with it holds again, and the collector sees nothing new.
             known.renew(entry)
@@ -158,10 +158,10 @@ class GroupCache:
         self._entries.put(entry, now)
         return entry
 
-    def unstored(self, user: str, outcome: Outcome) -> CacheEntry:
+    def uncached(self, user: str, outcome: Outcome) -> CacheEntry:
         """Return an answer as an entry that is in no cache."""
         entry = self._entry(user, outcome, self._clock())
-        entry.fresh_until = NEVER
+        entry.refresh_at = NEVER
         return entry
 
     def invalidate(self, users: Collection[str] = ()) -> int:
@@ -193,8 +193,8 @@ class GroupCache:
 
     def _outdate(self, users: Collection[str]) -> None:
         for user in users:
-            for ticket in self._under_way.get(user, ()):
-                ticket.outdated = True
+            for lease in self._under_way.get(user, ()):
+                lease.outdated = True
 
     def count_miss(self) -> None:
         """Count a caller who has to wait for the resolver."""
@@ -204,7 +204,7 @@ class GroupCache:
         """Count a look-up that is started ahead of expiry."""
         self._refreshes += 1
 
-    def statistics(self) -> CacheStats:
+    def stats(self) -> CacheStats:
         """Return the counts so far."""
         return CacheStats(
             hits=self._hits,
@@ -221,7 +221,7 @@ class GroupCache:
 
     def _fresh_with_more_care(self, user: str, now: float) -> CacheEntry | None:
         entry = self._entries.get(user)
-        if entry is None or now >= entry.live_until:
+        if entry is None or now >= entry.expires_at:
             return None
         if isinstance(entry.outcome, Found):
             self._hits += 1
@@ -247,10 +247,10 @@ class GroupCache:
         return CacheEntry(
             user,
             outcome,
-            resolved_at=wall,
-            expires_at=wall + lifetime,
-            live_until=now + lifetime,
-            fresh_until=now + lifetime * fresh_part,
+            resolved_at_wall=wall,
+            expires_at_wall=wall + lifetime,
+            expires_at=now + lifetime,
+            refresh_at=now + lifetime * fresh_part,
         )
 
     def _store_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
@@ -260,14 +260,14 @@ class GroupCache:
         if known is None or isinstance(known.outcome, CouldNotAsk):
             self._entries.put(failure, now)
         elif isinstance(known.outcome, Found) and now < self._entries.stale_until(known):
-            failure.fresh_until = NEVER
+            failure.refresh_at = NEVER
             known.failure = failure
             # The next refresh waits until the resolver may be asked again.
-            retry_at = min(failure.live_until, known.live_until)
-            known.fresh_until = max(known.fresh_until, retry_at)
+            retry_at = min(failure.expires_at, known.expires_at)
+            known.refresh_at = max(known.refresh_at, retry_at)
             self._entries.put(known, now)
-        elif now < known.live_until:
-            failure.fresh_until = NEVER
+        elif now < known.expires_at:
+            failure.refresh_at = NEVER
         else:
             self._entries.put(failure, now)
         return failure

@@ -27,19 +27,19 @@ _ANSWER_TABLES: Final = 64
 class CacheEntry:
     """What is known of a user. Only its cache changes it.
 
-    `live_until` and `fresh_until` are seconds of the monotonic clock, `resolved_at` and
-    `expires_at` of the wall clock, for people.
+    `expires_at` and `refresh_at` are seconds of the monotonic clock, `resolved_at_wall` and
+    `expires_at_wall` of the wall clock, for people.
     """
 
     __slots__ = (
         "expires_at",
+        "expires_at_wall",
         "failure",
-        "fresh_until",
         "last_use",
-        "live_until",
         "outcome",
         "quiet_until",
-        "resolved_at",
+        "refresh_at",
+        "resolved_at_wall",
         "user",
     )
 
@@ -48,18 +48,18 @@ class CacheEntry:
         user: str,
         outcome: Outcome,
         *,
-        resolved_at: float,
+        resolved_at_wall: float,
+        expires_at_wall: float,
         expires_at: float,
-        live_until: float,
-        fresh_until: float,
+        refresh_at: float,
     ) -> None:
         self.user = user
         self.outcome = outcome
-        self.resolved_at = resolved_at
+        self.resolved_at_wall = resolved_at_wall
+        self.expires_at_wall = expires_at_wall
         self.expires_at = expires_at
-        self.live_until = live_until
         """When it expires."""
-        self.fresh_until = fresh_until
+        self.refresh_at = refresh_at
         """Up to when what was decided with it holds without asking the cache again: the
         moment from which a use starts a refresh, and minus infinity as soon as it is
         replaced, invalidated or evicted."""
@@ -72,10 +72,10 @@ class CacheEntry:
 
     def renew(self, entry: "CacheEntry") -> None:
         """Hold as long as an entry that says the same."""
-        self.resolved_at = entry.resolved_at
+        self.resolved_at_wall = entry.resolved_at_wall
+        self.expires_at_wall = entry.expires_at_wall
         self.expires_at = entry.expires_at
-        self.live_until = entry.live_until
-        self.fresh_until = entry.fresh_until
+        self.refresh_at = entry.refresh_at
         self.failure = None
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class Entries:
         """The entries with groups. For reading only."""
         self._others: UseOrder[CacheEntry] = UseOrder()
 
-    def use(self, max_entries: int, max_stale: float) -> None:
+    def reconfigure(self, max_entries: int, max_stale: float) -> None:
         """Use other bounds from now on; what exceeds them goes when something is stored."""
         self._max_entries = max_entries
         self._max_stale = max_stale
@@ -120,7 +120,7 @@ class Entries:
 
     def stale_until(self, entry: CacheEntry) -> float:
         """Return up to when its groups may be used if the resolver cannot be asked."""
-        return entry.live_until + self._max_stale
+        return entry.expires_at + self._max_stale
 
     def put(self, entry: CacheEntry, now: float) -> None:
         """Store an entry in place of the one of the same user, as just used."""
@@ -137,7 +137,7 @@ class Entries:
     def touch(self, entry: CacheEntry, now: float) -> None:
         """Note that a stored entry is used."""
         self._order(entry).put(entry, next(self._uses))
-        entry.quiet_until = min(entry.fresh_until, now + _TOUCH_SECONDS)
+        entry.quiet_until = min(entry.refresh_at, now + _TOUCH_SECONDS)
 
     def discard(self, user: str, now: float) -> bool:
         """Drop the entry of a user; say whether there was one that was of use."""
@@ -159,14 +159,14 @@ class Entries:
         entries = _drained(dropped)
         while part := list(itertools.islice(entries, _MARKED_AT_ONCE)):
             for entry in part:
-                entry.fresh_until = NEVER
+                entry.refresh_at = NEVER
             yield sum(now < self._useful_until(entry) for entry in part)
 
     def _order(self, entry: CacheEntry) -> UseOrder[CacheEntry]:
         return self.groups if isinstance(entry.outcome, Found) else self._others
 
     def _drop(self, entry: CacheEntry) -> None:
-        entry.fresh_until = NEVER
+        entry.refresh_at = NEVER
         self._order(entry).remove(entry)
 
     def _drop_useless(self, order: UseOrder[CacheEntry], now: float) -> None:
@@ -182,10 +182,10 @@ class Entries:
 
     def _useful_until(self, entry: CacheEntry) -> float:
         if not isinstance(entry.outcome, Found):
-            return entry.live_until
+            return entry.expires_at
         stale_until = self.stale_until(entry)
         if entry.failure is not None:
-            return max(stale_until, entry.failure.live_until)
+            return max(stale_until, entry.failure.expires_at)
         return stale_until
 
 

@@ -30,7 +30,7 @@ _GIVEN_UP: Final = CouldNotAsk(
 )
 
 
-class Answer(NamedTuple):
+class Resolution(NamedTuple):
     """What is known of a user."""
 
     entry: CacheEntry
@@ -58,7 +58,7 @@ class GroupResolver:
         self._shared = shared
         self._cache = cache
         self._clock = clock
-        self._flights = SingleFlight(self._resolve)
+        self._flights = SingleFlight(self._look_up)
         self._refreshes = RefreshQueue(
             self._refresh,
             lambda: shared.most_refreshes,
@@ -75,14 +75,15 @@ class GroupResolver:
         await self._shared.open()
         self._opened = True
 
-    def cached(self, user: str, now: float) -> CacheEntry | None:
+    def cached(self, user: str) -> CacheEntry | None:
         """Return what is known of a user if it has not expired, else None.
 
         Needs the running loop: when groups come close to their expiry, a look-up starts
-        in the background. `now` is monotonic.
+        in the background.
         """
-        entry = self._cache.fresh(user, now)
-        if entry is not None and now >= entry.fresh_until:
+        now = self._clock()
+        entry = self._cache.get(user, now)
+        if entry is not None and now >= entry.refresh_at:
             self._ask_again(user)
         return entry
 
@@ -92,9 +93,9 @@ class GroupResolver:
         if outcome is None:
             return None
         self._cache.count_miss()
-        return self._cache.store(self._cache.begin(user), outcome)
+        return self._cache.commit(self._cache.reserve(user), outcome)
 
-    async def lookup(self, user: str, *, bypass_cache: bool = False) -> Answer:
+    async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
         """Return what is known of a user, asking the resolver if need be.
 
         If it cannot be asked, others come first, or it takes long, groups that have expired
@@ -111,15 +112,15 @@ class GroupResolver:
         try:
             entry = await self._entry(user, wait, alone=bypass_cache)
         except TimeoutError:
-            groups = self._cache.groups_despite_failure(user)
+            groups = self._cache.stale_if_error(user)
             if groups is not None:
-                return Answer(groups[0], cached=True, stale=groups[1])
+                return Resolution(groups[0], cached=True, stale=groups[1])
             entry = await self._entry(user, None)
         if isinstance(entry.outcome, CouldNotAsk) and not bypass_cache:
-            groups = self._cache.groups_despite_failure(user)
+            groups = self._cache.stale_if_error(user)
             if groups is not None:
-                return Answer(groups[0], cached=True, stale=groups[1])
-        return Answer(entry, cached=False, stale=False)
+                return Resolution(groups[0], cached=True, stale=groups[1])
+        return Resolution(entry, cached=False, stale=False)
 
     def invalidate(self, users: Collection[str]) -> int:
         """Forget users (none named: all) and return how many were known.
@@ -153,13 +154,13 @@ class GroupResolver:
         task.add_done_callback(self._forgetting.discard)
         return await asyncio.shield(task)
 
-    def use(self, options: CacheOptions) -> None:
+    def reconfigure(self, options: CacheOptions) -> None:
         """Use other options of the cache from now on."""
-        self._cache.use(options)
+        self._cache.reconfigure(options)
 
-    def statistics(self) -> CacheStats:
+    def stats(self) -> CacheStats:
         """Return what the cache has done so far."""
-        return self._cache.statistics()
+        return self._cache.stats()
 
     @property
     def refreshes_waiting(self) -> int:
@@ -184,20 +185,20 @@ class GroupResolver:
             async with asyncio.timeout(seconds):
                 return await self._flights.join(user, alone=alone)
         except FlightCancelled:
-            return self._cache.unstored(user, _GIVEN_UP)
+            return self._cache.uncached(user, _GIVEN_UP)
 
-    def _known(self, user: str) -> Answer | None:
-        entry = self.cached(user, self._clock())
+    def _known(self, user: str) -> Resolution | None:
+        entry = self.cached(user)
         if entry is not None:
-            return Answer(entry, cached=True, stale=False)
-        failure = self._cache.remembered_failure(user)
+            return Resolution(entry, cached=True, stale=False)
+        failure = self._cache.negative_entry(user)
         # In an outage the answer to a look-up is known beforehand.
         if self._cache.has_groups(user) and (failure is not None or not self._ask_again(user)):
-            groups = self._cache.groups_despite_failure(user)
+            groups = self._cache.stale_if_error(user)
             if groups is not None:
-                return Answer(groups[0], cached=True, stale=groups[1])
+                return Resolution(groups[0], cached=True, stale=groups[1])
         if failure is not None:
-            return Answer(failure, cached=True, stale=False)
+            return Resolution(failure, cached=True, stale=False)
         self._cache.count_miss()
         return None
 
@@ -211,12 +212,12 @@ class GroupResolver:
         self._cache.count_refresh()
         return self._flights.start(user)
 
-    async def _resolve(self, user: str) -> CacheEntry:
+    async def _look_up(self, user: str) -> CacheEntry:
         """Ask the resolver and store its answer: the work of one flight."""
-        ticket = self._cache.begin(user)
+        lease = self._cache.reserve(user)
         try:
             outcome = await self._shared.resolve(user)
         except BaseException:
-            self._cache.abandon(ticket)
+            self._cache.abort(lease)
             raise
-        return self._cache.store(ticket, outcome)
+        return self._cache.commit(lease, outcome)

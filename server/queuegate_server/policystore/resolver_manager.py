@@ -98,11 +98,11 @@ class ResolverManager:
         """Return what is set for a partition."""
         return self._settings.partitions.get(name, _DEFAULTS)
 
-    def use(self, settings: Settings) -> None:
+    def reconfigure(self, settings: Settings) -> None:
         """Use other settings from now on, of which only the caches differ."""
         self._settings = settings
         for (partition, _), groups in self._groups.items():
-            groups.use(self.of_partition(partition).cache)
+            groups.reconfigure(self.of_partition(partition).cache)
 
     def without_partition(self, partitions: Collection[str]) -> list[str]:
         """Return a message for each partition of the settings that the policy does not have."""

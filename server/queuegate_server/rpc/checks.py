@@ -146,7 +146,7 @@ class Checks:
         missing = [
             place
             for place, kept in enumerate(found)
-            if kept is None or (kept.source is not TIMELESS and kept.source.fresh_until <= now)
+            if kept is None or (kept.source is not TIMELESS and kept.source.refresh_at <= now)
         ]
         if missing:
             for place in missing:
@@ -175,7 +175,7 @@ class Checks:
         for count, place in enumerate(missing, start=1):
             item = results[place]
             kept = self._memo.older(snapshot, item)
-            if kept is None or kept.source.fresh_until <= self._clock():
+            if kept is None or kept.source.refresh_at <= self._clock():
                 kept = None
                 try:
                     kept = self._now(item, snapshot)
@@ -231,7 +231,7 @@ class Checks:
     def _known(self, request: bytes, snapshot: Snapshot) -> CachedResponse | None:
         """Return the answer to a question if it is kept, or can be decided without waiting."""
         kept = self._memo.answers(snapshot).get(request) or self._memo.older(snapshot, request)
-        if kept is None or kept.source.fresh_until <= self._clock():
+        if kept is None or kept.source.refresh_at <= self._clock():
             return self._now(request, snapshot)
         return kept
 

@@ -106,7 +106,7 @@ class Grid:
 
     def _row(self, user: bytes, now: float) -> Row:
         row = self._rows.get(user)
-        if row is None or (row.entry is not None and row.entry.fresh_until <= now):
+        if row is None or (row.entry is not None and row.entry.refresh_at <= now):
             row = self._rows[user] = Row()
         missing = len(self._columns) - len(row.numbers)
         if missing:

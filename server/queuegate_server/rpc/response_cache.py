@@ -1,7 +1,7 @@
 """Answers by the bytes of their requests, for as long as they cannot have changed.
 
 An answer is kept for one snapshot, and if it used groups, for as long as the
-cache entry they came from is fresh: the cache sets `fresh_until` of an entry back
+cache entry they came from is fresh: the cache sets `refresh_at` of an entry back
 the moment it is replaced, invalidated or evicted, and up to the moment at which a
 refresh is due otherwise, so that the cache sees the traffic it needs to refresh.
 Errors are never kept.
@@ -24,7 +24,7 @@ _ALWAYS: Final = float("inf")
 class _Timeless:
     """Stands for the cache entry of an answer that used no groups of the cache."""
 
-    fresh_until: Final = _ALWAYS
+    refresh_at: Final = _ALWAYS
 
 
 TIMELESS: Final = _Timeless()
@@ -59,7 +59,7 @@ class ResponseCache:
 
     def answers(self, snapshot: Snapshot) -> dict[bytes, CachedResponse]:
         """Return the newest answers of a snapshot by request, not to be changed. An answer
-        holds only while `source.fresh_until` is later than now.
+        holds only while `source.refresh_at` is later than now.
         """
         if snapshot is not self._snapshot:
             self.forget()

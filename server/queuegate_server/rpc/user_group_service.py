@@ -45,8 +45,8 @@ class UserGroupServicer:
             resolver=resolver,
             cached=answer.cached,
             stale=answer.stale,
-            resolved_at=convert.timestamp(entry.resolved_at),
-            expires_at=convert.timestamp(entry.expires_at),
+            resolved_at=convert.timestamp(entry.resolved_at_wall),
+            expires_at=convert.timestamp(entry.expires_at_wall),
             detail="" if isinstance(outcome, Found) else outcome.detail,
         ).SerializeToString()
 

@@ -153,7 +153,7 @@ def _changes(parts: Parts, member: WorkerClient | None) -> list[OnHangup]:
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
         lambda settings: parts.operations.limit.use(settings.limits.max_concurrent_calls),
         lambda settings: parts.edge.use(settings.callers),
-        parts.sources.use,
+        parts.sources.reconfigure,
         reload_policy,
     ]
 

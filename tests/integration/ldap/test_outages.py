@@ -72,26 +72,26 @@ async def test_rows_1_and_2_all_servers_down(
     shared = GuardedResolver("corp", resolver, given)
     users = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
     await users.open()
-    assert (await users.lookup("bob")).entry.outcome == BOB
+    assert (await users.resolve("bob")).entry.outcome == BOB
     own_directory.kill()
     clock.advance(400)
-    stale = await users.lookup("bob")
+    stale = await users.resolve("bob")
     assert (stale.entry.outcome, stale.stale) == (BOB, True)
     await until_fault(resolver)
     dialled = dials(resolver, own_directory.url)
     start = time.monotonic()
     for user in MANY:
-        answer = await users.lookup(user)
+        answer = await users.resolve(user)
         assert isinstance(answer.entry.outcome, CouldNotAsk)
     # None of them dials: the server is known to be down, until it is tried again.
     assert dials(resolver, own_directory.url) <= dialled + (time.monotonic() - start) // 4
     # The user that is known still is, and was not overwritten by a failure.
     clock.advance(1000)
-    again = await users.lookup("bob")
+    again = await users.resolve("bob")
     assert (again.entry.outcome, again.stale) == (BOB, True)
     # Much later it is too old to be used.
     clock.advance(3600)
-    assert isinstance((await users.lookup("bob")).entry.outcome, CouldNotAsk)
+    assert isinstance((await users.resolve("bob")).entry.outcome, CouldNotAsk)
     await users.close()
 
 

@@ -27,18 +27,18 @@ def build(
 
 def answer(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
     """Ask and answer for a user without anything in between."""
-    return cache.store(cache.begin(user), outcome)
+    return cache.commit(cache.reserve(user), outcome)
 
 
 def what_is_known(cache: GroupCache, user: str, now: float) -> str:
     """Say what a decision has: groups, nobody, failure, stale or nothing."""
-    entry = cache.fresh(user, now)
+    entry = cache.get(user, now)
     if entry is not None:
         names = {Found: "groups", NoSuchUser: "nobody", CouldNotAsk: "failure"}
         return names[type(entry.outcome)]
-    if cache.remembered_failure(user) is None:
+    if cache.negative_entry(user) is None:
         return "nothing"
-    groups = cache.groups_despite_failure(user)
+    groups = cache.stale_if_error(user)
     if groups is None:
         return "failure"
     return "stale" if groups[1] else "groups"

@@ -3,7 +3,7 @@
 import asyncio
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import Answer, GroupResolver
+from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
@@ -28,24 +28,24 @@ class Stack:
         return self.directory.asked[user]
 
     def cached(self, user: str = "sue") -> Outcome | None:
-        entry = self.groups.cached(user, self.clock.now)
+        entry = self.groups.cached(user)
         return None if entry is None else entry.outcome
 
     async def lookup(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:
         """Return what came of it, and whether it was cached."""
-        answer = await self.groups.lookup(user, bypass_cache=bypass_cache)
+        answer = await self.groups.resolve(user, bypass_cache=bypass_cache)
         return what(answer), answer.cached
 
-    async def held(self, user: str = "sue", **how: bool) -> asyncio.Task[Answer]:
+    async def held(self, user: str = "sue", **how: bool) -> asyncio.Task[Resolution]:
         """Return a look-up that the directory is keeping waiting."""
         self.directory.hold.clear()
-        task = asyncio.create_task(self.groups.lookup(user, **how))
+        task = asyncio.create_task(self.groups.resolve(user, **how))
         await passing()
         assert not task.done()
         return task
 
 
-def what(answer: Answer) -> str:
+def what(answer: Resolution) -> str:
     match answer.entry.outcome:
         case Found(groups):
             return f"{'stale ' if answer.stale else ''}{' '.join(groups)}"

@@ -32,28 +32,28 @@ def test_lifetimes(outcome: Outcome, lifetime: float, fresh: float, clock: Manua
     entry = answer(cache, "sue", outcome)
     assert entry.user == "sue"
     assert entry.outcome == outcome
-    assert (entry.resolved_at, entry.expires_at) == (WALL, WALL + lifetime)
-    assert entry.live_until == clock.now + lifetime
-    assert entry.fresh_until == clock.now + fresh
+    assert (entry.resolved_at_wall, entry.expires_at_wall) == (WALL, WALL + lifetime)
+    assert entry.expires_at == clock.now + lifetime
+    assert entry.refresh_at == clock.now + fresh
     clock.advance(lifetime - 0.001)
-    assert cache.fresh("sue", clock.now) is entry
+    assert cache.get("sue", clock.now) is entry
     clock.advance(0.001)
-    assert cache.fresh("sue", clock.now) is None
+    assert cache.get("sue", clock.now) is None
 
 
 @pytest.mark.parametrize(("chance", "part"), [(0.0, 1.0), (0.5, 0.95), (0.999999, 0.9)])
 def test_jitter_shortens_lifetimes_a_little(chance: float, part: float, clock: ManualClock) -> None:
     for outcome, lifetime in ((GROUPS, 300.0), (NOBODY, 30.0), (DOWN, 5.0)):
         entry = answer(build(clock, chance=chance), "sue", outcome)
-        assert entry.live_until - clock.now == pytest.approx(lifetime * part, rel=1e-5)
-        assert entry.live_until - clock.now <= lifetime
+        assert entry.expires_at - clock.now == pytest.approx(lifetime * part, rel=1e-5)
+        assert entry.expires_at - clock.now <= lifetime
 
 
 def test_names_are_compared_exactly(clock: ManualClock) -> None:
     cache = build(clock)
     answer(cache, "sue", GROUPS)
-    assert cache.fresh("Sue", clock.now) is None
-    assert cache.fresh("sue ", clock.now) is None
+    assert cache.get("Sue", clock.now) is None
+    assert cache.get("sue ", clock.now) is None
 
 
 @pytest.mark.parametrize("outcome", [GROUPS, NOBODY, DOWN])
@@ -61,8 +61,8 @@ def test_no_entry_is_fresh_once_it_is_replaced(outcome: Outcome, clock: ManualCl
     cache = build(clock)
     old = answer(cache, "sue", outcome)
     new = answer(cache, "sue", Found(("other",)))
-    assert old.fresh_until == NEVER
-    assert new.fresh_until > clock.now
+    assert old.refresh_at == NEVER
+    assert new.refresh_at > clock.now
 
 
 def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
@@ -71,16 +71,16 @@ def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
     for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", GROUPS)):
         entries[user] = answer(cache, user, outcome)
         clock.advance(2)
-    cache.fresh("a", clock.now)
+    cache.get("a", clock.now)
     clock.advance(2)
     answer(cache, "d", NOBODY)
-    assert entries["b"].fresh_until == NEVER
-    assert cache.fresh("b", clock.now) is None
+    assert entries["b"].refresh_at == NEVER
+    assert cache.get("b", clock.now) is None
     clock.advance(2)
     answer(cache, "e", GROUPS)
-    assert entries["c"].fresh_until == NEVER
-    assert cache.fresh("a", clock.now) is entries["a"]
-    statistics = cache.statistics()
+    assert entries["c"].refresh_at == NEVER
+    assert cache.get("a", clock.now) is entries["a"]
+    statistics = cache.stats()
     assert (statistics.evictions, statistics.entries) == (2, 3)
 
 
@@ -90,8 +90,8 @@ def test_answering_again_for_the_same_user_evicts_nobody(clock: ManualClock) -> 
         for outcome in (GROUPS, NOBODY, DOWN):
             answer(cache, "sue", outcome)
             answer(cache, "bob", GROUPS)
-    assert cache.statistics().evictions == 0
-    assert cache.fresh("bob", clock.now) is not None
+    assert cache.stats().evictions == 0
+    assert cache.get("bob", clock.now) is not None
 
 
 def test_what_is_of_no_more_use_leaves_before_what_is(clock: ManualClock) -> None:
@@ -102,16 +102,16 @@ def test_what_is_of_no_more_use_leaves_before_what_is(clock: ManualClock) -> Non
     clock.advance(31)
     for number in range(99):
         answer(cache, f"y{number}", NOBODY)
-    statistics = cache.statistics()
+    statistics = cache.stats()
     assert (statistics.evictions, statistics.entries) == (0, 100)
-    assert cache.fresh("sue", clock.now) is keep
+    assert cache.get("sue", clock.now) is keep
 
 
 def test_an_unstored_entry_is_in_no_cache(clock: ManualClock) -> None:
     cache = build(clock)
-    entry = cache.unstored("sue", DOWN)
-    assert entry.fresh_until == NEVER
-    assert entry.expires_at == WALL + 5
+    entry = cache.uncached("sue", DOWN)
+    assert entry.refresh_at == NEVER
+    assert entry.expires_at_wall == WALL + 5
     assert what_is_known(cache, "sue", clock.now) == "nothing"
 
 
@@ -120,14 +120,14 @@ def test_counts(clock: ManualClock) -> None:
     for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN)):
         answer(cache, user, outcome)
     for user in "aaabbc":
-        cache.fresh(user, clock.now)
-    cache.fresh("nobody", clock.now)
+        cache.get(user, clock.now)
+    cache.get("nobody", clock.now)
     cache.count_miss()
     cache.count_refresh()
     clock.advance(300)
-    cache.fresh("a", clock.now)
-    cache.groups_despite_failure("a")
-    statistics = cache.statistics()
+    cache.get("a", clock.now)
+    cache.stale_if_error("a")
+    statistics = cache.stats()
     assert (statistics.hits, statistics.negative_hits, statistics.failure_hits) == (3, 2, 1)
     assert (statistics.stale_hits, statistics.misses, statistics.refreshes) == (1, 1, 1)
 

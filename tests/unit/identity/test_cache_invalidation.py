@@ -14,13 +14,13 @@ def test_invalidating_users(clock: ManualClock) -> None:
         for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN), ("d", GROUPS))
     }
     assert cache.invalidate(["a", "b", "b", "nobody"]) == 2
-    assert [entry.fresh_until == NEVER for entry in entries.values()] == [True, True, False, False]
-    assert cache.fresh("a", clock.now) is None
-    assert cache.fresh("d", clock.now) is entries["d"]
+    assert [entry.refresh_at == NEVER for entry in entries.values()] == [True, True, False, False]
+    assert cache.get("a", clock.now) is None
+    assert cache.get("d", clock.now) is entries["d"]
     assert cache.invalidate([]) == 2
-    assert all(entry.fresh_until == NEVER for entry in entries.values())
-    assert cache.statistics().entries == 0
-    assert cache.statistics().invalidated == 4
+    assert all(entry.refresh_at == NEVER for entry in entries.values())
+    assert cache.stats().entries == 0
+    assert cache.stats().invalidated == 4
     assert cache.invalidate([]) == 0
 
 
@@ -52,39 +52,39 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
     users: list[str], stored: bool, outcome: Outcome, clock: ManualClock
 ) -> None:
     cache = build(clock)
-    ticket = cache.begin("sue")
+    lease = cache.reserve("sue")
     cache.invalidate(users)
-    entry = cache.store(ticket, outcome)
+    entry = cache.commit(lease, outcome)
     assert entry.outcome == outcome, "whoever asked before gets it nevertheless"
-    assert (cache.fresh("sue", clock.now) is entry) is stored
-    assert (entry.fresh_until > clock.now) is stored
-    assert cache.statistics().outdated == (0 if stored else 1)
-    assert answer(cache, "sue", GROUPS).fresh_until > clock.now, "later questions count again"
+    assert (cache.get("sue", clock.now) is entry) is stored
+    assert (entry.refresh_at > clock.now) is stored
+    assert cache.stats().outdated == (0 if stored else 1)
+    assert answer(cache, "sue", GROUPS).refresh_at > clock.now, "later questions count again"
 
 
 @pytest.mark.parametrize("newer", [GROUPS, NOBODY])
 def test_an_answer_to_a_later_question_wins(newer: Outcome, clock: ManualClock) -> None:
     cache = build(clock)
-    early, late = cache.begin("sue"), cache.begin("sue")
-    current = cache.store(late, newer)
-    old = cache.store(early, Found(("from", "before")))
-    assert cache.fresh("sue", clock.now) is current
-    assert old.fresh_until == NEVER
-    assert cache.statistics().outdated == 1
+    early, late = cache.reserve("sue"), cache.reserve("sue")
+    current = cache.commit(late, newer)
+    old = cache.commit(early, Found(("from", "before")))
+    assert cache.get("sue", clock.now) is current
+    assert old.refresh_at == NEVER
+    assert cache.stats().outdated == 1
 
 
 def test_a_failed_later_question_does_not_outdate_an_earlier_one(clock: ManualClock) -> None:
     cache = build(clock)
-    early, late = cache.begin("sue"), cache.begin("sue")
-    cache.store(late, DOWN)
-    entry = cache.store(early, GROUPS)
-    assert cache.fresh("sue", clock.now) is entry
+    early, late = cache.reserve("sue"), cache.reserve("sue")
+    cache.commit(late, DOWN)
+    entry = cache.commit(early, GROUPS)
+    assert cache.get("sue", clock.now) is entry
 
 
 def test_an_abandoned_question_leaves_nothing(clock: ManualClock) -> None:
     cache = build(clock)
-    early, late = cache.begin("sue"), cache.begin("sue")
-    cache.abandon(early)
-    cache.abandon(late)
+    early, late = cache.reserve("sue"), cache.reserve("sue")
+    cache.abort(early)
+    cache.abort(late)
     assert cache._under_way == {}
     assert what_is_known(cache, "sue", clock.now) == "nothing"

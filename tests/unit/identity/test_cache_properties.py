@@ -28,7 +28,7 @@ SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240
 class CacheMachine(RuleBasedStateMachine):
     """Compares the cache with a list of everything that was ever answered."""
 
-    tickets: Bundle[Lease] = Bundle("tickets")
+    leases: Bundle[Lease] = Bundle("leases")
 
     @initialize(max_entries=st.integers(1, 5), max_stale=st.sampled_from([0.0, 2.0, 500.0]))
     def build(self, max_entries: int, max_stale: float) -> None:
@@ -45,44 +45,44 @@ class CacheMachine(RuleBasedStateMachine):
         self.chances += 1
         return self.chances * 0.37 % 1
 
-    @rule(target=tickets, user=USERS)
+    @rule(target=leases, user=USERS)
     def begin(self, user: str) -> Lease:
-        return self.cache.begin(user)
+        return self.cache.reserve(user)
 
-    @rule(ticket=consumes(tickets), outcome=OUTCOMES)
-    def store(self, ticket: Lease, outcome: Outcome) -> None:
-        outdated = ticket.outdated
-        entry = self.cache.store(ticket, outcome)
+    @rule(lease=consumes(leases), outcome=OUTCOMES)
+    def store(self, lease: Lease, outcome: Outcome) -> None:
+        outdated = lease.outdated
+        entry = self.cache.commit(lease, outcome)
         assert entry.outcome == outcome
         self.seen.append(entry)
         if not outdated and not isinstance(outcome, CouldNotAsk):
-            self.last_definite[ticket.user] = outcome
-            self.resolved_at[ticket.user] = self.clock.now
+            self.last_definite[lease.user] = outcome
+            self.resolved_at[lease.user] = self.clock.now
         if outdated:
-            assert entry.fresh_until <= self.clock.now
+            assert entry.refresh_at <= self.clock.now
 
-    @rule(ticket=consumes(tickets))
-    def abandon(self, ticket: Lease) -> None:
-        self.cache.abandon(ticket)
+    @rule(lease=consumes(leases))
+    def abandon(self, lease: Lease) -> None:
+        self.cache.abort(lease)
 
     @rule(user=USERS)
     def use(self, user: str) -> None:
-        self.cache.fresh(user, self.clock.now)
-        self.cache.groups_despite_failure(user)
-        self.cache.remembered_failure(user)
+        self.cache.get(user, self.clock.now)
+        self.cache.stale_if_error(user)
+        self.cache.negative_entry(user)
 
     @rule(users=st.lists(USERS, min_size=1, max_size=3))
     def invalidate_some(self, users: list[str]) -> None:
         self.cache.invalidate(users)
         self._forgotten(set(users))
 
-    @rule(tickets=st.lists(consumes(tickets), max_size=2))
-    def invalidate_all(self, tickets: list[Lease]) -> None:
+    @rule(leases=st.lists(consumes(leases), max_size=2))
+    def invalidate_all(self, leases: list[Lease]) -> None:
         self.cache.invalidate(())
         self._forgotten(set("abcdef"))
-        for ticket in tickets:
-            assert ticket.outdated
-            assert self.cache.store(ticket, Found(("late",))).fresh_until <= self.clock.now
+        for lease in leases:
+            assert lease.outdated
+            assert self.cache.commit(lease, Found(("late",))).refresh_at <= self.clock.now
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
@@ -92,15 +92,15 @@ class CacheMachine(RuleBasedStateMachine):
     def only_what_the_cache_would_answer_is_fresh(self) -> None:
         now = self.clock.now
         for entry in self.seen:
-            if entry.fresh_until > now:
-                assert now < entry.live_until
-                assert self.cache.fresh(entry.user, now) is entry
+            if entry.refresh_at > now:
+                assert now < entry.expires_at
+                assert self.cache.get(entry.user, now) is entry
 
     @invariant()
     def what_the_cache_answers_is_the_last_definite_answer(self) -> None:
         now = self.clock.now
         for user in "abcdef":
-            entry = self.cache.fresh(user, now)
+            entry = self.cache.get(user, now)
             if entry is None or isinstance(entry.outcome, CouldNotAsk):
                 continue
             assert entry.outcome == self.last_definite[user]
@@ -111,18 +111,18 @@ class CacheMachine(RuleBasedStateMachine):
     def groups_are_used_despite_failures_within_their_limit_only(self) -> None:
         now = self.clock.now
         for user in "abcdef":
-            groups = self.cache.groups_despite_failure(user)
+            groups = self.cache.stale_if_error(user)
             if groups is None:
                 continue
             entry, stale = groups
             assert entry.outcome == self.last_definite[user]
             assert isinstance(entry.outcome, Found)
             assert now < self.resolved_at[user] + 100 + self.options.max_stale
-            assert stale is (now >= entry.live_until)
+            assert stale is (now >= entry.expires_at)
 
     @invariant()
     def the_bound_holds(self) -> None:
-        assert self.cache.statistics().entries <= self.options.max_entries
+        assert self.cache.stats().entries <= self.options.max_entries
 
     def _forgotten(self, users: set[str]) -> None:
         for user in users:
@@ -130,7 +130,7 @@ class CacheMachine(RuleBasedStateMachine):
             self.resolved_at.pop(user, None)
         for entry in self.seen:
             if entry.user in users:
-                assert entry.fresh_until <= self.clock.now
+                assert entry.refresh_at <= self.clock.now
 
 
 TestCache = CacheMachine.TestCase

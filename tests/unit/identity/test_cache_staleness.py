@@ -84,16 +84,16 @@ def test_a_failure_is_remembered_beside_stale_groups(clock: ManualClock) -> None
     cache = build(clock)
     groups = answer(cache, "sue", GROUPS)
     clock.advance(400)
-    assert cache.remembered_failure("sue") is None
+    assert cache.negative_entry("sue") is None
     failure = answer(cache, "sue", DOWN)
-    assert failure.fresh_until == NEVER
-    assert cache.remembered_failure("sue") is failure
-    assert cache.groups_despite_failure("sue") == (groups, True)
+    assert failure.refresh_at == NEVER
+    assert cache.negative_entry("sue") is failure
+    assert cache.stale_if_error("sue") == (groups, True)
     clock.advance(5)
-    assert cache.remembered_failure("sue") is None, "the directory may be asked again"
+    assert cache.negative_entry("sue") is None, "the directory may be asked again"
     again = answer(cache, "sue", DOWN)
-    assert cache.remembered_failure("sue") is again
-    assert cache.groups_despite_failure("sue") == (groups, True)
+    assert cache.negative_entry("sue") is again
+    assert cache.stale_if_error("sue") == (groups, True)
 
 
 def test_a_failure_outlives_the_groups_it_is_remembered_beside(clock: ManualClock) -> None:
@@ -103,27 +103,27 @@ def test_a_failure_outlives_the_groups_it_is_remembered_beside(clock: ManualCloc
     failure = answer(cache, "sue", DOWN)
     clock.advance(2)
     answer(cache, "bob", GROUPS)  # A store drops what is of no more use.
-    assert cache.groups_despite_failure("sue") is None
-    assert cache.remembered_failure("sue") is failure
+    assert cache.stale_if_error("sue") is None
+    assert cache.negative_entry("sue") is failure
 
 
 def test_a_failed_refresh_waits_before_the_next_one(clock: ManualClock) -> None:
     cache = build(clock)
     entry = answer(cache, "sue", GROUPS)
     clock.advance(240)
-    assert entry.fresh_until <= clock.now
+    assert entry.refresh_at <= clock.now
     answer(cache, "sue", DOWN)
-    assert cache.fresh("sue", clock.now) is entry
-    assert entry.fresh_until == clock.now + 5
+    assert cache.get("sue", clock.now) is entry
+    assert entry.refresh_at == clock.now + 5
     clock.advance(57)
     answer(cache, "sue", DOWN)
-    assert entry.fresh_until == entry.live_until, "never beyond the expiry"
+    assert entry.refresh_at == entry.expires_at, "never beyond the expiry"
 
 
 def test_a_failure_long_before_the_refresh_changes_nothing(clock: ManualClock) -> None:
     cache = build(clock)
     entry = answer(cache, "sue", GROUPS)
-    fresh_until = entry.fresh_until
+    refresh_at = entry.refresh_at
     clock.advance(10)
     answer(cache, "sue", DOWN)
-    assert entry.fresh_until == fresh_until
+    assert entry.refresh_at == refresh_at

@@ -158,13 +158,13 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     await groups.open()
     for user, expected in case.known.items():
         for cached in (False, True):
-            answer = await groups.lookup(user)
+            answer = await groups.resolve(user)
             assert (answer.entry.outcome, answer.cached) == (Found(expected), cached)
     for user in case.unknown:
-        assert isinstance((await groups.lookup(user)).entry.outcome, NoSuchUser)
+        assert isinstance((await groups.resolve(user)).entry.outcome, NoSuchUser)
     await groups.close()
     # Closed, it answers what it knows, and nothing else for ever so long.
     user = next(iter(case.known))
-    assert groups.cached(user, clock.now) is not None
-    answer = await asyncio.wait_for(groups.lookup("somebody new"), 60)
+    assert groups.cached(user) is not None
+    answer = await asyncio.wait_for(groups.resolve("somebody new"), 60)
     assert isinstance(answer.entry.outcome, CouldNotAsk)

@@ -130,7 +130,7 @@ def test_without_file_descriptors_nobody_is_said_not_to_exist() -> None:
 
 HUNG = """
     import asyncio, threading
-    from queuegate_server.identity import accounts
+    from queuegate_server.identity import libc_accounts as accounts
     from queuegate_server.identity.options import ResolverOptions
     from queuegate_server.identity.resolvers.nss import NssResolver, NssOptions
     from queuegate_server.identity.guarded_resolver import GuardedResolver
@@ -143,7 +143,7 @@ HUNG = """
     accounts._LIBC.getgrouplist = getgrouplist
 
     async def main():
-        options = OsOptions(lookup_timeout=2, threads=2)
+        options = NssOptions(lookup_timeout=2, threads=2)
         shared = GuardedResolver("os", NssResolver(options), options)
         await shared.open()
         print((await shared.resolve("root")).detail)

@@ -89,7 +89,7 @@ def test_an_unknown_type_names_the_known_ones(name: str) -> None:
 
 
 def test_options_of_another_type_are_refused() -> None:
-    with pytest.raises(TypeError, match="options of `os` are OsOptions"):
+    with pytest.raises(TypeError, match="options of `os` are NssOptions"):
         registry.build("os", ResolverOptions())
 
 

@@ -32,12 +32,12 @@ async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None
     assert one.resolver_name == two.resolver_name == "corp"
     await one.open()
     await two.open()
-    await one.lookup("sue")
-    assert two.cached("sue", clock.now) is None
-    await two.lookup("sue")
+    await one.resolve("sue")
+    assert two.cached("sue") is None
+    await two.resolve("sue")
     assert directory.asked["sue"] == 2
     assert one.invalidate([]) == 1
-    assert two.cached("sue", clock.now) is not None
+    assert two.cached("sue") is not None
     await one.close()
     await two.close()
 
@@ -52,10 +52,10 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     states = []
     for user in "ab":
         states.append(shared.breaker_state)
-        await one.lookup(user)
+        await one.resolve(user)
     states.append(shared.breaker_state)
     assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
-    answer = await two.lookup("sue")
+    answer = await two.resolve("sue")
     assert answer.entry.outcome == CouldNotAsk(
         "not asked after repeated failures, for another 10.0 s"
     )
@@ -71,12 +71,12 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     one, two = partition(shared, clock), partition(shared, clock)
     await one.open()
     tasks = [
-        asyncio.create_task(groups.lookup(user))
+        asyncio.create_task(groups.resolve(user))
         for groups, user in ((one, "a"), (two, "b"), (one, "c"))
     ]
     await passing()
     assert (shared.running, shared.waiting) == (2, 1)
-    refused = await two.lookup("d")
+    refused = await two.resolve("d")
     assert refused.entry.outcome == CouldNotAsk("too many look-ups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
@@ -90,7 +90,7 @@ async def test_a_burst_of_new_users_is_served_and_not_refused(clock: ManualClock
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
     await groups.open()
-    answers = await asyncio.gather(*(groups.lookup(user) for user in directory.users))
+    answers = await asyncio.gather(*(groups.resolve(user) for user in directory.users))
     assert {answer.entry.outcome for answer in answers} == {Found(("g",))}
     assert directory.most_running <= 64
     await groups.close()
@@ -141,19 +141,19 @@ async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
     await groups.open()
-    await groups.lookup("sue")
+    await groups.resolve("sue")
     clock.advance(265)
     directory.hold.clear()
-    known = groups.cached("sue", clock.now)
-    waiting = asyncio.create_task(groups.lookup("bob"))
+    known = groups.cached("sue")
+    waiting = asyncio.create_task(groups.resolve("bob"))
     await passing()
     assert directory.running == 2
     await groups.close()
     assert (await waiting).entry.outcome == CLOSING
     assert (directory.running, directory.cancelled) == (0, 2)
     assert groups._cache._under_way == {}
-    assert groups.cached("sue", clock.now) is known
-    assert (await groups.lookup("bob")).entry.outcome == CLOSING
+    assert groups.cached("sue") is known
+    assert (await groups.resolve("bob")).entry.outcome == CLOSING
     await passing()
     assert directory.running == 0, "no refresh starts any more"
 

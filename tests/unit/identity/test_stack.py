@@ -22,13 +22,13 @@ async def test_the_second_question_is_answered_from_the_cache(stack: Stack) -> N
 
 async def test_ten_thousand_questions_are_one_lookup(stack: Stack) -> None:
     stack.directory.hold.clear()
-    tasks = [asyncio.create_task(stack.groups.lookup("sue")) for _ in range(10_000)]
+    tasks = [asyncio.create_task(stack.groups.resolve("sue")) for _ in range(10_000)]
     await passing()
     stack.directory.hold.set()
     answers = await asyncio.gather(*tasks)
     assert {what(answer) for answer in answers} == {"g1"}
     assert stack.asked() == 1
-    assert stack.groups.statistics().misses == 10_000
+    assert stack.groups.stats().misses == 10_000
 
 
 async def test_a_cancelled_caller_neither_stops_the_lookup_nor_the_others(stack: Stack) -> None:
@@ -66,13 +66,13 @@ async def test_what_is_not_found_is_remembered_for_a_while(outcome: str, stack: 
 
 async def test_bypassing_the_cache_asks_and_stores(stack: Stack) -> None:
     await stack.lookup()
-    old = stack.groups.cached("sue", stack.clock.now)
+    old = stack.groups.cached("sue")
     stack.directory.users["sue"] = ("new",)
     assert await stack.lookup() == ("g1", True)
     assert await stack.lookup(bypass_cache=True) == ("new", False)
     assert await stack.lookup() == ("new", True)
     assert old is not None
-    assert old.fresh_until == NEVER
+    assert old.refresh_at == NEVER
 
 
 async def test_bypassing_the_cache_does_not_join_an_older_lookup(stack: Stack) -> None:
@@ -93,7 +93,7 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
     blocked.set()
     assert what(await old) == "g1"
     assert stack.cached() == Found(("new",))
-    assert stack.groups.statistics().outdated == 1
+    assert stack.groups.stats().outdated == 1
 
 
 async def test_bypassing_a_broken_directory_tells_so_and_keeps_what_is_known(
@@ -128,7 +128,7 @@ async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) 
     stack.directory.hold.set()
     await passing()
     assert stack.cached() is None
-    assert stack.groups.statistics().outdated == 1
+    assert stack.groups.stats().outdated == 1
     assert await stack.lookup() == ("g1", False)
 
 
@@ -145,7 +145,7 @@ async def test_an_invalidation_leaves_other_users_alone(stack: Stack) -> None:
 @pytest.mark.parametrize("bypass_cache", [True, False])
 async def test_an_empty_user_never_reaches_a_resolver(bypass_cache: bool, stack: Stack) -> None:
     with pytest.raises(ValueError, match="empty"):
-        await stack.groups.lookup("", bypass_cache=bypass_cache)
+        await stack.groups.resolve("", bypass_cache=bypass_cache)
     assert stack.asked("") == 0
 
 

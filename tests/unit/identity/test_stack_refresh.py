@@ -33,8 +33,8 @@ async def test_groups_are_refreshed_ahead_of_their_expiry(stack: Stack) -> None:
     assert stack.cached() == Found(("new",))
     stack.clock.advance(239.9)
     assert stack.cached() == Found(("new",))
-    assert stack.groups.statistics().refreshes == 1
-    assert stack.groups.statistics().misses == 1
+    assert stack.groups.stats().refreshes == 1
+    assert stack.groups.stats().misses == 1
 
 
 async def test_a_hanging_refresh_is_not_started_twice(stack: Stack) -> None:
@@ -46,7 +46,7 @@ async def test_a_hanging_refresh_is_not_started_twice(stack: Stack) -> None:
         await passing()
     assert stack.asked() == 2
     stack.clock.advance(50)
-    late = asyncio.create_task(stack.groups.lookup("sue"))
+    late = asyncio.create_task(stack.groups.resolve("sue"))
     await passing()
     stack.directory.hold.set()
     assert what(await late) == "g1"
@@ -96,7 +96,7 @@ async def test_stale_groups_are_served_without_asking_at_each_question(stack: St
     stack.clock.advance(5)
     stack.directory.broken = False
     assert await stack.lookup() == ("g1", False)
-    assert stack.groups.statistics().stale_hits == 3
+    assert stack.groups.stats().stale_hits == 3
 
 
 async def test_stale_groups_end(stack: Stack) -> None:
@@ -140,14 +140,14 @@ async def test_in_an_outage_known_users_cost_no_look_up(stack: Stack) -> None:
     assert stack.cached() == Found(("g1",))
     stack.clock.advance(9)
     assert await stack.lookup() == ("g1", True)
-    assert stack.groups.statistics().refreshes == 0
+    assert stack.groups.stats().refreshes == 0
     stack.shared._breaker._open_until = stack.clock.now + 100
     stack.clock.advance(50)
     for _ in range(3):
         assert await stack.lookup() == ("stale g1", True)
     await passing()
     assert stack.asked() == 1
-    assert stack.groups.statistics().misses == 4
+    assert stack.groups.stats().misses == 4
     # And the first question after the pause asks again.
     stack.clock.advance(50)
     stack.directory.broken = False
@@ -215,7 +215,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     answers = [await stack.lookup(user) for user in users]
     assert answers == [("new", False)] * BURST + [("stale old", True)] * (100 - BURST)
     assert await stack.lookup("sue") == ("g1", False), "of whom nothing is known"
-    assert stack.groups.statistics().misses == 100 + BURST + 1
+    assert stack.groups.stats().misses == 100 + BURST + 1
     async with asyncio.timeout(60):
         while stack.asked("u99") < 2:
             stack.clock.advance(0.01)
@@ -223,7 +223,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     await passing()
     assert [await stack.lookup(user) for user in users] == [("new", True)] * 100
     assert stack.directory.asked == dict.fromkeys(users, 2) | {"sue": 1}
-    assert stack.groups.statistics().refreshes == 100
+    assert stack.groups.stats().refreshes == 100
     await stack.groups.close()
 
 
@@ -275,10 +275,10 @@ async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
     cache = GroupCache(CacheOptions(stale_wait=60), clock, clock)
     groups = GroupResolver(shared, cache, clock=clock)
     await groups.open()
-    await groups.lookup("sue")
+    await groups.resolve("sue")
     clock.advance(301)
-    groups.use(CacheOptions(stale_wait=0.001))
+    groups.reconfigure(CacheOptions(stale_wait=0.001))
     directory.hold.clear()
     async with asyncio.timeout(60):
-        assert what(await groups.lookup("sue")) == "stale g1"
+        assert what(await groups.resolve("sue")) == "stale g1"
     await groups.close()

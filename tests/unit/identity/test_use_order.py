@@ -53,14 +53,14 @@ def test_a_lower_bound_is_reached_bit_by_bit(clock: ManualClock) -> None:
     cache = build(clock, CacheOptions(max_entries=1000))
     for number in range(1000):
         answer(cache, f"user{number}", GROUPS)
-    cache.use(CacheOptions(max_entries=10))
+    cache.reconfigure(CacheOptions(max_entries=10))
     answer(cache, "last", GROUPS)
-    assert 990 < cache.statistics().entries < 1000
+    assert 990 < cache.stats().entries < 1000
     for number in range(1000):
         answer(cache, f"more{number}", GROUPS)
-    statistics = cache.statistics()
+    statistics = cache.stats()
     assert (statistics.entries, statistics.evictions) == (10, 1991)
-    assert cache.fresh("more999", clock.now) is not None
+    assert cache.get("more999", clock.now) is not None
 
 
 def test_the_same_groups_again_renew_what_is_known(clock: ManualClock) -> None:
@@ -68,11 +68,11 @@ def test_the_same_groups_again_renew_what_is_known(clock: ManualClock) -> None:
     first = answer(cache, "sue", Found(("g1", "g2")))
     clock.advance(200)
     assert answer(cache, "sue", Found(("g1", "g2"))) is first
-    assert first.live_until == clock.now + 300
+    assert first.expires_at == clock.now + 300
     clock.advance(301)
     assert answer(cache, "sue", Found(("g1", "g2"))) is first
-    assert cache.fresh("sue", clock.now) is first
+    assert cache.get("sue", clock.now) is first
     cache.invalidate(["sue"])
     assert answer(cache, "sue", Found(("g1", "g2"))) is not first
-    assert first.fresh_until <= clock.now
+    assert first.refresh_at <= clock.now
     assert answer(cache, "sue", NoSuchUser("gone")) is not first

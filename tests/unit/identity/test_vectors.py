@@ -73,7 +73,7 @@ async def test_a_user_without_a_name_is_refused(kind: str) -> None:
     assert [v["error"] for v in section if not v["user"]] == ["empty_user"]
     clock = ManualClock()
     with pytest.raises(ValueError, match="empty"):
-        await partition(_Counting(kind, {}, NoSuchUser(""), clock), clock).lookup("")
+        await partition(_Counting(kind, {}, NoSuchUser(""), clock), clock).resolve("")
 
 
 @pytest.mark.parametrize("vector", named("test_resolver"))
@@ -187,7 +187,7 @@ async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
         # forced submission and one without a user name do not reach us.
         if step["op"] == "clean" or step.get("force") or step.get("groups") or not step["user"]:
             continue
-        answer = await groups.lookup(step["user"])
+        answer = await groups.resolve(step["user"])
         outcome, expected = answer.entry.outcome, step["expect"]
         ours = " ".join(outcome.groups) if isinstance(outcome, Found) else "failed"
         ours += f"{' (stale)' * answer.stale}, {resolver.lookups} look-ups"

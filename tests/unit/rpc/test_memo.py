@@ -217,7 +217,7 @@ class KeptAnswers(RuleBasedStateMachine):
         """Return the answer that the memo would give now."""
         memory = self.checks._memo
         kept = memory.answers(self.engine.snapshot).get(data) or memory._older.get(data)
-        fresh = kept is not None and kept.source.fresh_until > self.clock.now
+        fresh = kept is not None and kept.source.refresh_at > self.clock.now
         return kept.response if kept and fresh else None
 
     async def _beside(self, data: bytes) -> bytes | GroupsUnavailable:

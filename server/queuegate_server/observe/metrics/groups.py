@@ -66,7 +66,7 @@ class CacheMetrics(Collector):
         except NotReady:
             served = {}
         for name, partition in served.items():
-            counts = partition.groups.statistics()
+            counts = partition.groups.stats()
             labels = (name,)
             for result, count in (
                 ("hit", counts.hits),
