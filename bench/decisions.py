@@ -71,7 +71,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
 def _load(text: bytes) -> Partition:
     loaded = load_policy("yunikorn", text, "queues.yaml")
     if not loaded.partitions:
-        raise CannotMeasure(f"the generated policy does not load: {loaded.problems[:3]}")
+        raise CannotMeasure(f"the generated policy does not load: {loaded.diagnostics[:3]}")
     return loaded.partitions["default"]
 
 

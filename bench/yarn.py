@@ -113,5 +113,5 @@ def _acls(spec: QueueSpec) -> tuple[str, str]:
 def _load(format_name: str, specs: Sequence[QueueSpec]) -> Partition:
     loaded = load_policy(format_name, WRITERS[format_name](specs).encode(), format_name)
     if not loaded.partitions:
-        raise CannotMeasure(f"the generated policy does not load: {loaded.problems[:3]}")
+        raise CannotMeasure(f"the generated policy does not load: {loaded.diagnostics[:3]}")
     return loaded.partitions["default"]

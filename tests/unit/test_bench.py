@@ -27,7 +27,7 @@ REASONS = {
 )
 def test_generated_policy_loads_whole_and_decides_as_foretold(specs: list[QueueSpec]) -> None:
     loaded = load_policy("yunikorn", policies.to_yaml(specs).encode(), "queues.yaml")
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     partition = loaded.partitions["default"]
     assert set(partition.queues) == {spec.path for spec in specs}
     assert sum(spec.entries for spec in specs) == sum(
@@ -52,7 +52,7 @@ def test_the_same_policy_in_the_formats_of_yarn(format_name: str) -> None:
     assert detect_format(text) == format_name
     loaded = load_policy(format_name, text, "file")
     same = load_policy("yunikorn", policies.to_yaml(specs).encode(), "queues.yaml")
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     for path, queue in same.partitions["default"].queues.items():
         other = loaded.partitions["default"].queues[path]
         assert (other.submit, other.admin) == (queue.submit, queue.admin)

@@ -52,7 +52,7 @@ def test_questions_differ_and_are_mixed_as_said(policy: Policy) -> None:
 
 def test_our_own_rules_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
     loaded = load_policy("yunikorn", to_yaml(policy.queues).encode(), "queues.yaml")
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     for one in asked:
         access = Access.ADMIN if one.is_admin else Access.SUBMIT
         decision = decide(loaded.partitions["default"], one.queue, access, one.user, one.groups)

@@ -46,7 +46,7 @@ def check_config_map(review: Review, acl_names: AclNames) -> tuple[Verdict, tupl
         errors.extend(error.faults)
     # All of them: which one holds the queues, the other ConfigMap may say.
     for key in sorted(name for name in data if name.endswith(".yaml")):
-        for problem in load_policy("yunikorn", data[key], key, acl_names=acl_names).problems:
+        for problem in load_policy("yunikorn", data[key], key, acl_names=acl_names).diagnostics:
             (errors if problem.severity is Severity.ERROR else warnings).append(str(problem))
     if errors:
         return Verdict(allowed=False, message="\n".join(_first(errors))), _first(warnings)

@@ -85,8 +85,8 @@ def convert(
     )
     with paused_collector():
         result = converted(detected, data, name, options, AclNames(acl_names))
-    for problem in (*result.problems, *result.lost):
-        click.echo(str(problem), err=True)
+    for diagnostic in (*result.diagnostics, *result.lost):
+        click.echo(str(diagnostic), err=True)
     if not result.text:
         context.exit(CANNOT)
     _write(result.text, output, force=force)

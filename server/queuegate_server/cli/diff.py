@@ -66,9 +66,9 @@ def diff(
             resolver_types=frozenset(resolver_types),
             yarn_options=options,
         )
-        if has_errors(loaded.problems):
-            for problem in loaded.problems:
-                click.echo(str(problem), err=True)
+        if has_errors(loaded.diagnostics):
+            for diagnostic in loaded.diagnostics:
+                click.echo(str(diagnostic), err=True)
             raise Failure(f"{name}: not valid")
         return format_name == YUNIKORN, loaded.partitions
 

@@ -21,7 +21,7 @@ NO: Final = 1
 _STDIN: Final = "-"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Check = Callable[[bytes, str], Iterable[Diagnostic]]
-"""From the bytes of a file and the name to show for it to findings in order."""
+"""From the bytes of a file and the name to show for it to diagnostics in order."""
 
 
 resolver_types_option: Final = click.option(
@@ -80,7 +80,7 @@ def checker(
     yarn_site: Path | None,
     semantics: str,
 ) -> Check:
-    """Return what finds the problems of one file, as the options say."""
+    """Return what finds the diagnostics of one file, as the options say."""
     chosen = Semantics(semantics)
     yarn_options = YarnOptions(semantics=lambda _: chosen, site=site(yarn_site))
 
@@ -115,7 +115,7 @@ def content(file: str) -> tuple[bytes, str]:
 
 
 def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
-    """Print the findings of all files, and a summary on stderr; return the exit status."""
+    """Print the diagnostics of all files, and a summary on stderr; return the exit status."""
     readable = True
     found: list[Diagnostic] = []
     count = 0
@@ -130,10 +130,10 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
             click.echo(str(found[-1]), err=True)
             readable = False
             continue
-        problems = list(check(data, name))
-        for problem in problems:
-            click.echo(str(problem))
-        found += problems
+        diagnostics = list(check(data, name))
+        for diagnostic in diagnostics:
+            click.echo(str(diagnostic))
+        found += diagnostics
     click.echo(_summary(count, found), err=True)
     if not readable:
         return CANNOT
@@ -151,7 +151,7 @@ def _read(file: str) -> bytes:
 
 
 def _summary(files: int, found: list[Diagnostic]) -> str:
-    errors = sum(problem.severity is Severity.ERROR for problem in found)
+    errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in found)
     return ", ".join(
         f"{number} {noun}{'' if number == 1 else 's'}"
         for number, noun in (

@@ -1,1 +1,1 @@
-"""Configuration text in, policy parts or located problems out. Opens no file."""
+"""Configuration text in, policy parts or located diagnostics out. Opens no file."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
-from queuegate_server.formats.diagnostic_list import quoted
+from queuegate_server.formats.diagnostics import quoted
 
 
 def differences(old: Mapping[str, Partition], new: Mapping[str, Partition]) -> Iterator[str]:

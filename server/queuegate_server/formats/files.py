@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors, in_order
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import FORMATS, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
@@ -50,7 +50,7 @@ def check_file(
     resolver_types: frozenset[str] = RESOLVER_TYPES,
     yarn_options: YarnOptions = DEFAULT_OPTIONS,
 ) -> list[Diagnostic]:
-    """Return the findings in a file by place, and what is valid but doubtful if asked to.
+    """Return the diagnostics in a file by position, and what is valid but doubtful if asked to.
 
     Arguments are as those of `load_policy`. Raises ValueError if the format is not known.
     """
@@ -58,19 +58,19 @@ def check_file(
         return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == SITE:
         site = replace(yarn_options, site=(data, file))
-        return in_order((*read_site(site)[1], *(lint_site(site) if with_lint else ())))
-    problems = load_policy(
+        return sort_diagnostics((*read_site(site)[1], *(lint_site(site) if with_lint else ())))
+    diagnostics = load_policy(
         format_name,
         data,
         file,
         acl_names=acl_names,
         resolver_types=resolver_types,
         yarn_options=yarn_options,
-    ).problems
-    if not with_lint or has_errors(problems):
-        return in_order(problems)
+    ).diagnostics
+    if not with_lint or has_errors(diagnostics):
+        return sort_diagnostics(diagnostics)
     semantics = yarn_options.semantics(yarn_options.partition)
     doubtful = lint(format_name, data, file, acl_names=acl_names, semantics=semantics)
-    # Where both say the same of a place, once is enough.
+    # Where both say the same of a position, once is enough.
     of_site = lint_site(yarn_options) if format_name in STATES else ()
-    return in_order(dict.fromkeys((*problems, *doubtful, *of_site)))
+    return sort_diagnostics(dict.fromkeys((*diagnostics, *doubtful, *of_site)))

@@ -1,4 +1,4 @@
-"""Findings that are no errors: what is valid, but hardly what its author means."""
+"""Diagnostics that are no errors: what is valid, but hardly what its author means."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def lint(
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
     semantics: Semantics = Semantics.DOCUMENTED,
 ) -> list[Diagnostic]:
-    """Return warnings about doubtful things, by place; none if the text cannot be read.
+    """Return warnings about doubtful things, by position; none if the text cannot be read.
 
     Arguments are as those of `load_policy`, which reports errors and dropped names;
     `semantics` says how a file of YARN is read.

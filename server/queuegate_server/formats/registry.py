@@ -19,9 +19,9 @@ class Loaded:
     """What a configuration text says."""
 
     partitions: Mapping[str, Partition]
-    """By name; empty if a finding is an error."""
-    problems: tuple[Diagnostic, ...]
-    """All findings, by place."""
+    """By name; empty if a diagnostic is an error."""
+    diagnostics: tuple[Diagnostic, ...]
+    """All diagnostics, by position."""
 
 
 YUNIKORN: Final = "yunikorn"
@@ -63,7 +63,7 @@ def load_policy(
 ) -> Loaded:
     """Read a policy; find everything that is wrong in it in one go.
 
-    `file` is the name that the findings show. `acl_names` says which names ACLs may
+    `file` is the name that the diagnostics show. `acl_names` says which names ACLs may
     list, in all partitions or by the name of the partition. `resolver_types` are the
     types of group resolvers that a partition may ask for beside those that the format
     knows itself. `yarn_options` matter to the formats of YARN, the others to YuniKorn's.
@@ -74,12 +74,12 @@ def load_policy(
     if format_name not in FORMATS:
         raise ValueError(unknown_format(format_name))
     if format_name in yarn.STATES:
-        partitions, problems = yarn.load(yarn.STATES[format_name], data, file, yarn_options)
+        partitions, diagnostics = yarn.load(yarn.STATES[format_name], data, file, yarn_options)
     else:
-        partitions, problems = yunikorn.load(
+        partitions, diagnostics = yunikorn.load(
             data, file, acl_names=names_chooser(acl_names), resolver_types=resolver_types
         )
-    return Loaded(MappingProxyType(dict(partitions)), problems)
+    return Loaded(MappingProxyType(dict(partitions)), diagnostics)
 
 
 def names_chooser(acl_names: Callable[[str], AclNames] | AclNames) -> Callable[[str], AclNames]:

@@ -7,10 +7,14 @@ from typing import Final
 
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import TRIMMED
-from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
-from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    TooManyErrors,
+    quoted,
+)
 from queuegate_server.formats.spark_lint import lint_spark
-from queuegate_server.formats.yaml_text import At, Unreadable, decode
+from queuegate_server.formats.yaml_text import ParseError, Position, decode
 
 _LINE: Final = re.compile(
     r"[ \t\f]*(?P<key>[^\s=:]+)(?:[ \t\f]*[=:]|[ \t\f]|$)[ \t\f]*(?P<value>.*)"
@@ -20,46 +24,48 @@ _LINE: Final = re.compile(
 def read_spark_defaults(
     data: bytes, file: str, *, with_lint: bool = False
 ) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
-    """Return the properties, and the findings in order, also in what is valid but doubtful if
+    """Return the properties, and the diagnostics in order, also in what is valid but doubtful if
     asked to. Of one name the last one counts.
 
     A line is `name value`, `name=value` or `name: value`; values are trimmed, as Spark does.
     Neither lines that go on in the next one nor escapes are accepted: no ACL needs them.
     """
-    findings = Findings(file)
+    diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}
-    stated: list[tuple[At, str, str]] = []
+    stated: list[tuple[Position, str, str]] = []
     try:
         text = decode(data)
-    except Unreadable as fault:
-        findings.error(fault.place, fault.message, fault.remedy)
-        return {}, findings.in_order()
+    except ParseError as fault:
+        diagnostics.error(fault.position, fault.message, fault.remedy)
+        return {}, diagnostics.sorted()
     with suppress(TooManyErrors):
-        for place, name, value in _read(text, findings):
+        for position, name, value in _read(text, diagnostics):
             if name in properties:
                 message = f"{quoted(name)} is set above, too: this value replaces that one"
-                findings.warning(place, message, "remove one of them")
+                diagnostics.warning(position, message, "remove one of them")
             properties[name] = value
-            stated.append((place, name, value))
+            stated.append((position, name, value))
     if with_lint:
-        lint_spark(stated, findings)
-    return properties, findings.in_order()
+        lint_spark(stated, diagnostics)
+    return properties, diagnostics.sorted()
 
 
-def _read(text: str, findings: Findings) -> Iterator[tuple[At, str, str]]:
+def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, str]]:
     for number, line in enumerate(text.splitlines(), start=1):
-        place = At(number, 1)
+        position = Position(number, 1)
         stated = line.strip()
         if not stated or stated[0] in "#!":
             continue
         found = _LINE.fullmatch(line)
         if found is None or (found["key"].startswith("spark.") and "\\" in line and "acls" in line):
             message = f"{quoted(stated)} is no property that is understood here"
-            findings.error(place, message, "write the name, a space and the value on one line")
+            diagnostics.error(
+                position, message, "write the name, a space and the value on one line"
+            )
             continue
         name, value = found["key"], found["value"].strip(TRIMMED)
         try:
             spark_acls({name: value})
         except SparkError as error:
-            findings.error(place, str(error), "write true or false")
-        yield place, name, value
+            diagnostics.error(position, str(error), "write true or false")
+        yield position, name, value

@@ -1,4 +1,4 @@
-"""XML text -> elements that know their place. No input makes it raise, none reaches out.
+"""XML text -> elements that know their position. No input makes it raise, none reaches out.
 
 A document type is refused, so that there are no entities to expand or to fetch; size,
 depth and number of elements are bounded, and the tree is built without recursion.
@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from queuegate_server.formats.diagnostic_list import Findings
-from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
+from queuegate_server.formats.yaml_text import MAX_BYTES, ParseError, Position
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000
@@ -39,18 +38,18 @@ class Document:
 
     root: Element | None
     """None if the document cannot be read."""
-    problems: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
     """Why it cannot be read; empty if it can."""
 
 
 def read(data: bytes, file: str) -> Document:
-    """Read a document. `file` is the name that the problems show."""
-    findings = Findings(file)
+    """Read a document. `file` is the name that the diagnostics show."""
+    diagnostics = Diagnostics(file)
     try:
         return Document(_Builder().build(data), ())
-    except Unreadable as fault:
-        findings.error(fault.place, fault.message, fault.remedy)
-    return Document(None, findings.in_order())
+    except ParseError as fault:
+        diagnostics.error(fault.position, fault.message, fault.remedy)
+    return Document(None, diagnostics.sorted())
 
 
 class _Builder:
@@ -64,7 +63,7 @@ class _Builder:
 
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
-            raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", _SMALLER)
+            raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", _SMALLER)
         parser = self._parser
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -74,12 +73,12 @@ class _Builder:
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
-            place = At(error.lineno, error.offset + 1)
+            position = Position(error.lineno, error.offset + 1)
             message = f"not valid XML: {expat.ErrorString(error.code)}"
             remedy = "check the tags, quotes and &-signs here and in the lines above"
-            raise Unreadable(place, message, remedy) from None
+            raise ParseError(position, message, remedy) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know
-            raise Unreadable(At(1, 1), f"not readable: {error}", "save it as UTF-8") from None
+            raise ParseError(Position(1, 1), f"not readable: {error}", "save it as UTF-8") from None
         finally:
             # In a cycle, the elements would stay until the collector stops every thread to
             # find them.
@@ -87,22 +86,22 @@ class _Builder:
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
             parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None
         if self._root is None:
-            raise Unreadable(At(1, 1), "there is no element", "write an element")
+            raise ParseError(Position(1, 1), "there is no element", "write an element")
         return self._root
 
-    def _place(self) -> At:
-        return At(self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
+    def _position(self) -> Position:
+        return Position(self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        place = self._place()
+        position = self._position()
         self._count += 1
         if len(self._open) >= MAX_DEPTH:
             message = f"elements are nested more than {MAX_DEPTH} levels deep"
-            raise Unreadable(place, message, "flatten the document")
+            raise ParseError(position, message, "flatten the document")
         if self._count > MAX_ELEMENTS:
             message = f"there are more than {MAX_ELEMENTS} elements"
-            raise Unreadable(place, message, _SMALLER)
-        element = Element(place.line, place.column, name, attributes)
+            raise ParseError(position, message, _SMALLER)
+        element = Element(position.line, position.column, name, attributes)
         if self._open:
             self._open[-1].children.append(element)
         else:
@@ -124,4 +123,4 @@ class _Builder:
     def _doctype(self, *_: object) -> None:
         message = "a document type (DOCTYPE) is not accepted"
         remedy = "remove it, and write out what its entities stand for"
-        raise Unreadable(self._place(), message, remedy)
+        raise ParseError(self._position(), message, remedy)

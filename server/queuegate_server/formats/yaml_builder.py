@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from yaml import events
 
-from queuegate_server.formats.diagnostic_list import Findings, WorkerSpec, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
-from queuegate_server.formats.yaml_text import MAX_BYTES, At, Unreadable
+from queuegate_server.formats.yaml_text import MAX_BYTES, ParseError, Position
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""
@@ -50,22 +50,22 @@ class _Open:
 class Builder:
     """Builds the tree of one document, without recursion."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Take where repeated keys are noted."""
-        self._findings = findings
+        self._diagnostics = diagnostics
         self._top = Sequence(0, 0)
         self._open = [_Open(self._top, None, _Size(0, 0))]
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes = 0
         self._characters = 0
         self.ended: Any = None
-        """The place of the end of the document, once it is built."""
+        """The position of the end of the document, once it is built."""
         # Equal texts are kept once: the names built from them take less memory.
         self._texts: dict[str, str] = {}
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
         """Return the root of the document that the parser's events begin with; None if it is
-        empty. Raises Unreadable and TooManyErrors.
+        empty. Raises ParseError and TooManyErrors.
         """
         # Not an attribute: in a cycle, the nodes would stay until the collector stops
         # every thread to find them.
@@ -104,9 +104,9 @@ class Builder:
 
     def _begin(self, event: Any) -> None:
         if event.version not in {None, _VERSION}:
-            place = At(event.start_mark.line + 1, event.start_mark.column + 1)
+            position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
             message = "only YAML 1.1 is read here, as in YuniKorn"
-            raise Unreadable(place, message, "remove the %YAML line")
+            raise ParseError(position, message, "remove the %YAML line")
 
     def _start(self, kind: type[Sequence | Mapping], event: Any) -> None:
         node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
@@ -114,7 +114,7 @@ class Builder:
             self._check_tag(event.tag, node)
         if len(self._open) > MAX_DEPTH:
             message = f"lists and mappings are nested more than {MAX_DEPTH} levels deep"
-            raise Unreadable(node, message, "flatten the document")
+            raise ParseError(node, message, "flatten the document")
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, None)
         self._open.append(_Open(node, event.anchor, _Size(self._nodes, self._characters)))
@@ -131,28 +131,28 @@ class Builder:
         self._add(done.node)
 
     def _alias(self, event: Any) -> None:
-        place = At(event.start_mark.line + 1, event.start_mark.column + 1)
+        position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
         name = event.anchor
         if name not in self._anchors:
             message = f"the alias *{name} has no anchor &{name} above it"
-            raise Unreadable(place, message, "define the anchor, or put the text in quotes")
+            raise ParseError(position, message, "define the anchor, or put the text in quotes")
         node, size = self._anchors[name]
         if size is None:
-            raise Unreadable(
-                place, f"the anchor &{name} contains itself", "remove the alias inside it"
+            raise ParseError(
+                position, f"the anchor &{name} contains itself", "remove the alias inside it"
             )
-        self._count(*size, place)
+        self._count(*size, position)
         self._add(node)
 
-    def _count(self, nodes: int, characters: int, place: WorkerSpec) -> None:
+    def _count(self, nodes: int, characters: int, position: Positioned) -> None:
         self._nodes += nodes
         self._characters += characters
         if self._nodes > MAX_NODES:
             message = f"the document has more than {MAX_NODES} keys and values"
-            raise Unreadable(place, message, "split it; write fewer aliases")
+            raise ParseError(position, message, "split it; write fewer aliases")
         if self._characters > MAX_BYTES:
             message = f"with its aliases the document is larger than {MAX_BYTES} characters"
-            raise Unreadable(place, message, "split it; write fewer aliases")
+            raise ParseError(position, message, "split it; write fewer aliases")
 
     def _add(self, node: Node) -> None:
         parent = self._open[-1]
@@ -171,7 +171,7 @@ class Builder:
         elif text in container.entries:
             first = container.entries[text][0].line
             message = f"the key {quoted(text)} is repeated; it stands in line {first} already"
-            self._findings.error(key, message, "keep one of them")
+            self._diagnostics.error(key, message, "keep one of them")
         else:
             container.entries[text] = (key, node)
 
@@ -179,18 +179,18 @@ class Builder:
         if isinstance(node, Scalar) and not node.is_null:
             return node
         message = "a key is missing" if isinstance(node, Scalar) else "a key is a list or a mapping"
-        raise Unreadable(node, message, "write a text as the key, before its colon")
+        raise ParseError(node, message, "write a text as the key, before its colon")
 
     def _merge(self, mapping: Mapping, merged: list[Node]) -> None:
         for node in merged:
             for source in node.items if isinstance(node, Sequence) else [node]:
                 if not isinstance(source, Mapping):
                     message = "<< merges something that is no mapping"
-                    raise Unreadable(source, message, "merge an alias of a mapping")
+                    raise ParseError(source, message, "merge an alias of a mapping")
                 for key, entry in source.entries.items():
                     mapping.entries.setdefault(key, entry)
 
     def _check_tag(self, tag: str, node: Node) -> None:
         if not isinstance(node, _TAGS.get(tag, ())):
             message = f"the tag {quoted(tag)} is not supported here"
-            raise Unreadable(node, message, "remove the tag; quote a value that is a text")
+            raise ParseError(node, message, "remove the tag; quote a value that is a text")

@@ -1,4 +1,4 @@
-"""The nodes of a YAML document: values that know their place and keep their text."""
+"""The nodes of a YAML document: values that know their position and keep their text."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -51,7 +51,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def plain_data(node: Node | None) -> object:
-    """Return a node as dicts, lists, texts and None, without the places."""
+    """Return a node as dicts, lists, texts and None, without the positions."""
     if isinstance(node, Mapping):
         return {key: plain_data(value) for key, (_, value) in node.entries.items()}
     if isinstance(node, Sequence):

@@ -1,10 +1,10 @@
-"""The text that YAML is written in: what it may contain, and how its places are counted."""
+"""The text that YAML is written in: what it may contain, and how its positions are counted."""
 
 import re
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.diagnostic_list import WorkerSpec
+from queuegate_server.formats.diagnostics import Positioned
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Three times what 100 000 queues with 1 000 000 ACL entries need."""
@@ -19,53 +19,53 @@ _FORBIDDEN: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """A place in a text, counted from 1."""
+class Position:
+    """A position in a text, counted from 1."""
 
     line: int
     column: int
 
 
-class Unreadable(Exception):
+class ParseError(Exception):
     """Nothing after this fault can be understood."""
 
-    def __init__(self, place: WorkerSpec | None, message: str, remedy: str) -> None:
+    def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
         super().__init__(message)
-        self.place = place
+        self.position = position
         self.message = message
         self.remedy = remedy
 
 
 def decode(data: bytes) -> str:
-    """Return the text of a stream; raise Unreadable at the place of what is none.
+    """Return the text of a stream; raise ParseError at the position of what is none.
 
     The parser would do that, too, but counts only bytes.
     """
     if len(data) > MAX_BYTES:
-        raise Unreadable(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+        raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
     try:
         text = data.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
-        place = _end_of(data[: error.start].decode().removeprefix(_BYTE_ORDER_MARK))
+        position = _end_of(data[: error.start].decode().removeprefix(_BYTE_ORDER_MARK))
         message = f"not UTF-8: byte 0x{data[error.start]:02x} is not part of a character"
-        raise Unreadable(place, message, "save the file as UTF-8") from None
+        raise ParseError(position, message, "save the file as UTF-8") from None
     if data.isascii() and not data.translate(None, _ASCII):
         return text
     forbidden = _FORBIDDEN.search(text)
     if forbidden:
         message = f"YAML does not allow the character U+{ord(forbidden[0]):04X}"
         remedy = "remove it, or write it as an escape in double quotes"
-        raise Unreadable(_end_of(text[: forbidden.start()]), message, remedy)
+        raise ParseError(_end_of(text[: forbidden.start()]), message, remedy)
     return text
 
 
-def _end_of(text: str) -> At:
+def _end_of(text: str) -> Position:
     lines = split_lines(text)
-    return At(len(lines), len(lines[-1]) + 1)
+    return Position(len(lines), len(lines[-1]) + 1)
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Return the lines of a stream that can be read, so that places point into them."""
+    """Return the lines of a stream that can be read, so that positions point into them."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 

@@ -14,7 +14,7 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.formats.collector import paused_collector
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, in_order
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
@@ -139,7 +139,7 @@ class PolicySources:
             name = source.policy.name
             format_name = self._format(source, contents[source.policy].data)
             loaded = self._load(source, format_name, contents)
-            problems += loaded.problems
+            problems += loaded.diagnostics
             if loaded.partitions:
                 formats[name] = format_name
             else:
@@ -167,7 +167,7 @@ class PolicySources:
         if len(checksums) > 1:
             checksum = hashlib.sha256("\n".join(checksums).encode()).hexdigest().upper()
         return ReadPolicies(
-            partitions, came_from, tuple(in_order(problems)), empty, spark, checksum
+            partitions, came_from, tuple(sort_diagnostics(problems)), empty, spark, checksum
         )
 
     def _format(self, source: _Source, data: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 from queuegate.policy.tree import Policy
 from queuegate_server.engine import Engine
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, in_order
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.policystore.letting_go import let_go
 from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
@@ -124,7 +124,9 @@ class Reloader:
                     return _no_partitions(problems, lost)
                 await self._serve(read)
         except CannotServe as error:
-            return tuple(in_order((*problems, *(_no_groups(one, read) for one in error.unusable))))
+            return tuple(
+                sort_diagnostics((*problems, *(_no_groups(one, read) for one in error.unusable)))
+            )
         except UnreadableFile as error:
             return (_error(error.file, f"cannot be read: {error.reason}", error.remedy),)
         except Exception as error:  # a fault of ours must not end the service either
@@ -185,7 +187,7 @@ class Reloader:
             Diagnostic(self._files.name, 0, 0, severity, message, remedy)
             for message in self._sources.without_partition(read.partitions)
         ]
-        return replace(read, problems=tuple(in_order((*read.problems, *unused))))
+        return replace(read, problems=tuple(sort_diagnostics((*read.problems, *unused))))
 
     def _outcome(self, problems: tuple[Diagnostic, ...]) -> ReloadState:
         failed = has_errors(problems)
@@ -213,7 +215,7 @@ def _no_partitions(
     remedy = "add a partition; a file that is still being written is read again"
     others = [one for one in problems if one.file not in lost or one.message != NO_PARTITION]
     emptied = (Diagnostic(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)
-    return tuple(in_order([*others, *emptied]))
+    return tuple(sort_diagnostics([*others, *emptied]))
 
 
 def _no_groups(unusable: Unusable, read: ReadPolicies) -> Diagnostic:

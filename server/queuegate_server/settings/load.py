@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from queuegate_server.files.safe_open import read_regular, remedy
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, in_order
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yaml_nodes import plain_data
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yaml_tree import Document, read
@@ -21,7 +21,7 @@ class SettingsError(Exception):
 
     def __init__(self, problems: Iterable[Diagnostic]) -> None:
         """Keep all findings, in the order of their places."""
-        self.problems = tuple(in_order(problems))
+        self.problems = tuple(sort_diagnostics(problems))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
@@ -41,7 +41,7 @@ def load_settings(
     """
     document = _read(file) if content is None else read(content, str(file))
     tree_or_text = plain_data(document.root)
-    problems = list(document.problems)
+    problems = list(document.diagnostics)
     name = "settings" if file is None else str(file)
     tree: dict[str, Any] = {}
     if isinstance(tree_or_text, dict):
@@ -58,7 +58,7 @@ def load_settings(
         fault = override if isinstance(override, Diagnostic) else overrides.lay_over(tree, override)
         if fault is not None:
             problems.append(fault)
-    if document.root is None and has_errors(document.problems):
+    if document.root is None and has_errors(document.diagnostics):
         # What the file would have set is not known, so the rest cannot be judged.
         raise SettingsError(problems)
     return _checked(tree, Places(name, document.root, overrides), problems)

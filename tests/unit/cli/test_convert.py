@@ -36,7 +36,7 @@ def test_what_cannot_be_expressed_is_told_on_stderr() -> None:
     result = run("-", stdin=TWINS)
     assert result.exit_code == 1
     assert result.stderr.startswith('<stdin>:1:14: warning: "a" differs only in case')
-    assert not load_policy("yunikorn", result.stdout.encode(), "f").problems
+    assert not load_policy("yunikorn", result.stdout.encode(), "f").diagnostics
 
 
 def test_options_about_the_cluster(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_examples_are_converted_whole(name: str, tmp_path: Path) -> None:
     result = run(f"examples/{name}", "--to", "yunikorn", *site, "--output", str(output))
     assert (result.stdout, result.exit_code) == ("", 0)
     assert result.stderr in Path("README.md").read_text()
-    assert not load_policy("yunikorn", output.read_bytes(), "f").problems
+    assert not load_policy("yunikorn", output.read_bytes(), "f").diagnostics
 
 
 def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def load(case: dict[str, Any]) -> Loaded:
 
 def errors(loaded: Loaded) -> list[str]:
     return [
-        str(problem).removeprefix("queues.yaml:")
-        for problem in loaded.problems
-        if problem.severity is Severity.ERROR
+        str(diagnostic).removeprefix("queues.yaml:")
+        for diagnostic in loaded.diagnostics
+        if diagnostic.severity is Severity.ERROR
     ]
 
 
@@ -86,7 +86,7 @@ def test_deviates_in_just_the_listed_way(case: dict[str, Any]) -> None:
 def test_a_resolver_that_the_server_has_is_no_deviation(case: dict[str, Any]) -> None:
     types = frozenset({"bogus", "5"})
     loaded = load_policy("yunikorn", case["yaml"].encode(), "f", resolver_types=types)
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     assert loaded.partitions["default"].resolver_type in types
 
 

@@ -50,13 +50,13 @@ QUEUES: st.SearchStrategy[Any] = st.recursive(
 
 def converted(format_name: str, text: str, options: YarnOptions, names: AclNames) -> Converted:
     result = convert(format_name, text.encode(), "f.xml", options, names)
-    assert not has_errors(result.problems)
+    assert not has_errors(result.diagnostics)
     return result
 
 
 def loaded(result: Converted, names: AclNames) -> Partition:
     found = load_policy("yunikorn", result.text.encode(), "queues.yaml", acl_names=names)
-    assert found.problems == (), (found.problems, result.text)
+    assert found.diagnostics == (), (found.diagnostics, result.text)
     return found.partitions["default"]
 
 
@@ -100,8 +100,8 @@ def test_both_sides_decide_alike_wherever_it_did_not_warn(
         result = converted(format_name, text, options, names)
         before = load_policy(format_name, text.encode(), "f.xml", yarn_options=options)
         yarn, yunikorn = before.partitions["default"], loaded(result, names)
-        told = {problem.queue for problem in result.lost}
-        assert all(problem.message and problem.remedy for problem in result.lost)
+        told = {diagnostic.queue for diagnostic in result.lost}
+        assert all(diagnostic.message and diagnostic.remedy for diagnostic in result.lost)
         event("exact" if not told else "not all can be expressed")
         for path in (*yarn.queues, *(f"{path}.nosuch.x" for path in yarn.queues)):
             is_told = any(path == queue or path.startswith(f"{queue}.") for queue in told)
@@ -145,20 +145,20 @@ def test_what_cannot_be_expressed_is_told_with_its_queue_and_place(
     queues: str, told: list[tuple[str, str]]
 ) -> None:
     result = converted(FAIR, in_root(queues), YarnOptions(), AclNames.YUNIKORN)
-    assert [problem.queue for problem in result.lost] == [path for path, _ in told]
-    for problem, (_, words) in zip(result.lost, told, strict=True):
-        assert words in problem.message
-        assert (problem.file, problem.line) == ("f.xml", 1)
-        assert problem.column > 1
-        assert problem.remedy
+    assert [diagnostic.queue for diagnostic in result.lost] == [path for path, _ in told]
+    for diagnostic, (_, words) in zip(result.lost, told, strict=True):
+        assert words in diagnostic.message
+        assert (diagnostic.file, diagnostic.line) == ("f.xml", 1)
+        assert diagnostic.column > 1
+        assert diagnostic.remedy
     loaded(result, AclNames.YUNIKORN)
 
 
 def test_proxies_and_disabled_acls_of_hadoop() -> None:
     text = in_root(queue("a", "~knox,bob"))
     hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP)
-    (problem,) = converted(FAIR, text, hadoop, AclNames.YUNIKORN).lost
-    assert 'no proxies: submit ACL, "~knox"' in problem.message
+    (diagnostic,) = converted(FAIR, text, hadoop, AclNames.YUNIKORN).lost
+    assert 'no proxies: submit ACL, "~knox"' in diagnostic.message
     off = YarnOptions(semantics=lambda _: Semantics.HADOOP, site=site(enabled="false"))
     result = converted(FAIR, in_root(queue("a", "bob")), off, AclNames.YUNIKORN)
     assert "the fair scheduler still checks" in result.lost[0].message
@@ -196,12 +196,12 @@ def test_levels_that_a_document_cannot_have_are_left_out() -> None:
     for _ in range(110):
         text = queue("a", " ", text)
     result = converted(FAIR, in_root(text), YarnOptions(), AclNames.YUNIKORN)
-    (problem,) = result.lost
-    assert "on a level below 96" in problem.message
+    (diagnostic,) = result.lost
+    assert "on a level below 96" in diagnostic.message
     assert len(loaded(result, AclNames.YUNIKORN).queues) == 96
 
 
 def test_a_file_that_does_not_load_is_not_converted() -> None:
     result = convert(FAIR, b"<allocations><queue/></allocations>", "f.xml", YarnOptions())
     assert result.text == ""
-    assert has_errors(result.problems)
+    assert has_errors(result.diagnostics)

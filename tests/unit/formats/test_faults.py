@@ -1,4 +1,4 @@
-"""One small document per fault; the findings it must give stand in its first comments."""
+"""One small document per fault; the diagnostics it must give stand in its first comments."""
 
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ def test_gives_just_the_findings_in_its_comments(path: Path) -> None:
         if line.startswith("# ") and (": error: " in line or ": warning: " in line)
     ]
     loaded = load_policy("yunikorn", data, "f")
-    assert [str(problem).removeprefix("f:") for problem in loaded.problems] == expected
+    assert [str(diagnostic).removeprefix("f:") for diagnostic in loaded.diagnostics] == expected
     assert expected
-    assert all(problem.remedy for problem in loaded.problems)
-    assert bool(loaded.partitions) != has_errors(loaded.problems) or path.stem == "no_partition"
+    assert all(diagnostic.remedy for diagnostic in loaded.diagnostics)
+    assert bool(loaded.partitions) != has_errors(loaded.diagnostics) or path.stem == "no_partition"

@@ -1,11 +1,11 @@
-"""Collecting findings: bounded, in order, and on one line each."""
+"""Collecting diagnostics: bounded, in order, and on one line each."""
 
 import gc
 
 import pytest
 
-from queuegate_server.formats import diagnostic_list as module
-from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
+from queuegate_server.formats import diagnostics as module
+from queuegate_server.formats.diagnostics import Diagnostics, TooManyErrors, quoted
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yaml_nodes import Scalar
@@ -13,27 +13,27 @@ from queuegate_server.formats.yaml_tree import read
 
 
 def test_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_FINDINGS", 1)
-    findings = Findings("f")
-    findings.error(None, "e", "r")
+    monkeypatch.setattr(module, "MAX_DIAGNOSTICS", 1)
+    diagnostics = Diagnostics("f")
+    diagnostics.error(None, "e", "r")
     for _ in range(2):
         with pytest.raises(TooManyErrors):
-            findings.error(None, "e", "r")
-    assert [str(problem) for problem in findings.in_order()] == [
+            diagnostics.error(None, "e", "r")
+    assert [str(diagnostic) for diagnostic in diagnostics.sorted()] == [
         "f: error: e (r)",
         "f: error: more than 1 errors: the rest of the file was not checked (repair those above)",
     ]
 
 
 def test_errors_and_warnings_are_bounded_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_FINDINGS", 2)
-    findings = Findings("f")
+    monkeypatch.setattr(module, "MAX_DIAGNOSTICS", 2)
+    diagnostics = Diagnostics("f")
     for line in range(5, 0, -1):
-        findings.warning(Scalar(line, 1, "", plain=True), f"w{line}", "r")
-    findings.error(Scalar(9, 9, "", plain=True), "e", "r")
-    findings.count_warnings(4)
-    assert findings.error_count == 1
-    assert [str(problem) for problem in findings.in_order()] == [
+        diagnostics.warning(Scalar(line, 1, "", plain=True), f"w{line}", "r")
+    diagnostics.error(Scalar(9, 9, "", plain=True), "e", "r")
+    diagnostics.suppress_warnings(4)
+    assert diagnostics.error_count == 1
+    assert [str(diagnostic) for diagnostic in diagnostics.sorted()] == [
         "f:4:1: warning: w4 (r)",
         "f:5:1: warning: w5 (r)",
         "f:9:9: error: e (r)",
@@ -43,25 +43,25 @@ def test_errors_and_warnings_are_bounded_apart(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_flood_of_faults_fills_no_memory() -> None:
     text = "partitions:\n  - queues: []\n" + "".join(f"    bad{i}: 1\n" for i in range(30_000))
-    problems = load_policy("yunikorn", text.encode(), "f").problems
-    assert len(problems) == module.MOST_FINDINGS + 1
-    assert problems[0].message == "more than 10000 errors: the rest of the file was not checked"
+    diagnostics = load_policy("yunikorn", text.encode(), "f").diagnostics
+    assert len(diagnostics) == module.MAX_DIAGNOSTICS + 1
+    assert diagnostics[0].message == "more than 10000 errors: the rest of the file was not checked"
     assert lint("yunikorn", text.encode(), "f") == []
 
 
 def test_a_flood_of_repeated_keys_ends_the_reading() -> None:
-    text = "a: 1\n" * (module.MOST_FINDINGS + 5)
+    text = "a: 1\n" * (module.MAX_DIAGNOSTICS + 5)
     document = read(text.encode(), "f")
     assert document.root is None
-    assert len(document.problems) == module.MOST_FINDINGS + 1
+    assert len(document.diagnostics) == module.MAX_DIAGNOSTICS + 1
 
 
 def test_a_flood_of_dropped_names_is_counted() -> None:
-    names = "!," * (module.MOST_FINDINGS + 5)
+    names = "!," * (module.MAX_DIAGNOSTICS + 5)
     text = f"partitions: [{{queues: [{{name: root, submitacl: '{names} {names}'}}]}}]"
-    problems = load_policy("yunikorn", text.encode(), "f").problems
-    assert problems[0].message == "10010 more warnings are not shown"
-    assert len(problems) == module.MOST_FINDINGS + 1
+    diagnostics = load_policy("yunikorn", text.encode(), "f").diagnostics
+    assert diagnostics[0].message == "10010 more warnings are not shown"
+    assert len(diagnostics) == module.MAX_DIAGNOSTICS + 1
 
 
 @pytest.mark.parametrize(

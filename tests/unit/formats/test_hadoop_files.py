@@ -34,7 +34,7 @@ def test_traps_of_yarn_site(properties: str, told: list[str]) -> None:
     _, found = read_site(YarnOptions(site=(data, "s")))
     assert len(found) == len(told)
     for words in told:
-        assert any(words in problem.message and problem.remedy for problem in found)
+        assert any(words in diagnostic.message and diagnostic.remedy for diagnostic in found)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,9 @@ def test_variables(value: str, others: dict[str, str], expected: str) -> None:
     text += prop("yarn.scheduler.capacity.root.queues", "a")
     data = f"<configuration>{prop(key, value)}{text}{unused}</configuration>".encode()
     loaded = load_policy(CAPACITY, data, "f")
-    errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
+    errors = [
+        diagnostic for diagnostic in loaded.diagnostics if diagnostic.severity is Severity.ERROR
+    ]
     if errors:
         assert expected in errors[0].message
         assert errors[0].line
@@ -85,7 +87,7 @@ def test_a_fault_in_variables_is_where_it_is_written(
     stated = [one.partition(" ") for one in lines]
     text = "\n".join(prop(acl if name == "x" else name, value) for name, _, value in stated)
     data = f"<configuration>{text}</configuration>".encode()
-    fault = load_policy(CAPACITY, data, "f").problems[0]
+    fault = load_policy(CAPACITY, data, "f").diagnostics[0]
     assert words in fault.message
     assert fault.line == line
 
@@ -95,18 +97,18 @@ def test_variables_do_not_fill_the_memory() -> None:
     many = "".join(prop(f"{key}.q{n}.acl_submit_applications", "${a}") for n in range(1_000))
     for long, words in (("x" * 900_000, "together make"), ("x" * 900_000 + "${a}", "contains")):
         data = f"<configuration>{prop('a', long)}{many}</configuration>".encode()
-        found = load_policy(CAPACITY, data, "f").problems
-        assert any(words in problem.message for problem in found)
-        assert any("together make the file too long" in problem.message for problem in found)
-        assert sum(problem.severity is Severity.ERROR for problem in found) < 100
+        found = load_policy(CAPACITY, data, "f").diagnostics
+        assert any(words in diagnostic.message for diagnostic in found)
+        assert any("together make the file too long" in diagnostic.message for diagnostic in found)
+        assert sum(diagnostic.severity is Severity.ERROR for diagnostic in found) < 100
 
 
 def test_a_switch_that_depends_on_what_is_elsewhere_is_refused() -> None:
     text = prop("yarn.acl.enable", "${acls}")
     for more, is_enabled in (("", None), (prop("acls", "true"), True), (prop("acls", "no"), False)):
         data = f"<configuration>{text}{more}{prop('yarn.admin.acl', ' ')}</configuration>".encode()
-        found, problems = read_site(YarnOptions(site=(data, "s")))
-        assert has_errors(problems) is (is_enabled is None)
+        found, diagnostics = read_site(YarnOptions(site=(data, "s")))
+        assert has_errors(diagnostics) is (is_enabled is None)
         assert is_enabled is None or found.acls_enabled is is_enabled
 
 

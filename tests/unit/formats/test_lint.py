@@ -1,4 +1,4 @@
-"""Lint rules, one after the other, and that a normal file has no findings."""
+"""Lint rules, one after the other, and that a normal file has no diagnostics."""
 
 from pathlib import Path
 
@@ -13,11 +13,13 @@ REPOSITORY = Path(__file__).parents[3]
 HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 
-def findings(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
+def diagnostics(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
     """Lint a document that goes on below a root queue; lines count from there."""
     found = lint("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
-    assert all(problem.remedy and str(problem).isprintable() for problem in found)
-    return [f"{problem.line - 4}:{problem.column}: {problem.message}" for problem in found]
+    assert all(diagnostic.remedy and str(diagnostic).isprintable() for diagnostic in found)
+    return [
+        f"{diagnostic.line - 4}:{diagnostic.column}: {diagnostic.message}" for diagnostic in found
+    ]
 
 
 def queue(*lines: str) -> str:
@@ -94,7 +96,7 @@ SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
     ],
 )
 def test_swallowed_blank(text: str, expected: list[str]) -> None:
-    assert findings(text) == expected
+    assert diagnostics(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,16 +134,16 @@ def test_swallowed_blank(text: str, expected: list[str]) -> None:
     ],
 )
 def test_group_as_user(lines: list[str], expected: list[str]) -> None:
-    assert findings(queue(*lines)) == expected
+    assert diagnostics(queue(*lines)) == expected
 
 
 def test_groups_of_placement_filters_are_known_groups() -> None:
     rules = "    placementrules: [{name: user, filter: {groups: [dev]}}]\n"
-    assert findings("        submitacl: dev\n" + rules) == [
+    assert diagnostics("        submitacl: dev\n" + rules) == [
         '1:20: "dev" is a user here, but a group in line 6'
     ]
     expression = rules.replace("[dev]", "['dev.*']")
-    assert findings("        submitacl: dev\n" + expression) == []
+    assert diagnostics("        submitacl: dev\n" + expression) == []
 
 
 @pytest.mark.parametrize(
@@ -181,14 +183,14 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
     ],
 )
 def test_single_acls(acl: str, expected: list[str]) -> None:
-    found = findings(queue(f"submitacl: {acl}"))
+    found = diagnostics(queue(f"submitacl: {acl}"))
     assert [message.partition(": ")[2] for message in found] == expected
 
 
 def test_extended_names_are_names() -> None:
     acl = queue("submitacl: system:serviceaccount:ns:sa dev.team")
-    assert findings(acl) == ["3:24: this ACL grants nobody: none of its entries is a valid name"]
-    assert findings(acl, AclNames.EXTENDED) == []
+    assert diagnostics(acl) == ["3:24: this ACL grants nobody: none of its entries is a valid name"]
+    assert diagnostics(acl, AclNames.EXTENDED) == []
 
 
 SUBMIT = 'this ACL changes nothing: queue "{}" lets everybody submit'
@@ -226,13 +228,13 @@ OPEN = 'this ACL does not close the queue: what "{}" grants holds here too'
     ],
 )
 def test_queues_and_those_above(root: str, lines: list[str], expected: list[str]) -> None:
-    found = [line.partition(": ")[2] for line in findings(f"        {root}\n" + queue(*lines))]
+    found = [line.partition(": ")[2] for line in diagnostics(f"        {root}\n" + queue(*lines))]
     assert [message for message in found if "grants nobody" not in message] == expected
 
 
 def test_recovery_queue() -> None:
     text = "        queues: [{name: '@Recovery@', queues: [{name: '@recovery@'}]}]\n"
-    assert findings(text) == ["1:25: root.@recovery@ is YuniKorn's own: nobody can submit to it"]
+    assert diagnostics(text) == ["1:25: root.@recovery@ is YuniKorn's own: nobody can submit to it"]
 
 
 def test_names_in_two_cases() -> None:
@@ -241,7 +243,7 @@ def test_names_in_two_cases() -> None:
         "adminacl: sue bob,dev",
         'limits: [{limit: l, users: [BOB, "*"], groups: [ops]}]',
     )
-    assert findings(text) == [
+    assert diagnostics(text) == [
         '3:24: user "Sue" is spelled "SUE" in line 7',
         '4:23: group "dev" is spelled "Dev" in line 7',
         '4:23: user "sue" is spelled "SUE" in line 7',
@@ -254,7 +256,7 @@ def test_names_in_two_cases() -> None:
 )
 def test_our_own_files_have_no_findings(path: str) -> None:
     data = (REPOSITORY / path).read_bytes()
-    assert load_policy("yunikorn", data, path).problems == ()
+    assert load_policy("yunikorn", data, path).diagnostics == ()
     assert lint("yunikorn", data, path) == []
 
 

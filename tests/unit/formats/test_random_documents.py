@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuegate.policy.acl import AclError, parse
-from queuegate_server.formats.diagnostics import has_errors, in_order
+from queuegate_server.formats.diagnostics import has_errors, sort_diagnostics
 from queuegate_server.formats.lint import lint
 from queuegate_server.formats.registry import load_policy
 
@@ -70,10 +70,10 @@ PARTITIONS = st.fixed_dictionaries(
 def check(data: bytes) -> None:
     """Load and lint; whatever comes, it must be consistent."""
     loaded = load_policy("yunikorn", data, "f")
-    assert list(loaded.problems) == in_order(loaded.problems)
-    assert all(problem.message and problem.remedy for problem in loaded.problems)
-    assert all("\n" not in str(problem) for problem in loaded.problems)
-    if has_errors(loaded.problems):
+    assert list(loaded.diagnostics) == sort_diagnostics(loaded.diagnostics)
+    assert all(diagnostic.message and diagnostic.remedy for diagnostic in loaded.diagnostics)
+    assert all("\n" not in str(diagnostic) for diagnostic in loaded.diagnostics)
+    if has_errors(loaded.diagnostics):
         assert not loaded.partitions
     assert not has_errors(lint("yunikorn", data, "f"))
 
@@ -151,7 +151,7 @@ def test_valid_trees_come_back_whole(
     loaded = load_policy("yunikorn", text.encode(), "f")
     wanted = [("root", acl, ""), *expected(queues, "root")]
     assert all(is_acl(text) for _, *texts in wanted for text in texts)
-    assert not has_errors(loaded.problems)
+    assert not has_errors(loaded.diagnostics)
     found = loaded.partitions["default"].queues
     assert [(path, q.submit_acl.text, q.admin_acl.text) for path, q in found.items()] == wanted
     for path, submit, admin in wanted:

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from queuegate_server.formats.diagnostic_list import Findings
+from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from tests.support.oracles.hadoop_files import Refused, allocations, properties
@@ -53,11 +53,11 @@ def test_random_properties(stated: list[tuple[dict[str, str], list[tuple[str, st
         for attributes, children in stated
     )
     text = f"<configuration>{inner}</configuration>"
-    findings = Findings("f")
-    found = read_properties(text.encode(), "f", findings, is_read=lambda _: False)
+    diagnostics = Diagnostics("f")
+    found = read_properties(text.encode(), "f", diagnostics, is_read=lambda _: False)
     assert found is not None
     assert {name: value.text for name, value in found.items()} == properties(text)
-    assert not findings.error_count
+    assert not diagnostics.error_count
 
 
 NAMES = st.sampled_from(

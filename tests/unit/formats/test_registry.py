@@ -40,8 +40,8 @@ def test_builds_the_partitions() -> None:
 
 
 def test_dropped_names_are_warnings_with_queue_and_place() -> None:
-    problems = load_policy("yunikorn", TWO, "f").problems
-    assert [(p.line, p.column, p.severity, p.queue) for p in problems] == [
+    diagnostics = load_policy("yunikorn", TWO, "f").diagnostics
+    assert [(p.line, p.column, p.severity, p.queue) for p in diagnostics] == [
         (10, 23, Severity.WARNING, "root.prod"),
         (10, 23, Severity.WARNING, "root.prod"),
         (14, 20, Severity.WARNING, "root.a"),
@@ -51,7 +51,7 @@ def test_dropped_names_are_warnings_with_queue_and_place() -> None:
 
 def test_names_may_be_extended_everywhere() -> None:
     loaded = load_policy("yunikorn", TWO, "f", acl_names=AclNames.EXTENDED)
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     assert loaded.partitions["GPU"].queues["root.a"].submit_acl.groups == {"dev.team"}
 
 
@@ -64,26 +64,28 @@ def test_names_may_be_extended_by_partition() -> None:
 
     loaded = load_policy("yunikorn", TWO, "f", acl_names=choose)
     assert asked == ["default", "GPU"]
-    assert {problem.queue for problem in loaded.problems} == {"root.prod"}
+    assert {diagnostic.queue for diagnostic in loaded.diagnostics} == {"root.prod"}
 
 
 def test_in_extended_mode_the_remedy_is_not_what_is_there_already() -> None:
     text = TWO.replace(b"a:b", b"a!b")
-    problems = load_policy("yunikorn", text, "f", acl_names=AclNames.EXTENDED).problems
-    assert {problem.remedy for problem in problems} == {"correct the name or remove it"}
+    diagnostics = load_policy("yunikorn", text, "f", acl_names=AclNames.EXTENDED).diagnostics
+    assert {diagnostic.remedy for diagnostic in diagnostics} == {"correct the name or remove it"}
 
 
 def test_errors_leave_no_partition_and_come_all_at_once() -> None:
     text = TWO.replace(b"sue,a:b dev.team", b"sue  dev").replace(b"os}", b"ad}") + b"    bad: 1\n"
     loaded = load_policy("yunikorn", text, "f")
     assert loaded.partitions == {}
-    errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
-    assert [problem.line for problem in errors] == [4, 10, 16]
+    errors = [
+        diagnostic for diagnostic in loaded.diagnostics if diagnostic.severity is Severity.ERROR
+    ]
+    assert [diagnostic.line for diagnostic in errors] == [4, 10, 16]
 
 
 def test_findings_are_in_order() -> None:
     text = b"partitions:\n  - queues: []\n    queues: []\n    bad: 1\n  - queues: []\nworse: 1\n"
-    lines = [problem.line for problem in load_policy("yunikorn", text, "f").problems]
+    lines = [diagnostic.line for diagnostic in load_policy("yunikorn", text, "f").diagnostics]
     assert lines == [3, 4, 5, 6]
 
 
@@ -91,7 +93,7 @@ def test_findings_are_in_order() -> None:
 def test_known_resolvers(kind: str) -> None:
     text = f"partitions: [{{queues: [], usergroupresolver: {{type: {kind}}}}}]"
     loaded = load_policy("yunikorn", text.encode(), "f")
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     assert loaded.partitions["default"].resolver_type == kind.strip("'~")
 
 
@@ -107,9 +109,9 @@ def test_resolvers_of_the_server_are_accepted_beside_the_known_ones() -> None:
 def test_no_partition_is_valid_but_worth_a_word() -> None:
     loaded = load_policy("yunikorn", b"", "f")
     assert loaded.partitions == {}
-    (problem,) = loaded.problems
-    assert problem.severity is Severity.WARNING
-    assert "NOT_FOUND" in problem.message
+    (diagnostic,) = loaded.diagnostics
+    assert diagnostic.severity is Severity.WARNING
+    assert "NOT_FOUND" in diagnostic.message
 
 
 def test_unknown_format() -> None:
@@ -128,8 +130,10 @@ partitions:
       - <<: *common
         name: b
 """
-    places = [(p.line, p.column, p.queue) for p in load_policy("yunikorn", text, "f").problems]
-    assert places == [(6, 20, "root.a"), (6, 20, "root.b")]
+    positions = [
+        (p.line, p.column, p.queue) for p in load_policy("yunikorn", text, "f").diagnostics
+    ]
+    assert positions == [(6, 20, "root.a"), (6, 20, "root.b")]
 
 
 def test_everything_that_the_schema_has() -> None:
@@ -181,5 +185,5 @@ partitions:
             queues: ~
 """
     loaded = load_policy("yunikorn", text, "f")
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     assert list(loaded.partitions["default"].queues) == ["root", "root.users"]

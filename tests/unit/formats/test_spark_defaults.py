@@ -1,4 +1,4 @@
-"""spark-defaults.conf: lines, faults and their places."""
+"""spark-defaults.conf: lines, faults and their positions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from queuegate_server.formats.spark_defaults import read_spark_defaults
 
 def test_lines() -> None:
     text = "# c\n\n! c\na.b  x y \nc=d\ne: f\n  g\th\nempty\ni = a=b\n"
-    properties, problems = read_spark_defaults(text.encode(), "f")
+    properties, diagnostics = read_spark_defaults(text.encode(), "f")
     assert properties == {
         "a.b": "x y",
         "c": "d",
@@ -18,11 +18,11 @@ def test_lines() -> None:
         "empty": "",
         "i": "a=b",
     }
-    assert not problems
+    assert not diagnostics
 
 
 @pytest.mark.parametrize(
-    ("data", "place", "words"),
+    ("data", "position", "words"),
     [
         (b"a b\nspark.acls.enable maybe", (2, 1), "should be true or false, not 'maybe'"),
         (b"a b\na c", (2, 1), "is set above"),
@@ -31,12 +31,12 @@ def test_lines() -> None:
         (b"a \xff", (1, 3), "not UTF-8"),
     ],
 )
-def test_faults(data: bytes, place: tuple[int, int], words: str) -> None:
-    _, problems = read_spark_defaults(data, "f")
-    assert (problems[0].line, problems[0].column) == place
-    assert words in problems[0].message
-    assert problems[0].remedy
-    assert has_errors(problems) is ("above" not in words)
+def test_faults(data: bytes, position: tuple[int, int], words: str) -> None:
+    _, diagnostics = read_spark_defaults(data, "f")
+    assert (diagnostics[0].line, diagnostics[0].column) == position
+    assert words in diagnostics[0].message
+    assert diagnostics[0].remedy
+    assert has_errors(diagnostics) is ("above" not in words)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_traps_are_for_the_linter(line: str, words: str) -> None:
     assert check_file("spark-defaults", data, "f", with_lint=False) == []
     found = check_file("spark-defaults", data, "f", with_lint=True)
     assert len(found) == bool(words)
-    for problem in found:
-        assert words in problem.message
-        assert problem.line == 2
-        assert problem.remedy
+    for diagnostic in found:
+        assert words in diagnostic.message
+        assert diagnostic.line == 2
+        assert diagnostic.remedy
         assert not has_errors(found)

@@ -19,16 +19,16 @@ def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def data(text: str) -> object:
     document = read(text.encode(), "f")
-    assert document.problems == ()
+    assert document.diagnostics == ()
     return plain_data(document.root)
 
 
 def fault(text: str | bytes) -> str:
     document = read(text if isinstance(text, bytes) else text.encode(), "f")
     assert document.root is None
-    (problem,) = document.problems
-    assert problem.remedy
-    return str(problem).removesuffix(f" ({problem.remedy})")
+    (diagnostic,) = document.diagnostics
+    assert diagnostic.remedy
+    return str(diagnostic).removesuffix(f" ({diagnostic.remedy})")
 
 
 def test_libyaml_is_used() -> None:
@@ -138,7 +138,7 @@ def test_refuses_with_a_place(text: str | bytes, expected: str) -> None:
 
 @pytest.mark.usefixtures("_parser")
 @pytest.mark.parametrize(
-    ("text", "places"),
+    ("text", "positions"),
     [
         # An unclosed thing is missed at the end of its line, or where the next one begins.
         ("a: [\n", {(1, 5), (2, 1)}),
@@ -154,19 +154,19 @@ def test_refuses_with_a_place(text: str | bytes, expected: str) -> None:
         ("a: b\n---\n'c\n", {(3, 3), (4, 1)}),
     ],
 )
-def test_syntax_errors_have_a_place(text: str, places: set[tuple[int, int]]) -> None:
+def test_syntax_errors_have_a_place(text: str, positions: set[tuple[int, int]]) -> None:
     document = read(text.encode(), "f")
     assert document.root is None
-    (problem,) = document.problems
-    assert problem.message.startswith("not valid YAML: ")
-    assert (problem.line, problem.column) in places
+    (diagnostic,) = document.diagnostics
+    assert diagnostic.message.startswith("not valid YAML: ")
+    assert (diagnostic.line, diagnostic.column) in positions
 
 
 @pytest.mark.usefixtures("_parser")
 def test_repeated_keys_are_all_reported_and_the_first_ones_count() -> None:
     document = read(b"a: 1\nb: {c: 1, c: 2, 'c': 3}\na: 2\n", "f")
     assert plain_data(document.root) == {"a": "1", "b": {"c": "1"}}
-    assert [(p.line, p.column, p.message) for p in document.problems] == [
+    assert [(p.line, p.column, p.message) for p in document.diagnostics] == [
         (2, 11, 'the key "c" is repeated; it stands in line 2 already'),
         (2, 17, 'the key "c" is repeated; it stands in line 2 already'),
         (3, 1, 'the key "a" is repeated; it stands in line 1 already'),
@@ -253,7 +253,7 @@ def test_both_parsers_read_the_same(text: str) -> None:
             documents.append(read(text.encode(errors="surrogatepass"), "f"))
     fast, slow = documents
     # PyYAML's own parser takes a few texts that libyaml refuses, and the other way round.
-    if not fast.problems and not slow.problems:
+    if not fast.diagnostics and not slow.diagnostics:
         assert plain_data(fast.root) == plain_data(slow.root)
 
 
@@ -263,4 +263,6 @@ def test_both_parsers_read_the_same(text: str) -> None:
 def test_nothing_makes_it_raise(text: bytes) -> None:
     document = read(text, "f")
     assert document.root is None or plain_data(document.root) is not None
-    assert all(problem.line or "larger" in problem.message for problem in document.problems)
+    assert all(
+        diagnostic.line or "larger" in diagnostic.message for diagnostic in document.diagnostics
+    )

@@ -1,4 +1,4 @@
-"""The files of YARN's schedulers: faults with their places, bounds and traps."""
+"""The files of YARN's schedulers: faults with their positions, bounds and traps."""
 
 import pytest
 from hypothesis import given
@@ -78,18 +78,22 @@ def test_faults_have_a_place_and_a_remedy(
 ) -> None:
     loaded = load_policy(format_name, text.encode(), "scheduler.xml")
     assert not loaded.partitions
-    problem = next(problem for problem in loaded.problems if problem.severity is Severity.ERROR)
-    assert words in problem.message
-    assert (problem.file, problem.line) == ("scheduler.xml", line)
-    assert problem.column == (column or problem.column) > 0
-    assert problem.remedy
+    diagnostic = next(
+        diagnostic for diagnostic in loaded.diagnostics if diagnostic.severity is Severity.ERROR
+    )
+    assert words in diagnostic.message
+    assert (diagnostic.file, diagnostic.line) == ("scheduler.xml", line)
+    assert diagnostic.column == (column or diagnostic.column) > 0
+    assert diagnostic.remedy
 
 
 def test_deep_and_large_files_are_refused() -> None:
     deep = "<allocations>" + "<queue name='a'>" * 10_000
-    assert f"more than {MAX_DEPTH} levels" in str(load_policy(FAIR, deep.encode(), "f").problems[0])
+    assert f"more than {MAX_DEPTH} levels" in str(
+        load_policy(FAIR, deep.encode(), "f").diagnostics[0]
+    )
     large = b"<allocations>" + b" " * MAX_BYTES
-    assert "larger than" in str(load_policy(FAIR, large, "f").problems[0])
+    assert "larger than" in str(load_policy(FAIR, large, "f").diagnostics[0])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ BOMB = '<!DOCTYPE {} [\n<!ENTITY x "]>">\n]>\n<{}/>'
 @pytest.mark.parametrize("top", ["allocations", "configuration"])
 def test_a_document_type_with_entities_is_refused_as_xml(top: str) -> None:
     data = f"\ufeff<?xml version='1.0'?>\n<!-- c -->{BOMB.format(top, top)}".encode()
-    (fault,) = load_policy(detect_format(data), data, "f").problems
+    (fault,) = load_policy(detect_format(data), data, "f").diagnostics
     assert "DOCTYPE" in fault.message
     assert fault.line == 2
     assert detect_file_format(data) == FAIR
@@ -128,7 +132,7 @@ def test_a_document_type_with_entities_is_refused_as_xml(top: str) -> None:
 def test_empty_names_in_a_list_of_queues_are_none(names: str) -> None:
     text = f"<configuration>{prop('yarn.scheduler.capacity.root.queues', names)}</configuration>"
     loaded = load_policy(CAPACITY, text.encode(), "f")
-    assert loaded.problems == ()
+    assert loaded.diagnostics == ()
     assert set(loaded.partitions["default"].queues) == {"root", "root.a", "root.b"}
 
 
@@ -155,7 +159,7 @@ def test_an_acl_is_one_text(text: str) -> None:
     ):
         loaded = load_policy(format_name, data.encode(), "f")
         assert not loaded.partitions
-        (fault,) = (one for one in loaded.problems if one.severity is Severity.ERROR)
+        (fault,) = (one for one in loaded.diagnostics if one.severity is Severity.ERROR)
         assert "holds more than a text" in fault.message
         assert fault.line
         assert fault.remedy
@@ -173,10 +177,10 @@ def test_misspelt_acls_are_told() -> None:
     text = "".join(f"<{name}>bob</{name}>" for name in (*names, "aclListReservations"))
     data = f"<allocations><queue name='a'>{text}</queue></allocations>".encode()
     loaded = load_policy(FAIR, data, "f")
-    assert [problem.queue for problem in loaded.problems] == ["root.a"] * 3
-    for name, problem in zip(names, loaded.problems, strict=True):
-        assert f"<{name}> has no meaning" in problem.message
-        assert problem.remedy == "write aclSubmitApps or aclAdministerApps"
+    assert [diagnostic.queue for diagnostic in loaded.diagnostics] == ["root.a"] * 3
+    for name, diagnostic in zip(names, loaded.diagnostics, strict=True):
+        assert f"<{name}> has no meaning" in diagnostic.message
+        assert diagnostic.remedy == "write aclSubmitApps or aclAdministerApps"
     assert not loaded.partitions["default"].queues["root.a"].submit_acl.users
 
 
@@ -200,7 +204,7 @@ def test_one_acl_has_one_finding(acl: str) -> None:
 )
 def test_errors_without_number_are_no_crash(format_name: str, text: str) -> None:
     found = check_file(format_name, text.encode(), "f", with_lint=True)
-    assert any("more than 10000 errors" in problem.message for problem in found)
+    assert any("more than 10000 errors" in diagnostic.message for diagnostic in found)
     if format_name in {FAIR, CAPACITY}:
         assert lint(format_name, text.encode(), "f") == []
 
@@ -247,10 +251,10 @@ def test_traps_of_the_fair_scheduler(queues: str, words: list[str]) -> None:
     text = f"<allocations>{queues}</allocations>".encode()
     found = lint(FAIR, text, "f")
     for expected in words:
-        assert any(expected in problem.message for problem in found)
-    for problem in found:
-        assert problem.line
-        assert problem.remedy
+        assert any(expected in diagnostic.message for diagnostic in found)
+    for diagnostic in found:
+        assert diagnostic.line
+        assert diagnostic.remedy
 
 
 def test_traps_of_the_capacity_scheduler() -> None:
@@ -269,7 +273,7 @@ def test_traps_of_the_capacity_scheduler() -> None:
     ).encode()
     loaded = load_policy(CAPACITY, text, "f")
     assert loaded.partitions["default"].queues["root.a"].admin_acl.text == "x"
-    messages = "\n".join(map(str, (*loaded.problems, *lint(CAPACITY, text, "f"))))
+    messages = "\n".join(map(str, (*loaded.diagnostics, *lint(CAPACITY, text, "f"))))
     for words in (
         "empty value, which sets nothing",
         '"acl_submit_application" is no property',

@@ -90,7 +90,7 @@ def test_disabled_acls(
     options = YarnOptions(semantics=lambda _: semantics, site=site(enabled="False"))
     loaded = load_policy(format_name, text, "f", yarn_options=options)
     partition = loaded.partitions["default"]
-    assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.problems)
+    assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.diagnostics)
     decision = decide(partition, "root", access, "eve", ())
     assert decision is not None
     assert decision.reason is reason

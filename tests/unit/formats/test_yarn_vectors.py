@@ -76,7 +76,10 @@ def test_loads(vector: dict[str, Any]) -> None:
     found = load_policy("fair-scheduler", text, "fair-scheduler.xml")
     if "error" in vector["expect"]:
         assert not found.partitions
-        assert all(problem.line and problem.column and problem.remedy for problem in found.problems)
+        assert all(
+            diagnostic.line and diagnostic.column and diagnostic.remedy
+            for diagnostic in found.diagnostics
+        )
         return
     queues = found.partitions["default"].queues
     expected = vector["expect"]["queues"]

@@ -4,8 +4,8 @@ from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.policy.yarn_acl import TRIMMED
-from queuegate_server.formats.diagnostic_list import Findings, quoted
-from queuegate_server.formats.yaml_text import At
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.yaml_text import Position
 from queuegate_server.formats.yarn.hadoop_xml import read_properties
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
 
@@ -25,23 +25,25 @@ _NO_ACLS_OF_QUEUES: Final = frozenset(
 )
 
 
-def state(data: bytes, file: str, findings: Findings) -> Stated | None:
+def state(data: bytes, file: str, diagnostics: Diagnostics) -> Stated | None:
     """Return the queues of a file, the root first; None if it is no such file."""
-    properties = read_properties(data, file, findings, is_read=_is_read)
+    properties = read_properties(data, file, diagnostics, is_read=_is_read)
     if properties is None:
         return None
     stated = Stated(f".{SUBMIT}", f".{ADMIN}", checks_submission_always=False, has_short_names=True)
-    paths = _paths(properties, findings)
-    for path, place in paths.items():
+    paths = _paths(properties, diagnostics)
+    for path, position in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
-        stated.queues.append(StatedQueue(path, place, submit, admin))
-    _check_keys(properties, paths, findings)
-    if len(paths) == 1 and not findings.error_count:
+        stated.queues.append(StatedQueue(path, position, submit, admin))
+    _check_keys(properties, paths, diagnostics)
+    if len(paths) == 1 and not diagnostics.error_count:
         # Hadoop does not start without it: what lacks it is another file, or a lost one.
         message = f"{PREFIX}root.queues names no queue: this is no file of the capacity scheduler"
         remedy = "name the queues below root, or give the capacity-scheduler.xml"
-        findings.error(properties.get(f"{PREFIX}{ROOT}.{QUEUES}", At(1, 1)), message, remedy)
+        diagnostics.error(
+            properties.get(f"{PREFIX}{ROOT}.{QUEUES}", Position(1, 1)), message, remedy
+        )
     return stated
 
 
@@ -49,19 +51,19 @@ def _is_read(name: str) -> bool:
     return name.startswith(PREFIX) and name.rpartition(SEPARATOR)[2] in {QUEUES, SUBMIT, ADMIN}
 
 
-def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
-    """Return each queue after its parent, with the place where it is named."""
-    found = {ROOT: At(1, 1)}
+def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, Position]:
+    """Return each queue after its parent, with the position where it is named."""
+    found = {ROOT: Position(1, 1)}
     waiting = [ROOT]
     while waiting:
         above = waiting.pop()
         names = properties.get(f"{PREFIX}{above}.{QUEUES}")
         if names is None:
             continue
-        place = At(names.line, names.column)
+        position = Position(names.line, names.column)
         if above.count(SEPARATOR) >= _MAX_DEPTH or len(found) > _MAX_QUEUES:
             message = "there are too many queues, or too deep ones"
-            findings.error(place, message, "name fewer queues, or put them higher up")
+            diagnostics.error(position, message, "name fewer queues, or put them higher up")
             return found
         children = []
         parts = names.text.split(",")
@@ -69,18 +71,22 @@ def _paths(properties: dict[str, Text], findings: Findings) -> dict[str, At]:
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is no name of a queue"
-                findings.error(place, message, "write names without dots between commas", above)
+                diagnostics.error(
+                    position, message, "write names without dots between commas", above
+                )
             elif path in found:
                 message = f"the queue {quoted(name)} is named twice"
-                findings.warning(place, message, "name it once", path)
+                diagnostics.warning(position, message, "name it once", path)
             else:
-                found[path] = place
+                found[path] = position
                 children.append(path)
         waiting += reversed(children)
     return found
 
 
-def _check_keys(properties: dict[str, Text], paths: dict[str, At], findings: Findings) -> None:
+def _check_keys(
+    properties: dict[str, Text], paths: dict[str, Position], diagnostics: Diagnostics
+) -> None:
     for key, text in properties.items():
         path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
         if not key.startswith(PREFIX) or not last.lower().startswith("acl_"):
@@ -89,7 +95,7 @@ def _check_keys(properties: dict[str, Text], paths: dict[str, At], findings: Fin
             if path not in paths:
                 message = f"there is no queue {quoted(path)}: this ACL is ignored"
                 remedy = "write the full path, starting at root, of a queue that is named"
-                findings.warning(text, message, remedy)
+                diagnostics.warning(text, message, remedy)
         elif last not in _NO_ACLS_OF_QUEUES:
             message = f"{quoted(last)} is no property of a queue: it is ignored"
-            findings.warning(text, message, f"write {SUBMIT} or {ADMIN}", path)
+            diagnostics.warning(text, message, f"write {SUBMIT} or {ADMIN}", path)

@@ -18,8 +18,13 @@ from queuegate.policy.names import (
 )
 from queuegate.policy.tree import Cluster
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostic_list import Findings, WorkerSpec, quoted
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    Positioned,
+    Severity,
+    quoted,
+)
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import STATES, Read, read
 from queuegate_server.formats.yarn.model import YarnOptions
@@ -43,8 +48,8 @@ class Converted(NamedTuple):
     lost: tuple[Diagnostic, ...]
     """What cannot be expressed, with the queue that it is about. It grants less there, and
     below."""
-    problems: tuple[Diagnostic, ...]
-    """The findings of loading."""
+    diagnostics: tuple[Diagnostic, ...]
+    """The diagnostics of loading."""
 
 
 def convert(
@@ -57,9 +62,9 @@ def convert(
     """Convert a text in one of the formats of YARN. `names` says which names the ACLs of the
     result may list.
     """
-    found, problems = read(STATES[format_name], data, file, options)
+    found, diagnostics = read(STATES[format_name], data, file, options)
     if found is None:
-        return Converted("", (), (), problems)
+        return Converted("", (), (), diagnostics)
     conversion = _Conversion(found, file, names)
     queues = conversion.queues()
     head = [
@@ -69,9 +74,9 @@ def convert(
     text = write_queues(queues, (*head, *conversion.remarks))
     if len(text) > MAX_BYTES:
         message = f"the queues.yaml would be larger than {MAX_BYTES} bytes"
-        problem = Diagnostic(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
-        return Converted("", (), (), (*problems, problem))
-    return Converted(text, tuple(conversion.remarks), conversion.findings.in_order(), problems)
+        diagnostic = Diagnostic(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
+        return Converted("", (), (), (*diagnostics, diagnostic))
+    return Converted(text, tuple(conversion.remarks), conversion.diagnostics.sorted(), diagnostics)
 
 
 @dataclass(slots=True)
@@ -80,10 +85,10 @@ class _Conversion:
     file: str
     names: AclNames
     remarks: list[str] = field(default_factory=list)
-    findings: Findings = field(init=False)
+    diagnostics: Diagnostics = field(init=False)
 
     def __post_init__(self) -> None:
-        self.findings = Findings(self.file)
+        self.diagnostics = Diagnostics(self.file)
 
     @property
     def _cluster(self) -> Cluster:
@@ -93,24 +98,24 @@ class _Conversion:
 
     def queues(self) -> Sequence[WrittenQueue]:
         """Return the queues to write, and note what is not written."""
-        places = {stated.path: stated.place for stated in self.found.stated.queues}
+        positions = {stated.path: stated.position for stated in self.found.stated.queues}
         queues = self.found.partition.queues
         if not self._cluster.acls_enabled and self._opens_everything():
             acls = {ROOT: _EVERYBODY}
             return [
                 WrittenQueue(path, acls.get(path, EMPTY), acls.get(path, EMPTY))
-                for path in self._kept(places)
+                for path in self._kept(positions)
             ]
         written = []
-        for path in self._kept(places):
+        for path in self._kept(positions):
             submit, admin = queues[path].submit_acl, queues[path].admin_acl
             if path == ROOT:
                 admin = self._with_cluster_admins(admin)
             written.append(
                 WrittenQueue(
                     path,
-                    self._expressed(submit, "submit", path, places[path]),
-                    self._expressed(admin, "admin", path, places[path]),
+                    self._expressed(submit, "submit", path, positions[path]),
+                    self._expressed(admin, "admin", path, positions[path]),
                 )
             )
         return written
@@ -122,7 +127,7 @@ class _Conversion:
             message = "ACLs are disabled, and the fair scheduler still checks who submits:"
             message += " everybody may administer, which in YuniKorn is to submit, too"
             remedy = "the ACLs are written as if they were enabled; set yarn.acl.enable to true"
-            self.findings.warning(None, message, remedy, ROOT)
+            self.diagnostics.warning(None, message, remedy, ROOT)
             return False
         self.remarks.append("ACLs are disabled (yarn.acl.enable): root is open to everybody.")
         return True
@@ -146,7 +151,7 @@ class _Conversion:
             proxies=own.proxies | admins.proxies,
         )
 
-    def _expressed(self, acl: Acl, kind: str, path: str, place: WorkerSpec) -> Acl:
+    def _expressed(self, acl: Acl, kind: str, path: str, position: Positioned) -> Acl:
         """Return the part of an ACL that YuniKorn accepts, and note the rest."""
         if acl.allows_all:
             if path == ROOT:
@@ -167,13 +172,13 @@ class _Conversion:
                 remedy = "rename them, or list other names"
                 if names is lost and self.names is AclNames.YUNIKORN:
                     remedy += "; acl_names: extended accepts some"
-                self.findings.warning(place, message.format(kind, shown), remedy, path)
+                self.diagnostics.warning(position, message.format(kind, shown), remedy, path)
         return Acl(users=users, groups=groups)
 
-    def _kept(self, places: dict[str, WorkerSpec]) -> Iterator[str]:
+    def _kept(self, positions: dict[str, Positioned]) -> Iterator[str]:
         """Yield the paths of the queues that YuniKorn can have, as a tree; note the others."""
         below: dict[str, list[str]] = {}
-        for path in places:
+        for path in positions:
             below.setdefault(parent_path(path), []).append(path)
         waiting = [ROOT]
         while waiting:
@@ -187,7 +192,7 @@ class _Conversion:
                 if fault:
                     message, remedy = fault
                     message = f"{message}; it is left out, with all below it"
-                    self.findings.warning(places[child], message, remedy, child)
+                    self.diagnostics.warning(positions[child], message, remedy, child)
                 else:
                     kept.append(child)
             waiting += reversed(kept)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
-from queuegate_server.formats.diagnostic_list import quoted
+from queuegate_server.formats.diagnostics import quoted
 
 _SPLIT_LINE: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")

@@ -6,7 +6,7 @@ The rules are those of Hadoop's AllocationFileLoaderService and AllocationFileQu
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text
 
@@ -39,43 +39,43 @@ _KNOWN_AT_TOP: Final = frozenset(
 )
 
 
-def state(data: bytes, file: str, findings: Findings) -> Stated | None:
+def state(data: bytes, file: str, diagnostics: Diagnostics) -> Stated | None:
     """Return the queues of a file, the root first; None if it is no allocation file."""
     document = read(data, file)
-    for problem in document.problems:
-        findings.add(problem)
+    for diagnostic in document.diagnostics:
+        diagnostics.add(diagnostic)
     top = document.root
     if top is None:
         return None
     if top.name != "allocations":
         message = f"the top element is <{top.name}>, not <allocations>"
-        findings.error(top, message, "give an allocation file of the fair scheduler")
+        diagnostics.error(top, message, "give an allocation file of the fair scheduler")
         return None
     for element in top.children:
         if element.name not in _KNOWN_AT_TOP:
             message = f"<{element.name}> has no meaning here and is ignored"
-            findings.warning(element, message, "correct its name or remove it")
+            diagnostics.warning(element, message, "correct its name or remove it")
     queues = [element for element in top.children if element.name in _TOP]
-    return _Reader(findings, top).read(queues)
+    return _Reader(diagnostics, top).read(queues)
 
 
 class _Reader:
-    def __init__(self, findings: Findings, top: Element) -> None:
-        self._findings = findings
+    def __init__(self, diagnostics: Diagnostics, top: Element) -> None:
+        self._diagnostics = diagnostics
         self._queues = {ROOT: StatedQueue(ROOT, top)}
 
     def read(self, top_level: list[Element]) -> Stated:
         roots = [one for one in top_level if one.attributes.get("name", "").lower() == ROOT]
         if roots and len(top_level) > 1:
             message = "root stands beside other queues"
-            self._findings.error(roots[0], message, "put the other queues into root", ROOT)
+            self._diagnostics.error(roots[0], message, "put the other queues into root", ROOT)
         waiting: list[tuple[Element, str]] = []
         for element in reversed(top_level):
             if element in roots:
                 if element.attributes["name"] != ROOT:
                     message = f"the root queue is spelled {quoted(element.attributes['name'])}:"
                     message += " Hadoop applies its ACLs to no queue in use"
-                    self._findings.error(element, message, "write root in lower case", ROOT)
+                    self._diagnostics.error(element, message, "write root in lower case", ROOT)
                 waiting.append((element, ROOT))
             else:
                 self._push(waiting, element, ROOT)
@@ -91,39 +91,39 @@ class _Reader:
     def _push(self, waiting: list[tuple[Element, str]], element: Element, above: str) -> None:
         name = element.attributes.get("name", "").strip()
         if not name:
-            self._findings.error(element, "a queue has no name", 'write name="…"', above)
+            self._diagnostics.error(element, "a queue has no name", 'write name="…"', above)
         elif SEPARATOR in name:
             message = f"the queue name {quoted(name)} has a dot"
             remedy = "put the queue into its parent instead"
-            self._findings.error(element, message, remedy, above)
+            self._diagnostics.error(element, message, remedy, above)
         else:
             waiting.append((element, f"{above}{SEPARATOR}{name}"))
 
     def _take(self, element: Element, path: str) -> None:
         queue = self._queues.setdefault(path, StatedQueue(path, element))
-        queue.place = element
+        queue.position = element
         for child in element.children:
             if child.name not in {SUBMIT, ADMIN}:
                 if "acl" in child.name.lower() and child.name not in _OTHER_ACLS:
                     message = f"<{child.name}> has no meaning in a queue and is ignored"
-                    self._findings.warning(child, message, f"write {SUBMIT} or {ADMIN}", path)
+                    self._diagnostics.warning(child, message, f"write {SUBMIT} or {ADMIN}", path)
                 continue
             if child.children or not child.is_plain:
                 # Hadoop takes the first piece of the text, or fails.
                 message = f"<{child.name}> holds more than a text"
                 remedy = "write the ACL without elements, instructions and CDATA sections"
-                self._findings.error(child, message, remedy, path)
+                self._diagnostics.error(child, message, remedy, path)
                 continue
             if not child.text:
                 message = f"<{child.name}> is empty: Hadoop does not load such a file"
                 remedy = "for nobody write a single space, or remove the element"
-                self._findings.error(child, message, remedy, path)
+                self._diagnostics.error(child, message, remedy, path)
                 continue
             text = Text(child.line, child.column, child.text)
             before = queue.submit if child.name == SUBMIT else queue.admin
             if before is not None:
                 message = f"<{child.name}> of this queue is set above, too: this one counts"
-                self._findings.warning(child, message, "remove one of them", path)
+                self._diagnostics.warning(child, message, "remove one of them", path)
             if child.name == SUBMIT:
                 queue.submit = text
             else:

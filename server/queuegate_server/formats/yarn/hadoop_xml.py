@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.xml_tree import Element, read
 from queuegate_server.formats.yarn.model import Text
 from queuegate_server.formats.yarn.variables import Room, VariableError, replaced
@@ -29,29 +29,29 @@ class _Property:
 
 
 def read_properties(
-    data: bytes, file: str, findings: Findings, *, is_read: Callable[[str], bool]
+    data: bytes, file: str, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]
 ) -> dict[str, Text] | None:
-    """Return the properties by name, with the places of their values; None if the file is
+    """Return the properties by name, with the positions of their values; None if the file is
     none of Hadoop's. Notes what is wrong, and what is likely not meant. Variables are
     replaced in those that are read.
     """
     document = read(data, file)
-    for problem in document.problems:
-        findings.add(problem)
+    for diagnostic in document.diagnostics:
+        diagnostics.add(diagnostic)
     root = document.root
     if root is None:
         return None
     if root.name != "configuration":
         message = f"the top element is <{root.name}>, not <configuration>"
-        findings.error(root, message, "give a configuration file of Hadoop")
+        diagnostics.error(root, message, "give a configuration file of Hadoop")
         return None
-    collected = _Collected(findings)
-    for element in _properties(root, findings):
+    collected = _Collected(diagnostics)
+    for element in _properties(root, diagnostics):
         stated = _property(element)
         if stated.mixed is not None and is_read(stated.name):
             message = f"the value of {quoted(stated.name)} holds more than a text"
             remedy = "write it without elements, instructions and CDATA sections"
-            findings.error(stated.mixed, message, remedy)
+            diagnostics.error(stated.mixed, message, remedy)
         collected.take(stated)
     found = collected.found
     written = dict(found)
@@ -63,7 +63,7 @@ def read_properties(
             found[name] = value._replace(text=replaced(name, written, room))
         except VariableError as error:
             message = f"a variable in {quoted(name)} cannot be replaced: {error}"
-            findings.error(error.place, message, "write out what it stands for", "")
+            diagnostics.error(error.position, message, "write out what it stands for", "")
             if room.left < 0:
                 break
     return found
@@ -72,14 +72,14 @@ def read_properties(
 class _Collected:
     """The properties so far."""
 
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
         self._final: set[str] = set()
         self.found: dict[str, Text] = {}
 
     def take(self, stated: _Property) -> None:
         name = quoted(stated.name)
-        warn = self._findings.warning
+        warn = self._diagnostics.warning
         if not stated.name:
             warn(stated.element, "a property without a name sets nothing", "give it a name")
             return
@@ -112,7 +112,7 @@ def _lower(text: Text) -> str:
     return text.text.strip(TRIMMED).lower()
 
 
-def _properties(root: Element, findings: Findings) -> Iterator[Element]:
+def _properties(root: Element, diagnostics: Diagnostics) -> Iterator[Element]:
     waiting = [iter(root.children)]
     while waiting:
         for element in waiting[-1]:
@@ -124,7 +124,7 @@ def _properties(root: Element, findings: Findings) -> Iterator[Element]:
                 break
             elif name == "include":
                 message = "included files are not read"
-                findings.error(element, message, "put their properties into this file")
+                diagnostics.error(element, message, "put their properties into this file")
         else:
             waiting.pop()
 

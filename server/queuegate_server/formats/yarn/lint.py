@@ -5,8 +5,7 @@ from typing import Final
 
 from queuegate.policy.names import ROOT
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.diagnostic_list import Findings
-from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
 from queuegate_server.formats.yarn.doubt import doubt
 from queuegate_server.formats.yarn.load import State, read_stated
 from queuegate_server.formats.yarn.model import Stated, StatedQueue, Text, YarnOptions
@@ -14,26 +13,26 @@ from queuegate_server.formats.yarn.site import read_site
 
 
 def lint(state: State, data: bytes, file: str, semantics: Semantics) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a text, by place; none if it cannot be read."""
-    stated = read_stated(state, data, file, Findings(file))
+    """Return the warnings about a text, by position; none if it cannot be read."""
+    stated = read_stated(state, data, file, Diagnostics(file))
     if stated is None:
         return ()
-    findings = Findings(file)
+    diagnostics = Diagnostics(file)
     for rule in RULES:
-        rule(stated, findings, semantics)
-    return findings.in_order()
+        rule(stated, diagnostics, semantics)
+    return diagnostics.sorted()
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
     site, _ = read_site(options)
-    if options.site is None or site.place is None:
+    if options.site is None or site.position is None:
         return ()
-    findings = Findings(options.site[1])
+    diagnostics = Diagnostics(options.site[1])
     of_acl = Stated("", "", checks_submission_always=False)
-    of_acl.queues.append(StatedQueue("", site.place, admin=site.place))
-    doubtful(of_acl, findings, options.semantics(options.partition))
-    return findings.in_order()
+    of_acl.queues.append(StatedQueue("", site.position, admin=site.position))
+    doubtful(of_acl, diagnostics, options.semantics(options.partition))
+    return diagnostics.sorted()
 
 
 def _acls(stated: Stated) -> Iterator[tuple[StatedQueue, Text]]:
@@ -43,7 +42,7 @@ def _acls(stated: Stated) -> Iterator[tuple[StatedQueue, Text]]:
                 yield queue, text
 
 
-def open_root(stated: Stated, findings: Findings, _: Semantics) -> None:
+def open_root(stated: Stated, diagnostics: Diagnostics, _: Semantics) -> None:
     """A root that lets everybody in, and with that each queue below it."""
     root = stated.queues[0]
     for name, text, effect in (
@@ -54,19 +53,21 @@ def open_root(stated: Stated, findings: Findings, _: Semantics) -> None:
             message = f"root has no {name}: in Hadoop it is then * and everybody may {effect}"
             message += " every queue, whatever the other ACLs say"
             remedy = "set both ACLs of root; a single space lets nobody in"
-            findings.warning(root.place, message, remedy, ROOT)
+            diagnostics.warning(root.position, message, remedy, ROOT)
         elif parse_yarn(text.text, Semantics.HADOOP).allows_all and len(stated.queues) > 1:
             message = f"everybody may {effect} every queue: a queue inherits what root grants"
-            findings.warning(text, message, "write a single space, and open the queues below", ROOT)
+            diagnostics.warning(
+                text, message, "write a single space, and open the queues below", ROOT
+            )
 
 
-def doubtful(stated: Stated, findings: Findings, semantics: Semantics) -> None:
+def doubtful(stated: Stated, diagnostics: Diagnostics, semantics: Semantics) -> None:
     """An ACL that hardly means what its author thinks, or not the same in Hadoop."""
     for queue, text in _acls(stated):
         if told := doubt(text.text, semantics):
-            findings.warning(text, told.message, told.remedy, queue.path)
+            diagnostics.warning(text, told.message, told.remedy, queue.path)
 
 
-Rule = Callable[[Stated, Findings, Semantics], None]
+Rule = Callable[[Stated, Diagnostics, Semantics], None]
 
 RULES: Final[tuple[Rule, ...]] = (open_root, doubtful)

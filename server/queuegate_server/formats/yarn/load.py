@@ -10,14 +10,19 @@ from queuegate.policy.names import ROOT
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    TooManyErrors,
+    has_errors,
+    quoted,
+)
 from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
 from queuegate_server.formats.yarn.doubt import Doubt, doubt
 from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
 from queuegate_server.formats.yarn.site import read_site
 
-State = Callable[[bytes, str, Findings], Stated | None]
+State = Callable[[bytes, str, Diagnostics], Stated | None]
 
 STATES: Final[Mapping[str, State]] = {
     "fair-scheduler": fair_scheduler.state,
@@ -39,22 +44,22 @@ class Read(NamedTuple):
 def load(
     state: State, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
-    """Return the partition by its name, and all findings; no partition if one is an error."""
-    found, problems = read(state, data, file, options)
-    return {found.partition.name: found.partition} if found else {}, problems
+    """Return the partition by its name, and all diagnostics; no partition if one is an error."""
+    found, diagnostics = read(state, data, file, options)
+    return {found.partition.name: found.partition} if found else {}, diagnostics
 
 
 def read(
     state: State, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Read | None, tuple[Diagnostic, ...]]:
-    """Return the queues as stated and as a partition, None if a finding is an error; and all
-    findings.
+    """Return the queues as stated and as a partition, None if a diagnostic is an error; and all
+    diagnostics.
     """
-    findings = Findings(file)
-    stated = read_stated(state, data, file, findings)
-    site, problems = read_site(options)
-    if stated is None or findings.error_count or has_errors(problems):
-        return None, (*findings.in_order(), *problems)
+    diagnostics = Diagnostics(file)
+    stated = read_stated(state, data, file, diagnostics)
+    site, of_site = read_site(options)
+    if stated is None or diagnostics.error_count or has_errors(of_site):
+        return None, (*diagnostics.sorted(), *of_site)
     semantics = options.semantics(options.partition)
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
@@ -66,7 +71,7 @@ def read(
         stated.checks_submission_always,
         stated.has_short_names,
     )
-    reader = AclReader(semantics, findings)
+    reader = AclReader(semantics, diagnostics)
     queues = [
         QueueAcls(
             queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
@@ -74,23 +79,23 @@ def read(
         for queue in stated.queues
     ]
     partition = build_partition(options.partition, "", queues, cluster)
-    return Read(stated, partition), (*findings.in_order(), *problems)
+    return Read(stated, partition), (*diagnostics.sorted(), *of_site)
 
 
-def read_stated(state: State, data: bytes, file: str, findings: Findings) -> Stated | None:
+def read_stated(state: State, data: bytes, file: str, diagnostics: Diagnostics) -> Stated | None:
     """Return what a file states; None if it is unusable or has more errors than are kept."""
     with suppress(TooManyErrors):
-        return state(data, file, findings)
+        return state(data, file, diagnostics)
     return None
 
 
 class AclReader:
     """Parses ACLs and applies defaults. Equal texts share one ACL."""
 
-    def __init__(self, semantics: Semantics, findings: Findings) -> None:
+    def __init__(self, semantics: Semantics, diagnostics: Diagnostics) -> None:
         """Take whose rules hold, and where to report to."""
         self._semantics = semantics
-        self._findings = findings
+        self._diagnostics = diagnostics
         self._read: dict[str, Acl] = {NOBODY: replace(EMPTY, text=NOBODY)}
 
     def read(self, text: Text | None, path: str) -> Acl:
@@ -111,7 +116,7 @@ class AclReader:
             message = f"ignored in this ACL, as documented: {names}"
             message += ", …" if len(ignored) > _SHOWN_NAMES else ""
             told = Doubt(message, "write names that can be those of users and groups")
-        self._findings.warning(text, told.message, told.remedy, path)
+        self._diagnostics.warning(text, told.message, told.remedy, path)
         return acl
 
     def _parse(self, text: str) -> Acl:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostic_list import WorkerSpec
+from queuegate_server.formats.diagnostics import Positioned
 
 
 def _documented(_partition: str) -> Semantics:
@@ -32,7 +32,7 @@ DEFAULT_OPTIONS: Final = YarnOptions()
 
 
 class Text(NamedTuple):
-    """A value and its place."""
+    """A value and its position."""
 
     line: int
     column: int
@@ -44,7 +44,7 @@ class StatedQueue:
     """A queue as a file states it. An ACL is None where the file says nothing of it."""
 
     path: str
-    place: WorkerSpec
+    position: Positioned
     submit: Text | None = None
     admin: Text | None = None
 
@@ -67,5 +67,5 @@ class Site(NamedTuple):
 
     acls_enabled: bool
     admins: str
-    place: Text | None = None
+    position: Text | None = None
     """Where `yarn.admin.acl` is, if it is set."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.diagnostic_list import WorkerSpec, quoted
+from queuegate_server.formats.diagnostics import Positioned, quoted
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import Text
 
@@ -35,10 +35,10 @@ _OF_THE_PROCESS: Final = (
 class VariableError(ValueError):
     """A variable cannot be replaced; the text says why."""
 
-    def __init__(self, message: str, place: WorkerSpec) -> None:
-        """Keep the message, and the place of the value in which the variable is written."""
+    def __init__(self, message: str, position: Positioned) -> None:
+        """Keep the message, and the position of the value in which the variable is written."""
         super().__init__(message)
-        self.place = place
+        self.position = position
 
 
 @dataclass(slots=True)
@@ -59,21 +59,21 @@ def replaced(name: str, properties: Mapping[str, Text], room: Room) -> str:
         if found is None:
             return text
         variable = found[1]
-        place = next((one for one in reversed(holders) if found[0] in one.text), holders[0])
+        position = next((one for one in reversed(holders) if found[0] in one.text), holders[0])
         if variable.startswith(_OF_THE_PROCESS):
-            raise VariableError(f"{quoted(variable)} comes from Hadoop's own process", place)
+            raise VariableError(f"{quoted(variable)} comes from Hadoop's own process", position)
         if variable not in properties:
-            raise VariableError(f"{quoted(variable)} is not set in this file", place)
+            raise VariableError(f"{quoted(variable)} is not set in this file", position)
         value = properties[variable]
         room.left -= len(text) + len(value.text)
         if room.left < 0:
-            raise VariableError("all variables together make the file too long", place)
+            raise VariableError("all variables together make the file too long", position)
         if variable in _reached(value.text, properties):
             raise VariableError(f"{quoted(variable)} contains itself", value)
         holders.append(value)
         text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
         if len(text) > _LONGEST:
-            raise VariableError(f"{quoted(variable)} makes the value too long", place)
+            raise VariableError(f"{quoted(variable)} makes the value too long", position)
     if _VARIABLE.search(text):
         raise VariableError(f"there are more than {_MOST} variables", holders[0])
     return text

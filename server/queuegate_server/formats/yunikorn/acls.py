@@ -20,7 +20,7 @@ from queuegate.policy.acl import (
     parse,
 )
 from queuegate.policy.names import is_group_name, is_user_name
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 
 WHITE_SPACE_BUT_BLANK: Final = re.compile(
@@ -33,10 +33,10 @@ _MOST_LISTS: Final = 2
 class AclReader:
     """Parses the ACLs of a partition. Equal texts share one ACL, equal names one text."""
 
-    def __init__(self, names: AclNames, findings: Findings) -> None:
+    def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
         """Take which names are accepted and where to report to."""
         self.names = names
-        self._findings = findings
+        self._diagnostics = diagnostics
         self._read: dict[str, Acl | str] = {"": EMPTY}
         self._kept: dict[str, str] = {}
         self._unsplit: dict[str, UnsplitAcl] = {}
@@ -66,7 +66,7 @@ class AclReader:
                 "separate names by commas; one blank stands between users and groups, "
                 "or before groups without users"
             )
-            self._findings.error(scalar, found, remedy, queue)
+            self._diagnostics.error(scalar, found, remedy, queue)
             return EMPTY
         if found.dropped_users or found.dropped_groups:
             self._report_dropped(scalar, found, queue)
@@ -85,11 +85,11 @@ class AclReader:
 
     def _report_dropped(self, scalar: Scalar, acl: Acl, queue: str) -> None:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
-            room = self._findings.room_for_warnings
+            room = self._diagnostics.remaining_warnings
             for name in names[:room]:
                 message, remedy = dropped_entry(kind, name, self.names)
-                self._findings.warning(scalar, message, remedy, queue)
-            self._findings.count_warnings(max(0, len(names) - room))
+                self._diagnostics.warning(scalar, message, remedy, queue)
+            self._diagnostics.suppress_warnings(max(0, len(names) - room))
 
 
 def _too_many_lists(text: str) -> str:

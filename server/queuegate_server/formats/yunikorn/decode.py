@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
-from queuegate_server.formats.diagnostic_list import Findings
+from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
 from queuegate_server.formats.yunikorn import sections
 from queuegate_server.formats.yunikorn.fields import Fields
@@ -18,9 +18,9 @@ _DOCUMENT_KEYS: Final = ("partitions", "checksum")
 _NAMELESS: Final = "?"
 
 
-def decode(root: Node | None, findings: Findings) -> list[PartitionConfig]:
+def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
     """Return the partitions of a document, as far as they can be understood."""
-    fields = Fields(findings)
+    fields = Fields(diagnostics)
     mapping = fields.mapping("the document", root) if root else None
     partitions: list[PartitionConfig] = []
     for key, value in fields.entries(mapping, _DOCUMENT_KEYS, "the document"):
@@ -42,7 +42,7 @@ def _partition_name(fields: Fields, partition: PartitionConfig, node: Node) -> N
     name = fields.text("name", node)
     partition.name = name.text if name else ""
     partition.name_known = isinstance(node, Scalar)
-    partition.name_place = node
+    partition.name_position = node
 
 
 def _partition_queues(fields: Fields, partition: PartitionConfig, node: Node) -> None:
@@ -80,7 +80,7 @@ def _queue(fields: Fields, above: Queue | None, mapping: Mapping) -> tuple[Queue
     node = mapping.get("name")
     name = node.text if isinstance(node, Scalar) and not node.is_null else ""
     path = f"{above.path}{SEPARATOR}{name.lower() or _NAMELESS}" if above else ROOT
-    queue = Queue(path, above, mapping, name=name, name_place=node)
+    queue = Queue(path, above, mapping, name=name, name_position=node)
     if above:
         above.has_children = True
     fields.queue = path

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
 from queuegate_server.formats.yunikorn.model import Count
 from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
@@ -31,21 +31,21 @@ _UNQUOTED: Final = frozenset({"true or false", "a number", "a whole number"})
 class Fields:
     """Decodes nodes into what the model wants."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Take where to report to."""
-        self._findings = findings
+        self._diagnostics = diagnostics
         self.queue = ""
-        """The path of the queue that the findings are about."""
+        """The path of the queue that the diagnostics are about."""
 
     def entries(
         self, mapping: Mapping | None, known: Collection[str], what: str
     ) -> Iterator[tuple[str, Node]]:
         """Give the keys that are known and their values; report the other keys."""
-        for key, (place, value) in mapping.entries.items() if mapping else ():
+        for key, (position, value) in mapping.entries.items() if mapping else ():
             if key in known:
                 yield key, value
             else:
-                self.unknown_key(place, known, what)
+                self.unknown_key(position, known, what)
 
     def unknown_key(self, key: Scalar, known: Collection[str], what: str) -> None:
         """Report a key that YuniKorn does not know."""
@@ -160,4 +160,4 @@ class Fields:
         self._error(node, f"{key} must be {wanted}, not {found}", _REMEDIES[wanted])
 
     def _error(self, node: Node, message: str, remedy: str) -> None:
-        self._findings.error(node, message, remedy, self.queue)
+        self._diagnostics.error(node, message, remedy, self.queue)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.acl import WILDCARD
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.model import Queue
 from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, smaller
@@ -50,7 +50,7 @@ class _Limited:
 _UNLIMITED: Final = _Limited(None)
 
 
-def check_inherited(queues: list[Queue], findings: Findings) -> None:
+def check_inherited(queues: list[Queue], diagnostics: Diagnostics) -> None:
     """Compare the limits of all queues, each given after its parent, with those above."""
     limited: dict[Queue, _Limited] = {}
     for queue in queues:
@@ -61,13 +61,13 @@ def check_inherited(queues: list[Queue], findings: Findings) -> None:
             for limit in queue.limits:
                 # Faults in the amounts are reported with the limit itself.
                 allowed = _Allowed(
-                    amounts(limit.max_resources, Findings(""), queue.path),
+                    amounts(limit.max_resources, Diagnostics(""), queue.path),
                     limit.max_applications.value if limit.max_applications else 0,
                 )
                 for kind, names in (("user", limit.users), ("group", limit.groups)):
                     for name in names or ():
                         own.allowed[kind, name.text] = _compare(
-                            kind, name, allowed, above, queue=queue.path, findings=findings
+                            kind, name, allowed, above, queue=queue.path, diagnostics=diagnostics
                         )
         if queue.has_children and own is not _UNLIMITED:
             limited[queue] = own
@@ -80,7 +80,7 @@ def _compare(
     above: _Limited,
     *,
     queue: str,
-    findings: Findings,
+    diagnostics: Diagnostics,
 ) -> _Allowed:
     """Report what is above the limit; return the limit for the queues below."""
     same = above.find(kind, name.text)
@@ -92,14 +92,14 @@ def _compare(
     too_much = excess(bound.resources, allowed.resources)
     if too_much:
         message = f"{who} may use more resources than {whose}in a queue above: {too_much}"
-        findings.error(name, message, "lower maxresources here or raise it there", queue)
+        diagnostics.error(name, message, "lower maxresources here or raise it there", queue)
     if bound.applications and not 0 < allowed.applications <= bound.applications:
         message = (
             f"{who} may run {allowed.applications or 'any number of'} applications, "
             f"but {whose}only {bound.applications} in a queue above"
         )
         remedy = f"set maxapplications from 1 to {bound.applications}"
-        findings.error(name, message, remedy, queue)
+        diagnostics.error(name, message, remedy, queue)
     if not same:
         return allowed
     return _Allowed(

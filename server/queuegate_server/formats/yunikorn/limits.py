@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.names import ROOT, is_group_name, is_user_name
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.inherited_limits import check_inherited
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Queue
@@ -25,7 +25,7 @@ _USER: Final = _Kind("user", is_user_name)
 _GROUP: Final = _Kind("group", is_group_name)
 
 
-def check_limits(partition: PartitionConfig, findings: Findings) -> None:
+def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check all limits of a partition; those of the partition itself are its root's."""
     if not partition.queues:
         return
@@ -33,16 +33,18 @@ def check_limits(partition: PartitionConfig, findings: Findings) -> None:
     if partition.limits and not root.limits:
         root.limits = partition.limits
     elif partition.limits and _content(partition.limits) != _content(root.limits):
-        place = partition.limits[0].place
+        position = partition.limits[0].position
         message = "the limits of the partition and those of its root queue differ"
-        findings.error(place, message, "give the limits in one of the two places only", root.path)
+        diagnostics.error(
+            position, message, "give the limits in one of the two places only", root.path
+        )
     limited = False
     for queue in partition.queues:
         if queue.limits:
             limited = True
-            _check_queue(queue, findings)
+            _check_queue(queue, diagnostics)
     if limited:
-        check_inherited(partition.queues, findings)
+        check_inherited(partition.queues, diagnostics)
 
 
 def _content(limits: list[Limit]) -> list[object]:
@@ -61,63 +63,67 @@ def _content(limits: list[Limit]) -> list[object]:
     ]
 
 
-def _check_queue(queue: Queue, findings: Findings) -> None:
+def _check_queue(queue: Queue, diagnostics: Diagnostics) -> None:
     maximum: Amounts = {}
     if queue.name != ROOT and queue.resources:
         # Faults in the queue's own resources are reported with those.
-        maximum = amounts(queue.resources.maximum, Findings(""), queue.path)
+        maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
     users: dict[str, Scalar] = {}
     groups: dict[str, Scalar] = {}
     for limit in queue.limits:
         if not limit.users and not limit.groups:
             message = f"limit {quoted(limit.description)} is for no user and no group"
-            findings.error(limit.place, message, "add users or groups", queue.path)
+            diagnostics.error(limit.position, message, "add users or groups", queue.path)
         for name in limit.users or ():
-            _check_name(_USER, name, users, findings, queue.path)
+            _check_name(_USER, name, users, diagnostics, queue.path)
         for name in limit.groups or ():
-            _check_name(_GROUP, name, groups, findings, queue.path)
+            _check_name(_GROUP, name, groups, diagnostics, queue.path)
         if limit.groups and groups.keys() == {WILDCARD}:
             message = 'the group "*" is limited, but no group before it'
             remedy = "name a group first, or limit the queue instead"
-            findings.error(groups[WILDCARD], message, remedy, queue.path)
-        _check_amounts(limit, queue, maximum, findings)
+            diagnostics.error(groups[WILDCARD], message, remedy, queue.path)
+        _check_amounts(limit, queue, maximum, diagnostics)
 
 
 def _check_name(
-    kind: _Kind, name: Scalar, seen: dict[str, Scalar], findings: Findings, queue: str
+    kind: _Kind, name: Scalar, seen: dict[str, Scalar], diagnostics: Diagnostics, queue: str
 ) -> None:
     text = name.text
     if text != WILDCARD and not kind.is_valid(text):
         message = f"{quoted(text)} is not a {kind.word} name"
-        findings.error(name, message, 'correct it, or write "*" for everybody', queue)
+        diagnostics.error(name, message, 'correct it, or write "*" for everybody', queue)
         return
     first = seen.setdefault(text, name)
     if first is not name:
         message = f"{kind.word} {quoted(text)} is limited twice, first in line {first.line}"
-        findings.error(name, message, "keep one of the two", queue)
+        diagnostics.error(name, message, "keep one of the two", queue)
     elif WILDCARD in seen and text != WILDCARD:
         message = f'{kind.word} {quoted(text)} is limited after the {kind.word} "*"'
-        findings.error(name, message, f'put the limit of the {kind.word} "*" last', queue)
+        diagnostics.error(name, message, f'put the limit of the {kind.word} "*" last', queue)
 
 
-def _check_amounts(limit: Limit, queue: Queue, maximum: Amounts, findings: Findings) -> None:
+def _check_amounts(limit: Limit, queue: Queue, maximum: Amounts, diagnostics: Diagnostics) -> None:
     name = quoted(limit.description)
     resources: Amounts = {}
     if limit.max_resources:
-        before = findings.error_count
-        resources = amounts(limit.max_resources, findings, queue.path)
-        if is_zero(resources) and findings.error_count == before:
+        before = diagnostics.error_count
+        resources = amounts(limit.max_resources, diagnostics, queue.path)
+        if is_zero(resources) and diagnostics.error_count == before:
             message = f"limit {name} allows nothing of any resource"
-            findings.error(limit.place, message, "allow more than 0 of a resource", queue.path)
+            diagnostics.error(
+                limit.position, message, "allow more than 0 of a resource", queue.path
+            )
     elif not limit.max_applications or not limit.max_applications.value:
         message = f"limit {name} limits nothing"
-        findings.error(limit.place, message, "add maxresources or maxapplications", queue.path)
+        diagnostics.error(
+            limit.position, message, "add maxresources or maxapplications", queue.path
+        )
     too_much = excess(maximum, resources)
     if too_much:
         message = f"limit {name} allows more resources than the queue: {too_much}"
-        findings.error(limit.place, message, "lower maxresources", queue.path)
+        diagnostics.error(limit.position, message, "lower maxresources", queue.path)
     if limit.max_applications and queue.max_applications:
         allowed, most = limit.max_applications, queue.max_applications.value
         if 0 < most < allowed.value:
             message = f"limit {name} allows {allowed.value} applications, the queue only {most}"
-            findings.error(allowed.place, message, "lower maxapplications", queue.path)
+            diagnostics.error(allowed.position, message, "lower maxapplications", queue.path)

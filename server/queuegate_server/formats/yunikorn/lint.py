@@ -5,8 +5,7 @@ from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats import yaml_tree
-from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors
-from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors
 from queuegate_server.formats.yaml_nodes import Node
 from queuegate_server.formats.yaml_text import source_lines
 from queuegate_server.formats.yunikorn import lint_acls, lint_blanks, lint_names, lint_queues
@@ -15,7 +14,7 @@ from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 from queuegate_server.formats.yunikorn.queues import normal_name
 
-Rule = Callable[[Subject, Findings], None]
+Rule = Callable[[Subject, Diagnostics], None]
 
 RULES: Final[tuple[Rule, ...]] = (
     lint_blanks.swallowed_blank,
@@ -34,7 +33,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a text, by place; none if it cannot be read as YAML."""
+    """Return the warnings about a text, by position; none if it cannot be read as YAML."""
     document = yaml_tree.read(data, file)
     if document.root is None:
         return ()
@@ -42,15 +41,15 @@ def lint(data: bytes, file: str, *, acl_names: Callable[[str], AclNames]) -> tup
         subject = _subject(document.root, source_lines(data), acl_names)
     except TooManyErrors:
         return ()
-    findings = Findings(file)
+    diagnostics = Diagnostics(file)
     for rule in RULES:
-        rule(subject, findings)
-    return findings.in_order()
+        rule(subject, diagnostics)
+    return diagnostics.sorted()
 
 
 def _subject(root: Node, lines: list[str], acl_names: Callable[[str], AclNames]) -> Subject:
     """Decode a document; what is wrong in it is reported by the loader."""
-    unwanted = Findings("")
+    unwanted = Diagnostics("")
     subject = Subject(lines, decode(root, unwanted))
     for partition in subject.partitions:
         reader = AclReader(acl_names(normal_name(partition.name)), unwanted)

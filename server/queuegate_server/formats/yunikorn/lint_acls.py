@@ -4,24 +4,24 @@ import re
 from typing import Final
 
 from queuegate.policy.acl import WILDCARD
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, dropped_entry
 from queuegate_server.formats.yunikorn.lint_subject import Subject
 
 _BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
 
 
-def blank_after_comma(subject: Subject, findings: Findings) -> None:
+def blank_after_comma(subject: Subject, diagnostics: Diagnostics) -> None:
     """A blank after a comma, which starts the list of groups."""
     for listed in subject.acls:
         match = _BLANK_AFTER_COMMA.search(listed.scalar.text)
         if match:
             message = f"the blank after the comma makes groups of {quoted(match[1])}"
             remedy = "for users remove the blank, for groups remove the comma"
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def wildcard_in_list(subject: Subject, findings: Findings) -> None:
+def wildcard_in_list(subject: Subject, diagnostics: Diagnostics) -> None:
     """A `*` among other names, which is a bad name like any other."""
     for listed in subject.acls:
         for kind, names in (
@@ -30,10 +30,10 @@ def wildcard_in_list(subject: Subject, findings: Findings) -> None:
         ):
             if WILDCARD in names:
                 message, remedy = dropped_entry(kind, WILDCARD, listed.names)
-                findings.warning(listed.scalar, message, remedy, listed.queue.path)
+                diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def wildcard_with_names(subject: Subject, findings: Findings) -> None:
+def wildcard_with_names(subject: Subject, diagnostics: Diagnostics) -> None:
     """A list that is just `*` beside a list of names, which then mean nothing."""
     for listed in subject.acls:
         fields = listed.scalar.text.split(" ")
@@ -42,19 +42,19 @@ def wildcard_with_names(subject: Subject, findings: Findings) -> None:
                 continue
             message = 'the list "*" lets everybody in: the other list means nothing'
             remedy = 'write "*" alone, or replace it by names'
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def any_group(subject: Subject, findings: Findings) -> None:
+def any_group(subject: Subject, diagnostics: Diagnostics) -> None:
     """A `*` where the groups stand: it is no "any group", it lets in whoever has none, too."""
     for listed in subject.acls:
         if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == f" {WILDCARD}":
             message = '" *" lets everybody in, not only the members of some group'
             remedy = 'write "*" if that is meant, otherwise list the groups'
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def white_space(subject: Subject, findings: Findings) -> None:
+def white_space(subject: Subject, diagnostics: Diagnostics) -> None:
     """White space that separates nothing and only spoils names."""
     for listed in subject.acls:
         match = WHITE_SPACE_BUT_BLANK.search(listed.scalar.text)
@@ -63,14 +63,14 @@ def white_space(subject: Subject, findings: Findings) -> None:
             kind = kinds.get(match[0], f"U+{ord(match[0]):04X}")
             message = f"{kind} in an ACL separates nothing and becomes part of a name"
             remedy = "write the ACL on one line; one blank separates users from groups"
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def nobody(subject: Subject, findings: Findings) -> None:
+def nobody(subject: Subject, diagnostics: Diagnostics) -> None:
     """A list that grants nobody, as none of its entries is a valid name."""
     for listed in subject.acls:
         acl = listed.acl
         if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
             message = "this ACL grants nobody: none of its entries is a valid name"
             remedy = 'correct the names; for nobody write " " in quotes'
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)

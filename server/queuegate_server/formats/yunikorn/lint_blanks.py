@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 
@@ -43,7 +43,7 @@ class _Gap(NamedTuple):
         return self.column > 0 and any(len(run) > 1 for run in self.blanks)
 
 
-def swallowed_blank(subject: Subject, findings: Findings) -> None:
+def swallowed_blank(subject: Subject, diagnostics: Diagnostics) -> None:
     """A list of groups whose leading blank YAML took for indentation."""
     for listed in subject.acls:
         if has_swallowed_blank(subject, listed):
@@ -51,7 +51,7 @@ def swallowed_blank(subject: Subject, findings: Findings) -> None:
             message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"
             groups = quoted(f" {text}")
             remedy = f"for groups write {groups} in quotes, for users leave one blank"
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
 def has_swallowed_blank(subject: Subject, listed: ListedAcl) -> bool:
@@ -61,7 +61,7 @@ def has_swallowed_blank(subject: Subject, listed: ListedAcl) -> bool:
     column are no sign, nor is the indentation of a line of its own, unless that is one
     blank off in a document that is indented by twos.
     """
-    mapping = listed.queue.place
+    mapping = listed.queue.position
     if mapping is None or listed.has_groups or listed.acl.allows_all or not listed.scalar.text:
         return False
     key = mapping.entries[listed.key][0]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate.policy.names import RECOVERY_QUEUE
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class _Above(NamedTuple):
 _NONE: Final = _Above()
 
 
-def pointless(subject: Subject, findings: Findings) -> None:
+def pointless(subject: Subject, diagnostics: Diagnostics) -> None:
     """A list of names below a queue that lets everybody in already."""
     for listed, above in _with_above(subject):
         who = above.everybody_submits if listed.key == "submitacl" else above.everybody_administers
@@ -31,26 +31,26 @@ def pointless(subject: Subject, findings: Findings) -> None:
             does = "submit" if listed.key == "submitacl" else "administer"
             message = f"this ACL changes nothing: queue {quoted(who)} lets everybody {does}"
             remedy = "remove one of the two; a queue cannot take away what one above it grants"
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def not_closed(subject: Subject, findings: Findings) -> None:
+def not_closed(subject: Subject, diagnostics: Diagnostics) -> None:
     """A single blank, meant to close a queue, below a queue that grants somebody."""
     for listed, above in _with_above(subject):
         who = above.somebody_submits if listed.key == "submitacl" else above.somebody_administers
         if who and listed.scalar.text == " ":
             message = f"this ACL does not close the queue: what {quoted(who)} grants holds here too"
             remedy = "remove it; grant less above and more in the queues below"
-            findings.warning(listed.scalar, message, remedy, listed.queue.path)
+            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def recovery_queue(subject: Subject, findings: Findings) -> None:
+def recovery_queue(subject: Subject, diagnostics: Diagnostics) -> None:
     """A queue with the name of YuniKorn's own recovery queue."""
     for partition in subject.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:
                 message = f"{RECOVERY_QUEUE} is YuniKorn's own: nobody can submit to it"
-                findings.warning(queue.name_place, message, "rename the queue", queue.path)
+                diagnostics.warning(queue.name_position, message, "rename the queue", queue.path)
 
 
 def _with_above(subject: Subject) -> Iterator[tuple[ListedAcl, _Above]]:

@@ -36,7 +36,7 @@ class Subject:
     """All ACLs in the order of the queues."""
 
     def different_acls(self) -> list[ListedAcl]:
-        """Return the first place of each ACL: aliases may repeat a long one very often."""
+        """Return the first position of each ACL: aliases may repeat a long one very often."""
         first: dict[int, ListedAcl] = {}
         for listed in self.acls:
             # Equal texts of a partition share one ACL.

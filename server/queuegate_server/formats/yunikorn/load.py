@@ -8,8 +8,14 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.formats import yaml_tree
-from queuegate_server.formats.diagnostic_list import Findings, TooManyErrors, quoted
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors, in_order
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    TooManyErrors,
+    has_errors,
+    quoted,
+    sort_diagnostics,
+)
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.limits import check_limits
@@ -36,40 +42,40 @@ def load(
     acl_names: Callable[[str], AclNames],
     resolver_types: frozenset[str] = RESOLVER_TYPES,
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
-    """Return the partitions by name, and all findings in order; no partitions if one is an error.
+    """Return the partitions by name, and all diagnostics; no partitions after an error.
 
     `acl_names` says for the name of a partition which names its ACLs may list;
     `resolver_types` are accepted beside those that YuniKorn knows.
     """
     document = yaml_tree.read(data, file)
     partitions: list[PartitionConfig] = []
-    findings = Findings(file)
+    diagnostics = Diagnostics(file)
     built = {}
     if document.second is not None:
         message = "a second YAML document starts here: only the first one is read"
-        findings.warning(document.second, message, "put everything into one document")
+        diagnostics.warning(document.second, message, "put everything into one document")
     try:
-        partitions = decode(document.root, findings)
-        if not partitions and not document.problems and not findings.error_count:
-            findings.warning(document.root, NO_PARTITION, "add a partition under partitions")
-        check_partition_names(partitions, findings)
+        partitions = decode(document.root, diagnostics)
+        if not partitions and not document.diagnostics and not diagnostics.error_count:
+            diagnostics.warning(document.root, NO_PARTITION, "add a partition under partitions")
+        check_partition_names(partitions, diagnostics)
         for partition in partitions:
             name = normal_name(partition.name)
-            _check_partition(partition, RESOLVER_TYPES | resolver_types, findings)
-            queues = _read_acls(partition, AclReader(acl_names(name), findings))
-            if not document.problems and not findings.error_count:
+            _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
+            queues = _read_acls(partition, AclReader(acl_names(name), diagnostics))
+            if not document.diagnostics and not diagnostics.error_count:
                 resolver = partition.resolver_type
                 kind = resolver.text if resolver else ""
                 built[name] = build_partition(name, kind, queues)
                 if resolver:
-                    place = resolver.line, resolver.column
-                    built[name] = replace(built[name], resolver_place=place)
+                    position = resolver.line, resolver.column
+                    built[name] = replace(built[name], resolver_place=position)
     except TooManyErrors:
         pass
-    problems = (*document.problems, *findings.in_order())
-    if has_errors(problems):
+    found = (*document.diagnostics, *diagnostics.sorted())
+    if has_errors(found):
         built = {}
-    return built, tuple(in_order(problems))
+    return built, tuple(sort_diagnostics(found))
 
 
 def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:
@@ -84,29 +90,29 @@ def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]
 
 
 def _check_partition(
-    partition: PartitionConfig, resolver_types: frozenset[str], findings: Findings
+    partition: PartitionConfig, resolver_types: frozenset[str], diagnostics: Diagnostics
 ) -> None:
-    check_queues(partition, findings)
-    check_resources(partition, findings)
-    check_placement(partition, findings)
-    check_limits(partition, findings)
-    _check_node_sort_policy(partition, findings)
+    check_queues(partition, diagnostics)
+    check_resources(partition, diagnostics)
+    check_placement(partition, diagnostics)
+    check_limits(partition, diagnostics)
+    _check_node_sort_policy(partition, diagnostics)
     resolver = partition.resolver_type
     if resolver and resolver.text not in resolver_types:
         known = ", ".join(sorted(resolver_types - {""}))
         message = f"{quoted(resolver.text)} is not a type of resolver"
-        findings.error(resolver, message, f"write one of {known}, or leave it out")
+        diagnostics.error(resolver, message, f"write one of {known}, or leave it out")
 
 
-def _check_node_sort_policy(partition: PartitionConfig, findings: Findings) -> None:
+def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     policy = partition.node_sort_policy
     if policy is None:
         return
     if policy.kind and policy.kind.text and policy.kind.text not in _NODE_SORT_POLICIES:
         message = f"{quoted(policy.kind.text)} is not a node sort policy"
         remedy = f"write one of {', '.join(_NODE_SORT_POLICIES)}"
-        findings.error(policy.kind, message, remedy)
-    for name, (weight, place) in policy.weights.items():
+        diagnostics.error(policy.kind, message, remedy)
+    for name, (weight, position) in policy.weights.items():
         if weight < 0:
             message = f"the weight of {quoted(name)} is negative"
-            findings.error(place, message, "write 0 or more")
+            diagnostics.error(position, message, "write 0 or more")

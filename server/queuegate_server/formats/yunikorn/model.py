@@ -1,8 +1,8 @@
-"""A queues.yaml as it is decoded: the parts of it that have rules, with their places.
+"""A queues.yaml as it is decoded: the parts of it that have rules, with their positions.
 
-Fields keep the node they come from where a finding may have to point at it. A value
+Fields keep the node they come from where a diagnostic may have to point at it. A value
 of the wrong type is reported when it is decoded and stands here as if it were absent;
-`name_known` says where that must not lead to a second finding.
+`name_known` says where that must not lead to a second diagnostic.
 """
 
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ class Count:
     """A number of applications."""
 
     value: int
-    place: Node
+    position: Node
 
 
 @dataclass(slots=True, eq=False)
 class Limit:
     """What some users and groups may use at most."""
 
-    place: Mapping
+    position: Mapping
     description: str = ""
     users: list[Scalar] | None = None
     groups: list[Scalar] | None = None
@@ -37,22 +37,22 @@ class Limit:
 class Resources:
     """What a queue is guaranteed and what it may use at most."""
 
-    place: Node
+    position: Node
     guaranteed: Quantities | None = None
     maximum: Quantities | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """A queue. A root that the document leaves out has no place."""
+    """A queue. A root that the document leaves out has no position."""
 
     path: str
     """The full path in lower case, below `root` also where the root is left out."""
     above: "Queue | None"
-    place: Mapping | None
+    position: Mapping | None
     name: str = ""
     name_known: bool = True
-    name_place: Node | None = None
+    name_position: Node | None = None
     submit_acl: Scalar | None = None
     admin_acl: Scalar | None = None
     is_parent: bool = False
@@ -70,7 +70,7 @@ class Queue:
 class Filter:
     """Whom a placement rule applies to."""
 
-    place: Node
+    position: Node
     kind: Scalar | None = None
     users: list[Scalar] | None = None
     groups: list[Scalar] | None = None
@@ -80,10 +80,10 @@ class Filter:
 class Rule:
     """A placement rule; `parent` says below which queue its queue stands."""
 
-    place: Mapping
+    position: Mapping
     name: str = ""
     name_known: bool = True
-    name_place: Node | None = None
+    name_position: Node | None = None
     create: bool = False
     filter: Filter | None = None
     parent: "Rule | None" = None
@@ -94,7 +94,7 @@ class Rule:
 class NodeSortPolicy:
     """How the nodes of a partition are sorted."""
 
-    place: Node
+    position: Node
     kind: Scalar | None = None
     weights: dict[str, tuple[float, Scalar]] = field(default_factory=dict)
 
@@ -103,10 +103,10 @@ class NodeSortPolicy:
 class PartitionConfig:
     """A partition of the document."""
 
-    place: Mapping
+    position: Mapping
     name: str = ""
     name_known: bool = True
-    name_place: Node | None = None
+    name_position: Node | None = None
     has_queues: bool = False
     """False if the queues are missing or null; an explicit empty list is fine."""
     queues: list[Queue] = field(default_factory=list)

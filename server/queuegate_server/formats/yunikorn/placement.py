@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Scalar
 from queuegate_server.formats.yunikorn.go_regexp import compiles
 from queuegate_server.formats.yunikorn.model import Filter, PartitionConfig, Queue, Rule
@@ -23,17 +23,17 @@ _FILTER_TYPES: Final = frozenset({"", "allow", "deny"})
 _FIXED: Final = "fixed"
 
 
-def check_placement(partition: PartitionConfig, findings: Findings) -> None:
+def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check all placement rules of a partition."""
     tree = _Tree(partition.queues) if partition.rules and partition.queues else None
     for rule in partition.rules:
         chain = list(rule_chain(rule))
         for link in chain:
-            _check_name(link, findings)
+            _check_name(link, diagnostics)
             if link.filter:
-                _check_filter(link.filter, findings)
+                _check_filter(link.filter, diagnostics)
         if tree:
-            _check_fixed_queue(rule, chain, tree, findings)
+            _check_fixed_queue(rule, chain, tree, diagnostics)
 
 
 def is_regexp(text: str) -> bool:
@@ -49,29 +49,32 @@ def rule_chain(rule: Rule) -> Iterator[Rule]:
         link = link.parent
 
 
-def _check_name(rule: Rule, findings: Findings) -> None:
-    place = rule.name_place or rule.place
+def _check_name(rule: Rule, diagnostics: Diagnostics) -> None:
+    position = rule.name_position or rule.position
     if not rule.name_known:
         return
     known = ", ".join(sorted(_KNOWN_RULES))
     if not _RULE_NAME.fullmatch(rule.name):
         message = f"{quoted(rule.name)} is not a name of a placement rule"
-        findings.error(place, message, f"write one of {known}")
+        diagnostics.error(position, message, f"write one of {known}")
     elif rule.name.lower() not in _KNOWN_RULES:
         message = f"YuniKorn has no placement rule {quoted(rule.name)}; it will not use these rules"
-        findings.warning(place, message, f"write one of {known}")
+        diagnostics.warning(position, message, f"write one of {known}")
 
 
-def _check_filter(found: Filter, findings: Findings) -> None:
+def _check_filter(found: Filter, diagnostics: Diagnostics) -> None:
     if found.kind and found.kind.text.lower() not in _FILTER_TYPES:
         message = f"{quoted(found.kind.text)} is not a type of filter"
-        findings.error(found.kind, message, "write allow or deny; allow may be left out")
-    _check_only_entry("user", found.users, is_user_name, findings)
-    _check_only_entry("group", found.groups, is_group_name, findings)
+        diagnostics.error(found.kind, message, "write allow or deny; allow may be left out")
+    _check_only_entry("user", found.users, is_user_name, diagnostics)
+    _check_only_entry("group", found.groups, is_group_name, diagnostics)
 
 
 def _check_only_entry(
-    kind: str, entries: list[Scalar] | None, is_valid: Callable[[str], bool], findings: Findings
+    kind: str,
+    entries: list[Scalar] | None,
+    is_valid: Callable[[str], bool],
+    diagnostics: Diagnostics,
 ) -> None:
     """Check a list of one entry, which may be a regexp; YuniKorn checks no longer list."""
     if entries is None or len(entries) != 1:
@@ -79,7 +82,7 @@ def _check_only_entry(
     entry = entries[0]
     if not is_valid(entry.text) and not is_regexp(entry.text):
         message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
-        findings.error(entry, message, "correct it; regular expressions are those of Go (RE2)")
+        diagnostics.error(entry, message, "correct it; regular expressions are those of Go (RE2)")
 
 
 class _Tree:
@@ -114,7 +117,9 @@ class _Tree:
 _MISSING: Final = ("which does not exist and which it may not create", "add it or set create: true")
 
 
-def _check_fixed_queue(rule: Rule, chain: list[Rule], tree: _Tree, findings: Findings) -> None:
+def _check_fixed_queue(
+    rule: Rule, chain: list[Rule], tree: _Tree, diagnostics: Diagnostics
+) -> None:
     """Check the part of a rule's queue that does not depend on the application."""
     path = ""
     dynamic = False
@@ -126,7 +131,7 @@ def _check_fixed_queue(rule: Rule, chain: list[Rule], tree: _Tree, findings: Fin
         if value == ROOT or value.startswith(ROOT + SEPARATOR):
             if path:
                 message = f"a rule with a parent cannot have the full path {quoted(value)}"
-                findings.error(link.value, message, "write the name without root, or no parent")
+                diagnostics.error(link.value, message, "write the name without root, or no parent")
                 return
             path = value
         elif value.startswith(ROOT):
@@ -137,4 +142,4 @@ def _check_fixed_queue(rule: Rule, chain: list[Rule], tree: _Tree, findings: Fin
     fault = tree.fault(levels, create=rule.create, dynamic=dynamic) if path else None
     if fault:
         message = f"the rule places into {quoted(path)}, {fault[0]}"
-        findings.error(rule.value or rule.place, message, fault[1])
+        diagnostics.error(rule.value or rule.position, message, fault[1])

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from queuegate.policy.acl import WHITE_SPACE
-from queuegate_server.formats.diagnostic_list import Findings, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yunikorn.model import Quantities
 
 Amounts = dict[str, int]
@@ -49,7 +49,7 @@ def amount(resource: str, text: str) -> int | None:
     return value if scale and number <= _MOST and value <= _MOST else None
 
 
-def amounts(quantities: Quantities | None, findings: Findings, queue: str) -> Amounts:
+def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str) -> Amounts:
     """Return what is written as amounts; report and leave out what is none."""
     found = {}
     for resource, scalar in (quantities or {}).items():
@@ -59,7 +59,7 @@ def amounts(quantities: Quantities | None, findings: Findings, queue: str) -> Am
             remedy = "write a whole number, then nothing or one of k M G T P E Ki Mi Gi Ti Pi Ei"
             if resource == _CORES:
                 remedy = f"{remedy}, or m for thousandths"
-            findings.error(scalar, message, remedy, queue)
+            diagnostics.error(scalar, message, remedy, queue)
         else:
             found[resource] = value
     return found

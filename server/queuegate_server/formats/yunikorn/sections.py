@@ -89,7 +89,7 @@ def _rule(fields: Fields, mapping: Mapping) -> tuple[Rule, Mapping | None]:
         match key:
             case "name":
                 name = fields.text(key, value)
-                rule.name_place = value
+                rule.name_position = value
                 rule.name = name.text if name else ""
                 rule.name_known = isinstance(value, Scalar)
             case "create":
