@@ -6,9 +6,6 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from queuegate_server.runtime.giving_way import give_way
-
-_READ_AT_ONCE: Final = 512 * 1024
 _CHECK_PATH: Final = "check the path"
 _CHECK_RIGHTS: Final = "give the user that runs this the right to read it and to enter its folders"
 _REMEDIES: Final = {
@@ -46,12 +43,7 @@ def read_regular(path: Path, most: int) -> bytes:
     for what is not a regular file.
     """
     with open_regular(path) as opened:
-        parts, left = [], most + 1
-        while part := opened.read(min(left, _READ_AT_ONCE)):
-            parts.append(part)
-            left -= len(part)
-            give_way()
-    return b"".join(parts)
+        return opened.read(most + 1)
 
 
 def remedy(error: OSError) -> str:

@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.safe_open import remedy
+from queuegate_server.files.watcher import Content, FileWatcher, Source
 from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
-from queuegate_server.policystore.sources import OneFile, PolicyFiles, policy_files
-from queuegate_server.policystore.watched_file import Content, WatchedFile
+from queuegate_server.policystore.sources import OneFile, policy_files
 from queuegate_server.runtime.giving_way import taking_turns
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
@@ -58,7 +58,7 @@ class UnreadableFile(Exception):
 class _File(NamedTuple):
     name: str
     """What findings call it."""
-    watched: WatchedFile
+    watched: FileWatcher[bytes]
 
 
 class _Source(NamedTuple):
@@ -98,7 +98,7 @@ class PolicySources:
         """The names of the policies, for people."""
 
     @property
-    def watched(self) -> list[WatchedFile]:
+    def watched(self) -> list[FileWatcher[bytes]]:
         """All files."""
         return [file.watched for file in self._files]
 
@@ -110,7 +110,7 @@ class PolicySources:
         results = await asyncio.gather(
             *(_read(file) for file in self._files), return_exceptions=True
         )
-        contents: dict[_File, Content] = {}
+        contents: dict[_File, Content[bytes]] = {}
         for file, result in zip(self._files, results, strict=True):
             if isinstance(result, BaseException):
                 raise result
@@ -119,7 +119,7 @@ class PolicySources:
         return await self._parser.run("parse", lambda: self._parse_and_keep(contents, turns))
 
     def _parse_and_keep(
-        self, contents: Mapping[_File, Content], turns: AbstractContextManager[None]
+        self, contents: Mapping[_File, Content[bytes]], turns: AbstractContextManager[None]
     ) -> ReadPolicies:
         """Parse, without the pause that a collection of that many objects would be."""
         with turns, paused_collector():
@@ -127,7 +127,7 @@ class PolicySources:
             gc.freeze()
         return read
 
-    def _parse(self, contents: Mapping[_File, Content]) -> ReadPolicies:
+    def _parse(self, contents: Mapping[_File, Content[bytes]]) -> ReadPolicies:
         """Parse. Runs in a thread."""
         partitions: dict[str, Partition] = {}
         came_from: dict[str, str] = {}
@@ -174,7 +174,9 @@ class PolicySources:
         known = source.stated.format or self._formats.get(source.policy.name)
         return known or detect_format(data)
 
-    def _load(self, source: _Source, format_name: str, contents: Mapping[_File, Content]) -> Loaded:
+    def _load(
+        self, source: _Source, format_name: str, contents: Mapping[_File, Content[bytes]]
+    ) -> Loaded:
         site = source.site
         data = contents[source.policy].data
         message = remedy = ""
@@ -212,15 +214,15 @@ class PolicySources:
         ]
 
 
-def _file(files: PolicyFiles) -> _File:
-    return _File(files.name, WatchedFile(files))
+def _file(files: Source[bytes]) -> _File:
+    return _File(files.name, FileWatcher(files))
 
 
 def _beside(path: Path | None) -> _File | None:
     return _file(OneFile(path)) if path else None
 
 
-async def _read(file: _File) -> Content:
+async def _read(file: _File) -> Content[bytes]:
     try:
         return await file.watched.read()
     except OSError as error:

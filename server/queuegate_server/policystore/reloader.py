@@ -15,12 +15,12 @@ from typing import Final
 
 from queuegate.policy.tree import Policy
 from queuegate_server.engine import Engine
+from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.policystore.letting_go import let_go
 from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.policystore.resolver_manager import CannotServe, ResolverManager, Unusable
-from queuegate_server.policystore.watched_file import WatchedFile
 from queuegate_server.settings.model import Settings
 from queuegate_server.snapshot import Served, Snapshot
 
@@ -92,7 +92,7 @@ class Reloader:
     async def watch(self) -> None:
         """Reload whenever a file changes, until cancelled."""
 
-        async def watch_one(file: WatchedFile) -> None:
+        async def watch_one(file: FileWatcher[bytes]) -> None:
             async for _ in file.changes():
                 await self.reload()
 

@@ -2,34 +2,15 @@
 
 import contextlib
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from queuegate_server.files.configmap import overlaid, policy_key
 from queuegate_server.files.safe_open import read_regular
+from queuegate_server.files.watcher import Source, file_folders, file_status
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.settings.model import PolicySource
 
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
-
-
-class PolicyFiles(Protocol):
-    """A place that a policy is read from."""
-
-    @property
-    def name(self) -> str:
-        """What findings and `GetPolicy` call it."""
-
-    def folders(self) -> tuple[Path, ...]:
-        """Return the folders in which something happens when the text changes."""
-
-    def status(self) -> tuple[int, ...]:
-        """Return what changes with the text in most cases and is quick to get.
-
-        Blocks. Raises OSError.
-        """
-
-    def read(self) -> bytes:
-        """Return the text. Blocks. Raises OSError."""
 
 
 class OneFile:
@@ -46,11 +27,11 @@ class OneFile:
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folder of the file, and of what it links to."""
-        return self._path.parent, self._path.resolve().parent
+        return file_folders(self._path)
 
     def status(self) -> tuple[int, ...]:
         """Return the file's status. Blocks. Raises OSError."""
-        return _status(self._path)
+        return file_status(self._path)
 
     def read(self) -> bytes:
         """Return what the file holds, more than a policy may if it holds more. Blocks. Raises
@@ -96,7 +77,7 @@ class ConfigMaps:
         return values[key]
 
 
-def policy_files(source: PolicySource) -> PolicyFiles:
+def policy_files(source: PolicySource) -> Source[bytes]:
     """Return what the settings name; the embedded default if they name nothing."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
@@ -106,14 +87,9 @@ def policy_files(source: PolicySource) -> PolicyFiles:
 
 def _version_status(folder: Path) -> tuple[int, ...]:
     """Return the status of a folder and of the files in it, links followed."""
-    status = _status(folder)
+    status = file_status(folder)
     for file in sorted(folder.iterdir()):
         # The kubelet swaps the version before it removes the links of keys that are gone.
         with contextlib.suppress(FileNotFoundError):
-            status += _status(file)
+            status += file_status(file)
     return status
-
-
-def _status(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -5,8 +5,8 @@ from typing import Final
 
 _PROGRAM: Final = """
 from pathlib import Path
-from queuegate_server.policystore import policy_files
-policy_files.read_regular = lambda path, _most: path.read_bytes()
+from queuegate_server.policystore import sources
+sources.read_regular = lambda path, _most: path.read_bytes()
 from queuegate_server.cli.main import main
 main()
 """

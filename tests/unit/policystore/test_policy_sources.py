@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.files.watcher import READ_SECONDS, FileWatcher, Source
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.policystore import loader
 from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
-from queuegate_server.policystore.sources import OneFile, PolicyFiles
-from queuegate_server.policystore.watched_file import READ_SECONDS, WatchedFile
+from queuegate_server.policystore.sources import OneFile
 from queuegate_server.settings.model import PartitionSettings, Settings
 
 QUEUES = "partitions:\n  - name: {}\n    queues:\n      - name: root\n        submitacl: alice\n"
@@ -139,11 +139,11 @@ async def test_each_read_has_a_time_limit(
             released.wait()
         return read_file(file)
 
-    def limited(files: PolicyFiles) -> WatchedFile:
-        return WatchedFile(files, 0.05 if files.name.endswith(name) else READ_SECONDS)
+    def limited(files: Source[bytes]) -> FileWatcher[bytes]:
+        return FileWatcher(files, 0.05 if files.name.endswith(name) else READ_SECONDS)
 
     monkeypatch.setattr(OneFile, "read", hanging)
-    monkeypatch.setattr(loader, "WatchedFile", limited)
+    monkeypatch.setattr(loader, "FileWatcher", limited)
     try:
         with pytest.raises(UnreadableFile, match="longer than") as hung:
             await read(folder, YUNIKORN, YARN)

@@ -1,0 +1,342 @@
+"""The file watcher: files that are read again whenever their content changes.
+
+Files are read by daemon threads within a time limit, so a file system that hangs holds up
+neither the event loop nor the end of the process.
+"""
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import aclosing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+import watchfiles
+
+from queuegate_server.files.safe_open import read_regular
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang
+
+R = TypeVar("R")
+Data = bytes | tuple[bytes, ...] | Mapping[str, bytes]
+T = TypeVar("T", bound=Data)
+T_co = TypeVar("T_co", bound=Data, covariant=True)
+V = TypeVar("V")
+
+_LOG = logging.getLogger("queuegate_server.files")
+READ_SECONDS: Final = 30.0
+"""How long reading may take before it fails."""
+MAX_BYTES: Final = 1 << 20
+"""The most that a certificate, a key or a file of tokens may hold."""
+_MAX_HUNG_THREADS: Final = 4
+_DEBOUNCE_MILLISECONDS: Final = 300
+_POLL_MILLISECONDS: Final = 1_000
+_STEP_MILLISECONDS: Final = 100
+
+
+class BadFile(Exception):
+    """A file cannot be read or used; the message names it."""
+
+
+class Source(Protocol[T_co]):
+    """Files that are read as one. Its methods block."""
+
+    @property
+    def name(self) -> str:
+        """The path or paths, as messages name them."""
+
+    def folders(self) -> Iterable[Path]:
+        """Return the folders in which something happens when the content changes."""
+
+    def status(self) -> tuple[int, ...]:
+        """Return numbers that change with the content in most cases and cost little to get.
+
+        Raises OSError.
+        """
+
+    def read(self) -> T_co:
+        """Return the content. Raises OSError."""
+
+
+class Files:
+    """A source of one or more small files: their contents, in order."""
+
+    def __init__(self, *paths: Path) -> None:
+        """Read these paths, none of them longer than MAX_BYTES."""
+        self._paths = paths
+
+    @property
+    def name(self) -> str:
+        """The first path."""
+        return str(self._paths[0])
+
+    def folders(self) -> set[Path]:
+        """Return the folders of the files, and of what they link to."""
+        return {each for path in self._paths for each in file_folders(path)}
+
+    def status(self) -> tuple[int, ...]:
+        """Return the status of all files."""
+        return tuple(number for path in self._paths for number in file_status(path))
+
+    def read(self) -> tuple[bytes, ...]:
+        """Return the contents. Raises OSError, also if a file is too large."""
+        return tuple(map(self._read, self._paths))
+
+    @staticmethod
+    def _read(path: Path) -> bytes:
+        content = read_regular(path, MAX_BYTES)
+        if len(content) > MAX_BYTES:
+            raise OSError(None, f"is larger than {MAX_BYTES} bytes", str(path))
+        return content
+
+
+def file_folders(path: Path) -> tuple[Path, ...]:
+    """Return the folder of a file, and of what it links to."""
+    return path.parent, path.resolve().parent
+
+
+def file_status(path: Path) -> tuple[int, ...]:
+    """Return what identifies the version of a file or folder; links are followed."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+class Content(NamedTuple, Generic[T]):
+    """What a source held when it was read."""
+
+    data: T
+    checksum: str
+    """SHA-256 in upper-case hexadecimal."""
+
+
+class _Seen(NamedTuple):
+    """The version of the files that was read last."""
+
+    status: tuple[int, ...]
+    checksum: str
+
+
+_UNREADABLE: Final = _Seen((), "")
+
+
+class FileWatcher(Generic[T]):
+    """Reads a source, and notices when its content is no longer what was last read.
+
+    The files may be replaced, deleted, or reached by links, and need not exist yet.
+    """
+
+    def __init__(self, source: Source[T], seconds: float = READ_SECONDS) -> None:
+        """Watch a source; a read or a check that takes longer than `seconds` fails."""
+        self._source = source
+        self._seconds = seconds
+        self._seen = _UNREADABLE
+        self._count = 0
+        # Checks that hang must not use up the threads that reads need.
+        self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
+        self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
+
+    def read_first(self) -> Content[T]:
+        """Read before the event loop runs; blocks. Raises OSError, also after `seconds`."""
+        future: Future[tuple[Content[T], _Seen]] = Future()
+
+        def read() -> None:
+            try:
+                future.set_result(self._read())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=read, name="file-read-first", daemon=True).start()
+        try:
+            content, self._seen = future.result(self._seconds)
+        except TimeoutError:
+            raise OSError(None, self._took_too_long, self._source.name) from None
+        return content
+
+    async def read(self) -> Content[T]:
+        """Read the source. Raises OSError, also if reading takes too long."""
+        try:
+            content, seen = await self.run_in_thread(self._read)
+        except OSError:
+            self._seen = _UNREADABLE
+            raise
+        # Not in the thread: one that was given up must not change what was seen last.
+        self._seen = seen
+        return content
+
+    async def run_in_thread(self, function: Callable[[], R]) -> R:
+        """Call a function that may hang with the files. Raises OSError if it takes too long."""
+        return await self._run(self._readers, function)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield whenever the content is not what was last read, until closed.
+
+        Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by
+        replacing a link beside the files, which a watch on a file misses. A check every
+        second finds what no watch reports: a link further up, a network file system, a
+        change before the watch began.
+        """
+        logged = ""
+        while True:
+            try:
+                folders = await self._run(self._checkers, self._folders)
+                watch = watchfiles.awatch(
+                    *folders,
+                    watch_filter=None,
+                    debounce=_DEBOUNCE_MILLISECONDS,
+                    step=_STEP_MILLISECONDS,
+                    rust_timeout=_POLL_MILLISECONDS,
+                    yield_on_timeout=True,
+                    recursive=False,
+                )
+                async with aclosing(watch):
+                    async for events in watch:
+                        changed = self._has_changed if events else self._may_have_changed
+                        if await self._run(self._checkers, changed):
+                            yield
+                        if await self._run(self._checkers, self._folders) != folders:
+                            break
+            except (OSError, RuntimeError) as error:
+                if str(error) != logged:
+                    logged = str(error)
+                    fields = {"file": self._source.name, "error": logged}
+                    _LOG.warning("cannot watch the folder of a file", extra=fields)
+                await asyncio.sleep(_POLL_MILLISECONDS / 1_000)
+
+    @property
+    def _took_too_long(self) -> str:
+        return f"reading took longer than {self._seconds:g} s"
+
+    async def _run(self, threads: AbandonableThreadPool, function: Callable[[], R]) -> R:
+        self._count += 1
+        try:
+            async with asyncio.timeout(self._seconds) as limit:
+                return await threads.run(str(self._count), function)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = self._took_too_long
+        except AllThreadsHang:
+            message = "earlier attempts to read it still hang"
+        raise OSError(None, message, self._source.name)
+
+    def _read(self) -> tuple[Content[T], _Seen]:
+        # The status first: if it is outdated, the next check compares contents, nothing worse.
+        status = self._source.status()
+        data = self._source.read()
+        content = Content(data, checksum(data))
+        return content, _Seen(status, content.checksum)
+
+    def _may_have_changed(self) -> bool:
+        """Compare the content only if the status of the files has changed."""
+        try:
+            unchanged = self._source.status() == self._seen.status
+        except OSError:
+            unchanged = self._seen is _UNREADABLE
+        return not unchanged and self._has_changed()
+
+    def _has_changed(self) -> bool:
+        """Compare the content with what was last read."""
+        seen = self._seen
+        try:
+            _, found = self._read()
+        except OSError:
+            return seen is not _UNREADABLE
+        if found.checksum != seen.checksum:
+            return True
+        if self._seen is seen:
+            self._seen = found
+        return False
+
+    def _folders(self) -> dict[Path, tuple[int, int]]:
+        """Return the folders to watch, with what distinguishes a new one from an old one."""
+        folders = {}
+        with suppress(OSError):
+            for folder in self._source.folders():
+                status = folder.stat()
+                folders[folder] = status.st_dev, status.st_ino
+        return folders
+
+
+class WatchedValue(Generic[T, V]):
+    """A value parsed from a source; content that cannot be used keeps the last good value.
+
+    `value` may be read in any thread.
+    """
+
+    def __init__(
+        self,
+        source: Source[T],
+        parse: Callable[[T], V],
+        seconds: float = READ_SECONDS,
+    ) -> None:
+        """Read and parse for the first time; blocks for `seconds` at most.
+
+        Args:
+            source: The files.
+            parse: Called in a thread; an exception means that the content cannot be used.
+            seconds: How long reading may take.
+
+        Raises:
+            BadFile: The files cannot be read.
+            Exception: What `parse` raises.
+        """
+        self._source = source
+        self._parse = parse
+        self._watcher = FileWatcher(source, seconds)
+        self._one_at_a_time = asyncio.Lock()
+        try:
+            content = self._watcher.read_first()
+        except OSError as error:
+            raise self._bad_file(error) from None
+        self._used = self._last = content.checksum
+        """The checksums of the content in use, and of what was read last; or the last fault."""
+        self.value = parse(content.data)
+        self.reloads = 1
+        """How many contents were used, the first one included."""
+        self.failures = 0
+        """How many contents could not be used."""
+
+    async def watch(self) -> None:
+        """Reload whenever the files change, until cancelled."""
+        async for _ in self._watcher.changes():
+            await self.reload()
+
+    async def reload(self) -> None:
+        """Read the files now. A fault is logged and counted once."""
+        async with self._one_at_a_time:
+            fields = {"file": self._source.name}
+            last = self._last
+            try:
+                content = await self._watcher.read()
+                self._last = content.checksum
+                if self._last == last:
+                    return
+                if self._last != self._used:
+                    parse = partial(self._parse, content.data)
+                    self.value = await self._watcher.run_in_thread(parse)
+                    self._used = self._last
+            except Exception as error:
+                if isinstance(error, OSError):
+                    error = self._bad_file(error)
+                    self._last = str(error)
+                if self._last != last:
+                    self.failures += 1
+                    fields["error"] = str(error) or type(error).__name__
+                    _LOG.error("a changed file cannot be used", extra=fields)
+                return
+            self.reloads += 1
+            _LOG.info("a changed file is used", extra=fields)
+
+    def _bad_file(self, error: OSError) -> BadFile:
+        return BadFile(f"{error.filename or self._source.name}: {error.strerror or error}")
+
+
+def checksum(content: Data) -> str:
+    """Return the SHA-256, in upper-case hexadecimal, of bytes, or of several of them."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest().upper()
+    named = content if isinstance(content, Mapping) else dict(enumerate(content))
+    return checksum("\n".join(f"{key}: {checksum(data)}" for key, data in named.items()).encode())
