@@ -64,9 +64,10 @@ def test_holds_both_packages_typed_and_nothing_else(wheel: Path) -> None:
         f"queuegate-{version('queuegate')}.dist-info",
     }
     assert {"queuegate/py.typed", "queuegate_server/py.typed"} <= set(names)
-    assert {"queuegate/v1/access_pb2.pyi", "queuegate_server/loading/default_queues.yaml"} <= set(
-        names
-    )
+    assert {
+        "queuegate/v1/access_pb2.pyi",
+        "queuegate_server/policystore/default_queues.yaml",
+    } <= set(names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

@@ -5,8 +5,8 @@ from typing import Final
 
 _PROGRAM: Final = """
 from pathlib import Path
-from queuegate_server.policystore import sources
-sources.read_regular = lambda path, _most: path.read_bytes()
+from queuegate_server.files import safe_open
+safe_open.read_regular = lambda path, _max_bytes: path.read_bytes()
 from queuegate_server.cli.main import main
 main()
 """
