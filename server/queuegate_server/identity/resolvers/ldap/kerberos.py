@@ -6,8 +6,6 @@ child process gets libldap's end of the socket pair for the bind, and is killed 
 time is over. What is bound is the connection: the child ends, and we go on with it.
 """
 
-import asyncio
-import contextlib
 import math
 import os
 import sys
@@ -16,43 +14,37 @@ from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.runtime import child_process
 
 _PROGRAM: Final = str(Path(__file__).with_name("kerberos_bind.py"))
 _MOST_TEXT: Final = 300
-_END_SECONDS: Final = 1.0
+_MAX_OUTPUT_BYTES: Final = 65_536
 
 
 async def bind_by_kerberos(descriptor: int, host: str, options: LdapOptions) -> None:
     """Bind the connection behind a descriptor, which stays open. Raises LdapFault.
 
-    The caller bounds the time.
+    The caller bounds the time; the child is killed when this call is cancelled.
     """
     seconds = math.ceil(options.connect_timeout) + 1
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", _PROGRAM, str(descriptor), host, str(seconds)),
+        result = await child_process.run(
+            (sys.executable, "-P", _PROGRAM, str(descriptor), host, str(seconds)),
+            child_process.Limits(seconds=seconds, output_bytes=_MAX_OUTPUT_BYTES),
+            environment={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
             pass_fds=(descriptor,),
-            env={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
         )
+    except TimeoutError:
+        raise ServerFault(f"the Kerberos bind did not end within {seconds} s") from None
     except OSError as error:
         raise ServerFault(
             f"the process for the Kerberos bind cannot be started: {error.strerror}",
             "check the limits on processes and memory",
         ) from None
-    try:
-        output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_END_SECONDS):
-                    await process.wait()
-    if output or process.returncode:
-        raise _fault(output.decode("utf-8", "replace"), process.returncode)
+    except child_process.OutputTooLong:
+        raise ServerFault("the process for the Kerberos bind wrote too much") from None
+    if result.output or result.status:
+        raise _fault(result.output.decode("utf-8", "replace"), result.status)
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
