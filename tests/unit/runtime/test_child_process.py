@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -127,3 +128,13 @@ async def test_the_environment_is_the_one_given() -> None:
     program = "import os; print(os.environ.get('HOME'), os.environ['ONLY'])"
     found = await run([sys.executable, "-S", "-c", program], LIMITS, environment={"ONLY": "this"})
     assert found.output == b"None this\n"
+
+
+def test_children_beside_calls_run_no_fork_handlers() -> None:
+    """gRPC reports every fork that its handlers see; a child once stopped in them for ever."""
+    program = [sys.executable, "-m", "tests.support.servers.children_beside_calls", "300"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=300)
+    ended, answered = map(int, done.stdout.split())
+    assert ended == 300
+    assert answered > 0
+    assert "fork" not in done.stderr
