@@ -26,7 +26,9 @@ async def _echo(request: bytes, _: "grpc.aio.ServicerContext[bytes, bytes]") -> 
 
 async def _main(count: int) -> None:
     server = grpc.aio.server()
-    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(_echo)}
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "Echo": grpc.unary_unary_rpc_method_handler(_echo)
+    }
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("test.Echo", handlers)])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -36,8 +38,9 @@ async def _main(count: int) -> None:
     async def call() -> None:
         nonlocal answered
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
             while True:
-                await channel.unary_unary(_METHOD)(b"text")
+                await ask(b"text")
                 answered += 1
 
     async def start_children() -> None:

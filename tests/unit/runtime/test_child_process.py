@@ -1,6 +1,7 @@
 """Child processes: what comes back, and that every limit ends them without a trace."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -29,7 +30,8 @@ def children() -> set[str]:
     """Return the children of this process, those included that nobody has waited for."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        found |= set((task / "children").read_text().split())
+        with contextlib.suppress(OSError):  # A thread may end meanwhile.
+            found |= set((task / "children").read_text().split())
     return found
 
 
