@@ -74,8 +74,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         "Loading a very large policy while serving",
         "`reload.Reloader` in this process, beside a task that sleeps for 1 ms again and again: "
         f"by how much its longest sleep was too long, up to {_AFTERWARDS:.0f} s after the swap. "
-        "The first load takes half as long: a policy that is loaded again is parsed in turns of "
-        "2 ms, each followed by as long a sleep (`process/giving_way.py`), for the calls below.",
+        "A policy that is loaded again is parsed in a child process.",
         ("queues", "reload, s", "longest delay, ms"),
     )
     table.add(f"{size:,}", spread(seconds, ".2f"), spread(longest, ".1f"))

@@ -57,9 +57,7 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
                 " The bare handler runs on gRPC as it comes, our server with"
                 f" {settings} (`transports/grpc_environment.py`), and with one line for the calls"
                 " of most methods (`transports/grpcio.py`). So does the second"
-                " bare handler, which shows what is left when that is taken away. What stays"
-                " is that our server is in the kernel's batch class while it is busy, see"
-                " `process/batch_scheduling.py`: that saves more than its own work takes."
+                " bare handler, which shows what is left when that is taken away."
             )
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."

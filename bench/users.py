@@ -19,7 +19,7 @@ from bench.results import Part, Table, Target, spread
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found
-from queuegate_server.runtime.short_collections import short_collections
+from queuegate_server.runtime import gc_tuning
 
 _USERS: Final = 1_000_000
 _BYTES: Final = 600
@@ -48,7 +48,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
 async def _measure(count: int, rounds: int) -> Part:
     _touch(count * _BYTES)
     gc.freeze()  # as in the server, after a policy was loaded
-    collecting = asyncio.create_task(short_collections())
+    gc_tuning.configure()
     before = resident_mib()
     rng = random.Random(1)
     lists = [tuple(f"group{rng.randrange(300)}" for _ in range(5)) for _ in range(_SHARED_LISTS)]
@@ -66,15 +66,13 @@ async def _measure(count: int, rounds: int) -> Part:
         found["forget all, in parts"] = await _longest(cache.forget(count // 50), at_once=1)
         for what, pause in found.items():
             pauses.setdefault(what, []).append(pause)
-    collecting.cancel()
     table = Table(
         "A cache of many users",
         f"`identity.cache.GroupCache`, {count:,} users of {len(lists):,} different lists of 5 "
         f"groups, {_PER_SECOND:,} stores a second. The longest time of one store, or of one part "
         f"of forgetting all, in processor time; and by how much the event loop was late, the part "
-        f"of the collector included, where each turn does up to {_AT_ONCE} stores. Old objects "
-        "are put aside of the collector in thousands (`process/short_collections.py`): 20,000 at "
-        "once, all over the memory after many entries were replaced, took it 19 ms. A table that "
+        f"of the collector included, where each turn does up to {_AT_ONCE} stores. The "
+        "thresholds of the collector are the server's (`runtime/gc_tuning.py`). A table that "
         "grows takes 0.5 ms: there are 1,024 of them (`use_order.py`). With 128, all of which grow "
         "within few stores, the longest store took 3 to 8 ms and the longest turn 6 to 12 ms. As "
         "much memory as is needed is touched before, and given back to the kernel: the host of a "

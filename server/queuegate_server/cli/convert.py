@@ -9,7 +9,6 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import policy_files
 from queuegate_server.cli.failure import CANNOT, Failure
 from queuegate_server.files.safe_open import remedy
-from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.yarn.convert import convert as converted
 from queuegate_server.formats.yarn.load import STATES
@@ -83,8 +82,7 @@ def convert(
     options = YarnOptions(
         semantics=lambda _: chosen, site=policy_files.site(yarn_site), daemon_user=daemon_user
     )
-    with paused_collector():
-        result = converted(detected, data, name, options, AclNames(acl_names))
+    result = converted(detected, data, name, options, AclNames(acl_names))
     for diagnostic in (*result.diagnostics, *result.lost):
         click.echo(str(diagnostic), err=True)
     if not result.text:

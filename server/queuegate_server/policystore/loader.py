@@ -1,11 +1,9 @@
 """All policies that the settings name, and the files beside them, read together."""
 
 import asyncio
-import gc
 import hashlib
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,14 +12,12 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import Content, FileWatcher, Source
-from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore.sources import OneFile, policy_files
-from queuegate_server.runtime.giving_way import taking_turns
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.model import PartitionSettings, PolicySource, Settings
 
@@ -102,10 +98,8 @@ class PolicySources:
         """All files."""
         return [file.watched for file in self._files]
 
-    async def read(self, *, beside_calls: bool = False) -> ReadPolicies:
-        """Read and parse all files, in threads; in twice the time if that must not get in the
-        way of calls. Raises UnreadableFile.
-        """
+    async def read(self) -> ReadPolicies:
+        """Read and parse all files, in threads. Raises UnreadableFile."""
         # Each is read, also beside one that cannot be: what is not read seems to be changed.
         results = await asyncio.gather(
             *(_read(file) for file in self._files), return_exceptions=True
@@ -115,17 +109,7 @@ class PolicySources:
             if isinstance(result, BaseException):
                 raise result
             contents[file] = result
-        turns = taking_turns() if beside_calls else nullcontext()
-        return await self._parser.run("parse", lambda: self._parse_and_keep(contents, turns))
-
-    def _parse_and_keep(
-        self, contents: Mapping[_File, Content[bytes]], turns: AbstractContextManager[None]
-    ) -> ReadPolicies:
-        """Parse, without the pause that a collection of that many objects would be."""
-        with turns, paused_collector():
-            read = self._parse(contents)
-            gc.freeze()
-        return read
+        return await self._parser.run("parse", lambda: self._parse(contents))
 
     def _parse(self, contents: Mapping[_File, Content[bytes]]) -> ReadPolicies:
         """Parse. Runs in a thread."""

@@ -6,7 +6,6 @@ ReloadPolicy call.
 """
 
 import asyncio
-import gc
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from collections.abc import Set as AbstractSet
@@ -18,9 +17,9 @@ from queuegate_server.engine import Engine
 from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
-from queuegate_server.policystore.letting_go import let_go
 from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
 from queuegate_server.policystore.resolver_manager import CannotServe, ResolverManager, Unusable
+from queuegate_server.runtime import gc_tuning
 from queuegate_server.settings.model import Settings
 from queuegate_server.snapshot import Served, Snapshot
 
@@ -63,7 +62,6 @@ class Reloader:
         self._one_at_a_time = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._tasks: set[asyncio.Task[ReloadState]] = set()
-        self._letting_go: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self._state = ReloadState(succeeded=True, failed_at=None, problems=())
@@ -114,9 +112,7 @@ class Reloader:
     async def _reload(self) -> tuple[Diagnostic, ...]:
         """Return the findings."""
         try:
-            read = self._with_unused_settings(
-                await self._files.read(beside_calls=bool(self._revision))
-            )
+            read = self._with_unused_settings(await self._files.read())
             problems = read.problems
             if not has_errors(problems):
                 lost = read.empty - self._empty if self._revision else ()
@@ -156,13 +152,8 @@ class Reloader:
         }
         self._revision = revision
         self._empty = read.empty
-        before = self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
-        if before is not None and (task := let_go(before)) is not None:
-            self._letting_go.add(task)
-            task.add_done_callback(self._letting_go.discard)
-        del before
-        # A policy can be millions of objects, and none of them is garbage for long.
-        gc.freeze()
+        self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
+        gc_tuning.freeze()
         await self._sources.close_unused(groups.values())
         _LOG.info(
             "policy is served",

@@ -8,12 +8,10 @@ from queuegate.policy.names import is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.formats.collector import paused_collector
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
 from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
-from queuegate_server.runtime.giving_way import taking_turns
 from queuegate_server.snapshot import Served
 
 MOST_CONTENT: Final = 2 * 1024 * 1024
@@ -127,9 +125,7 @@ class PolicyServicer:
 
 
 def _validation(format_name: str, content: bytes) -> bytes:
-    # What is read is gone before the collector would look at all of it at once.
-    with taking_turns(), paused_collector():
-        problems = check_file(format_name, content, _CONTENT, with_lint=True)
+    problems = check_file(format_name, content, _CONTENT, with_lint=True)
     return policy_pb2.ValidatePolicyResponse(
         valid=not has_errors(problems), diagnostics=convert.diagnostics(problems)
     ).SerializeToString()

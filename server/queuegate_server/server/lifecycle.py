@@ -11,10 +11,8 @@ from queuegate_server.admin.readiness import Phase
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.observe import logs
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.runtime import fds
-from queuegate_server.runtime.batch_scheduling import batch_scheduling
+from queuegate_server.runtime import fds, gc_tuning
 from queuegate_server.runtime.sd_notify import Notifier
-from queuegate_server.runtime.short_collections import short_collections
 from queuegate_server.runtime.signals import each_time
 from queuegate_server.runtime.tcp import check_free
 from queuegate_server.server.config_reload import Hangup, OnHangup
@@ -54,6 +52,7 @@ async def serve(
     Raises CannotListen if an address or a file is unusable, CannotStart if the policy is,
     CannotAudit and TracingNotInstalled.
     """
+    gc_tuning.configure()
     addresses = _addresses(settings, member)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
     parts = compose(settings, holding, transport, member)
@@ -63,8 +62,6 @@ async def serve(
     hangup.on_hangup += _changes(parts, member)
     tasks: set[asyncio.Task[object]] = {
         asyncio.create_task(each_time(_on_signals(stop), hangup.run)),
-        asyncio.create_task(short_collections()),
-        asyncio.create_task(batch_scheduling()),
     }
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
