@@ -1,33 +1,84 @@
-"""Remembers what resolvers answered: plain data, synchronous, with clocks passed in.
+"""The group cache of one partition: what the resolver said about its users.
 
-Three outcomes have three lifetimes. Groups that have expired stay for a while longer,
-to be used if and only if the resolver cannot be asked: a definite "no such user" ends
-them, a failed look-up is remembered beside them. Groups that a caller sent along never
-enter: one caller's claim must not change another's answer.
+`cachetools` holds the entries in the order of their use. This module adds what it cannot know:
+three outcomes with three lifetimes, expired groups that are used while the resolver cannot be
+asked (stale-if-error, RFC 5861), leases that keep an outdated answer out, and statistics.
+Groups that a caller sent along never enter: one caller's claim must not change another's answer.
 """
 
+import math
 import random
+import sys
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.identity.cache_stats import CacheStats
-from queuegate_server.identity.entries import NEVER, CacheEntry, Entries, SharedAnswers
+from cachetools import LRUCache
+
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
-from queuegate_server.identity.use_order import TABLES
 
-__all__ = ["CacheEntry", "GroupCache", "Lease"]
+NEVER: Final = -math.inf
 
-_JITTER: Final = 0.1
-"""Lifetimes are shortened by up to this part: what came together need not expire together."""
-_REFRESH_AFTER: Final = 0.8
-"""The part of the lifetime of groups after which a use starts a refresh, at the latest."""
-_REFRESH_SPREAD: Final = 0.3
-"""Up to which part of the lifetime earlier: users who came together are asked for apart."""
+TTL_JITTER: Final = 0.1
+"""Lifetimes are shortened by up to this part, so that entries stored together expire apart."""
+REFRESH_AFTER: Final = 0.8
+"""A use after this part of the lifetime of groups starts a refresh, at the latest."""
+REFRESH_SPREAD: Final = 0.3
+"""A refresh may be due earlier by up to this part of the lifetime, for the same reason."""
+
+MAX_SHARDS: Final = 64
+"""Dictionaries are copied when they grow. One for a million users would stop the event loop for
+0.1 s, each of 64 for 3 ms."""
+MIN_SHARD_ENTRIES: Final = 1024
+"""A small cache has fewer shards: each evicts its own entries, so one shard is an exact LRU."""
+MAX_EVICTIONS: Final = 2
+"""How many entries one `put` evicts at most, after the bound has been lowered."""
+INVALIDATE_STEP: Final = 250
+"""How many entries `invalidate_all` drops in one step: less than 1 ms of work."""
+MAX_SHARED_GROUPS: Final = 4096
+"""How many distinct group lists are remembered to be shared between users."""
+
+
+class CacheEntry:
+    """What is known about a user. Only the cache changes it.
+
+    Attributes:
+        user: The user's name.
+        outcome: What the resolver said.
+        resolved_at_wall: When it said so, by the wall clock, for people.
+        expires_at_wall: When the entry expires, by the wall clock, for people.
+        expires_at: When the entry expires, by the monotonic clock.
+        refresh_at: Until when a decision made with the entry holds, by the monotonic clock.
+            From then on a use starts a refresh. Minus infinity as soon as the entry is
+            replaced, invalidated or evicted.
+        failure: The failed look-up that came after these groups were resolved.
+    """
+
+    __slots__ = (
+        "expires_at",
+        "expires_at_wall",
+        "failure",
+        "outcome",
+        "refresh_at",
+        "resolved_at_wall",
+        "user",
+    )
+
+    def __init__(self, user: str, outcome: Outcome) -> None:
+        self.user = user
+        self.outcome = outcome
+        self.resolved_at_wall = self.expires_at_wall = 0.0
+        self.expires_at = self.refresh_at = NEVER
+        self.failure: CacheEntry | None = None
+
+    def __repr__(self) -> str:
+        """Return the user and the outcome."""
+        return f"CacheEntry({self.user!r}, {self.outcome!r})"
 
 
 class Lease:
-    """A look-up under way. Its answer is stored unless it has become outdated."""
+    """A look-up under way. Its answer is stored unless the lease has become outdated."""
 
     __slots__ = ("outdated", "user")
 
@@ -36,8 +87,48 @@ class Lease:
         self.outdated = False
 
 
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """Counts since the cache was built. All but `entries` only grow."""
+
+    hits: int
+    """The groups were known."""
+    negative_hits: int
+    """The user was known not to exist."""
+    failure_hits: int
+    """The resolver was known to be unavailable."""
+    stale_hits: int
+    """Expired groups were used because the resolver could not be asked."""
+    misses: int
+    """The caller had to wait for the resolver."""
+    refreshes: int
+    """Look-ups of users whose groups were known: ahead of their expiry, or after it."""
+    evictions: int
+    """Entries that made room for others."""
+    invalidated: int
+    """Entries dropped on request."""
+    outdated: int
+    """Answers that were not stored because the user was invalidated, or asked for again,
+    after the look-up had started."""
+    entries: int
+    """Users remembered now, expired ones included."""
+
+
+class _Shard(LRUCache[str, CacheEntry]):
+    """A part of the cache. Unbounded here, since the bound of a cachetools cache is fixed."""
+
+    def __init__(self) -> None:
+        super().__init__(math.inf)
+
+    def popitem(self) -> tuple[str, CacheEntry]:
+        """Drop the least recently used entry, and mark it as dropped."""
+        user, entry = super().popitem()
+        entry.refresh_at = NEVER
+        return user, entry
+
+
 class GroupCache:
-    """The answers about the users of one partition. Used from one event loop."""
+    """Remembers at most `max_entries` users; the least recently used ones make room."""
 
     def __init__(
         self,
@@ -46,162 +137,186 @@ class GroupCache:
         wall: Callable[[], float],
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Take a monotonic and a wall clock in seconds, and a source of numbers in [0, 1)."""
+        """Build an empty cache.
+
+        Args:
+            options: Lifetimes and bounds.
+            clock: A monotonic clock, in seconds.
+            wall: The wall clock, in seconds.
+            chance: A source of random numbers in [0, 1).
+        """
         self.options = options
-        """Those in use. For reading only."""
         self._clock = clock
         self._wall = wall
         self._chance = chance
-        self._entries = Entries(options.max_entries, options.max_stale)
-        self._groups = self._entries.groups
-        self._answers = SharedAnswers()
-        self._under_way: dict[str, list[Lease]] = {}
+        shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
+        self._shards = [_Shard() for _ in range(shards)]
+        self._entries = 0
+        self._leases: dict[str, list[Lease]] = {}
+        self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
         self._hits = 0
         self._negative_hits = 0
         self._failure_hits = 0
         self._stale_hits = 0
         self._misses = 0
         self._refreshes = 0
+        self._evictions = 0
         self._invalidated = 0
         self._outdated = 0
 
     def reconfigure(self, options: CacheOptions) -> None:
-        """Use other options from now on; entries keep the lifetimes they were given."""
+        """Use other options from now on. Entries keep their lifetimes; those in excess of a
+        lower bound are evicted as others are stored.
+        """
         self.options = options
-        self._entries.reconfigure(options.max_entries, options.max_stale)
 
     def get(self, user: str, now: float) -> CacheEntry | None:
-        """Return the entry of a user unless it has expired. `now` is monotonic.
-
-        It may be a negative one, or a remembered failure.
+        """Return the entry of a user unless it has expired: groups, the fact that there is no
+        such user, or a failure. `now` is monotonic.
         """
-        entry = self._groups.tables[hash(user) % TABLES].get(user)
-        if entry is not None and now < entry.quiet_until:
+        entry = self._find(user)
+        if entry is None or now >= entry.expires_at:
+            return None
+        if isinstance(entry.outcome, Found):
             self._hits += 1
-            return entry
-        return self._fresh_with_more_care(user, now)
+        elif isinstance(entry.outcome, NoSuchUser):
+            self._negative_hits += 1
+        else:
+            self._failure_hits += 1
+        return entry
 
     def stale_if_error(self, user: str) -> tuple[CacheEntry, bool] | None:
-        """Return groups to use although the resolver could not be asked, and whether
-        they are stale; None if there are none.
-        """
-        entry = self._entries.get(user)
+        """Return the groups to use if the resolver cannot be asked, and whether they are stale."""
+        entry = self._find(user)
         if entry is None or not isinstance(entry.outcome, Found):
             return None
         now = self._clock()
         if now < entry.expires_at:
             self._hits += 1
             return entry, False
-        if now < self._entries.stale_until(entry):
+        if now < self._stale_until(entry):
             self._stale_hits += 1
-            self._entries.touch(entry, now)
             return entry, True
         return None
 
     def has_groups(self, user: str) -> bool:
-        """Say whether `stale_if_error` would return any; nothing is counted."""
-        entry = self._entries.get(user)
+        """Return whether `stale_if_error` would return groups, without counting a use."""
+        entry = self._find(user)
         return (
             entry is not None
             and isinstance(entry.outcome, Found)
-            and self._clock() < self._entries.stale_until(entry)
+            and self._clock() < self._stale_until(entry)
         )
 
     def is_due(self, user: str) -> bool:
-        """Say whether there are groups of a user that are to be asked for again."""
-        entry = self._groups.get(user)
-        return entry is not None and self._clock() >= entry.refresh_at
+        """Return whether the groups of a user are known and due for a refresh."""
+        entry = self._find(user)
+        return (
+            entry is not None
+            and isinstance(entry.outcome, Found)
+            and self._clock() >= entry.refresh_at
+        )
 
     def negative_entry(self, user: str) -> CacheEntry | None:
-        """Return the failed look-up after which the user is not to be asked for yet."""
-        entry = self._entries.get(user)
+        """Return the failed look-up after which the user must not be looked up yet."""
+        entry = self._find(user)
         if entry is None or entry.failure is None or self._clock() >= entry.failure.expires_at:
             return None
         return entry.failure
 
     def reserve(self, user: str) -> Lease:
-        """Note that a look-up starts. Ends in `commit` or `abort`."""
+        """Register a look-up that starts. It ends with `commit` or `abort`."""
         lease = Lease(user)
-        self._under_way.setdefault(user, []).append(lease)
+        self._leases.setdefault(user, []).append(lease)
         return lease
 
     def abort(self, lease: Lease) -> None:
-        """Note that a look-up ended without an answer."""
-        leases = self._under_way[lease.user]
+        """End a look-up without an answer."""
+        leases = self._leases[lease.user]
         leases.remove(lease)
         if not leases:
-            del self._under_way[lease.user]
+            del self._leases[lease.user]
 
     def commit(self, lease: Lease, outcome: Outcome) -> CacheEntry:
         """Store the answer of a look-up and return it as an entry.
 
-        It is not stored if the user was invalidated since, or has been answered for by a
-        look-up that started later. A failure never replaces an answer that is of use.
+        It is not stored if the user was invalidated since the look-up started, or a look-up
+        that started later has been answered. A failure never replaces a usable answer.
         """
-        older = self._under_way[lease.user]
-        older = older[: older.index(lease)]
+        leases = self._leases[lease.user]
+        earlier = leases[: leases.index(lease)]
         self.abort(lease)
         if lease.outdated:
             self._outdated += 1
             return self.uncached(lease.user, outcome)
         if isinstance(outcome, CouldNotAsk):
-            return self._store_failure(lease.user, outcome)
-        for other in older:
+            return self._put_failure(lease.user, outcome)
+        for other in earlier:
             other.outdated = True
-        now = self._clock()
-        entry = self._entry(lease.user, self._answers.of(outcome), now)
-        known = self._entries.get(lease.user)
-        if known is not None and known.outcome is entry.outcome:
-            # What was decided with it holds again, and the collector sees nothing new.
-            known.renew(entry)
-            entry = known
-        self._entries.put(entry, now)
+        if isinstance(outcome, Found):
+            outcome = self._shared(outcome)
+        entry = self._find(lease.user)
+        if entry is None or entry.outcome != outcome:
+            entry = CacheEntry(lease.user, outcome)
+        # Otherwise decisions that were made with the entry hold again.
+        self._renew(entry)
+        self._put(entry)
         return entry
 
     def uncached(self, user: str, outcome: Outcome) -> CacheEntry:
-        """Return an answer as an entry that is in no cache."""
-        entry = self._entry(user, outcome, self._clock())
+        """Return an answer as an entry that is not in the cache."""
+        entry = self._renew(CacheEntry(user, outcome))
         entry.refresh_at = NEVER
         return entry
 
-    def invalidate(self, users: Collection[str] = ()) -> int:
-        """Drop what is known of the users (none named: of all) and return how many were known.
+    def invalidate(self, users: Collection[str]) -> int:
+        """Drop the entries of some users and return how many were usable.
 
-        What is being looked up for them will not be stored.
+        The answers of look-ups under way for them will not be stored.
         """
-        if not users:
-            return sum(self.invalidate_all())
         now = self._clock()
-        dropped = sum(self._entries.discard(user, now) for user in set(users))
-        self._outdate(users)
+        dropped = 0
+        for user in set(users):
+            entry = self._shard(user).pop(user, None)
+            if entry is not None:
+                self._entries -= 1
+                entry.refresh_at = NEVER
+                dropped += now < self._usable_until(entry)
+            self._outdate(user)
         self._invalidated += dropped
         return dropped
 
     def invalidate_all(self) -> Iterator[int]:
-        """Drop what is known of all users. Nothing is found from now on, but what was decided
-        may be used until the iterator, which gives parts of their number, has ended.
+        """Drop all entries, in steps, and yield how many usable ones each step dropped.
+
+        The cache is empty at once. Decisions made with an entry may be used until the iterator
+        is exhausted.
         """
-        parts = self._entries.clear(self._clock())
-        self._groups = self._entries.groups
-        self._outdate(tuple(self._under_way))
-        return self._counted(parts)
+        shards, self._shards = self._shards, [_Shard() for _ in self._shards]
+        self._entries = 0
+        for user in self._leases:
+            self._outdate(user)
+        return self._drain(shards, self._clock())
 
-    def _counted(self, parts: Iterator[int]) -> Iterator[int]:
-        for dropped in parts:
-            self._invalidated += dropped
-            yield dropped
+    def _drain(self, shards: list[_Shard], now: float) -> Iterator[int]:
+        while shards:
+            shard = shards.pop()
+            while shard:
+                step = [shard.popitem()[1] for _ in range(min(INVALIDATE_STEP, len(shard)))]
+                dropped = sum(now < self._usable_until(entry) for entry in step)
+                self._invalidated += dropped
+                yield dropped
 
-    def _outdate(self, users: Collection[str]) -> None:
-        for user in users:
-            for lease in self._under_way.get(user, ()):
-                lease.outdated = True
+    def _outdate(self, user: str) -> None:
+        for lease in self._leases.get(user, ()):
+            lease.outdated = True
 
     def count_miss(self) -> None:
         """Count a caller who has to wait for the resolver."""
         self._misses += 1
 
     def count_refresh(self) -> None:
-        """Count a look-up that is started ahead of expiry."""
+        """Count a look-up of a user whose groups are known."""
         self._refreshes += 1
 
     def stats(self) -> CacheStats:
@@ -213,61 +328,91 @@ class GroupCache:
             stale_hits=self._stale_hits,
             misses=self._misses,
             refreshes=self._refreshes,
-            evictions=self._entries.evictions,
+            evictions=self._evictions,
             invalidated=self._invalidated,
             outdated=self._outdated,
-            entries=len(self._entries),
+            entries=self._entries,
         )
 
-    def _fresh_with_more_care(self, user: str, now: float) -> CacheEntry | None:
-        entry = self._entries.get(user)
-        if entry is None or now >= entry.expires_at:
+    def _shard(self, user: str) -> _Shard:
+        return self._shards[hash(user) % len(self._shards)]
+
+    def _find(self, user: str) -> CacheEntry | None:
+        """Return the entry of a user, expired or not, as the one used last."""
+        try:
+            return self._shards[hash(user) % len(self._shards)][user]
+        except KeyError:
             return None
-        if isinstance(entry.outcome, Found):
-            self._hits += 1
-        elif isinstance(entry.outcome, NoSuchUser):
-            self._negative_hits += 1
-        else:
-            self._failure_hits += 1
-        if now >= entry.quiet_until:
-            self._entries.touch(entry, now)
-        return entry
 
-    def _entry(self, user: str, outcome: Outcome, now: float) -> CacheEntry:
-        options = self.options
-        if isinstance(outcome, Found):
-            lifetime = options.positive_ttl
-            fresh_part = _REFRESH_AFTER - _REFRESH_SPREAD * self._chance()
-        elif isinstance(outcome, NoSuchUser):
-            lifetime, fresh_part = options.negative_ttl, 1.0
-        else:
-            lifetime, fresh_part = options.failure_ttl, 1.0
-        lifetime *= 1 - _JITTER * self._chance()
-        wall = self._wall()
-        return CacheEntry(
-            user,
-            outcome,
-            resolved_at_wall=wall,
-            expires_at_wall=wall + lifetime,
-            expires_at=now + lifetime,
-            refresh_at=now + lifetime * fresh_part,
-        )
+    def _put(self, entry: CacheEntry) -> None:
+        shard = self._shard(entry.user)
+        before = len(shard)
+        replaced = self._find(entry.user)
+        if replaced is not None and replaced is not entry:
+            replaced.refresh_at = NEVER
+        shard[entry.user] = entry
+        self._entries += len(shard) - before
+        for _ in range(MAX_EVICTIONS):
+            if self._entries <= self.options.max_entries or len(shard) == 1:
+                return
+            shard.popitem()
+            self._entries -= 1
+            self._evictions += 1
 
-    def _store_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
+    def _put_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
         now = self._clock()
-        failure = self._entry(user, outcome, now)
-        known = self._entries.get(user)
-        if known is None or isinstance(known.outcome, CouldNotAsk):
-            self._entries.put(failure, now)
-        elif isinstance(known.outcome, Found) and now < self._entries.stale_until(known):
-            failure.refresh_at = NEVER
+        failure = self._renew(CacheEntry(user, outcome))
+        known = self._find(user)
+        if known is None or now >= self._answer_until(known):
+            self._put(failure)
+            return failure
+        failure.refresh_at = NEVER
+        if isinstance(known.outcome, Found):
             known.failure = failure
             # The next refresh waits until the resolver may be asked again.
             retry_at = min(failure.expires_at, known.expires_at)
             known.refresh_at = max(known.refresh_at, retry_at)
-            self._entries.put(known, now)
-        elif now < known.expires_at:
-            failure.refresh_at = NEVER
-        else:
-            self._entries.put(failure, now)
         return failure
+
+    def _renew(self, entry: CacheEntry) -> CacheEntry:
+        """Give an entry the lifetime of an answer that has just come."""
+        options = self.options
+        refresh_after = 1.0
+        if isinstance(entry.outcome, Found):
+            ttl = options.positive_ttl
+            refresh_after = REFRESH_AFTER - REFRESH_SPREAD * self._chance()
+        elif isinstance(entry.outcome, NoSuchUser):
+            ttl = options.negative_ttl
+        else:
+            ttl = options.failure_ttl
+        ttl *= 1 - TTL_JITTER * self._chance()
+        now, wall = self._clock(), self._wall()
+        entry.resolved_at_wall = wall
+        entry.expires_at_wall = wall + ttl
+        entry.expires_at = now + ttl
+        entry.refresh_at = now + ttl * refresh_after
+        entry.failure = None
+        return entry
+
+    def _shared(self, found: Found) -> Found:
+        """Return an equal outcome that other entries have: many users have few group lists."""
+        shared = self._shared_groups.get(found.groups)
+        if shared is None:
+            shared = Found(tuple(map(sys.intern, found.groups)))
+            self._shared_groups[shared.groups] = shared
+        return shared
+
+    def _stale_until(self, entry: CacheEntry) -> float:
+        return entry.expires_at + self.options.max_stale
+
+    def _answer_until(self, entry: CacheEntry) -> float:
+        """Return until when a failure does not replace the entry."""
+        if isinstance(entry.outcome, Found):
+            return self._stale_until(entry)
+        return entry.expires_at if isinstance(entry.outcome, NoSuchUser) else NEVER
+
+    def _usable_until(self, entry: CacheEntry) -> float:
+        if not isinstance(entry.outcome, Found):
+            return entry.expires_at
+        failure_until = NEVER if entry.failure is None else entry.failure.expires_at
+        return max(self._stale_until(entry), failure_until)

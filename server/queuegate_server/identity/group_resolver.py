@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from queuegate_server.identity.cache import CacheEntry, GroupCache
-from queuegate_server.identity.cache_stats import CacheStats
+from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
@@ -123,15 +122,12 @@ class GroupResolver:
         return Resolution(entry, cached=False, stale=False)
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Forget users (none named: all) and return how many were known.
+        """Forget users and return how many of them were known.
 
-        Whoever asks from now on gets an answer that the resolver gives from now on.
+        Later questions get an answer that the resolver gives from now on.
         """
-        if users:
-            for user in users:
-                self._flights.detach(user)
-        else:
-            self._flights.detach_all()
+        for user in users:
+            self._flights.detach(user)
         return self._cache.invalidate(users)
 
     async def invalidate_all(self) -> int:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class Found:
-    """The user exists. Weakly referable, so that equal answers can be shared."""
+    """The user exists."""
 
     groups: tuple[str, ...]
     """All groups of the user, primary group first, without duplicates."""

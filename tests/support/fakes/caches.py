@@ -1,5 +1,6 @@
 """A cache on a manual clock, and the answers that tests put into it."""
 
+from collections.abc import Collection
 from typing import Final
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
@@ -12,7 +13,6 @@ NOBODY: Final = NoSuchUser("not in the directory")
 DOWN: Final = CouldNotAsk("the directory is down")
 WALL: Final = 1_700_000_000.0
 """The wall clock when a cache is built."""
-NEVER: Final = float("-inf")
 
 
 def build(
@@ -28,6 +28,11 @@ def build(
 def answer(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
     """Ask and answer for a user without anything in between."""
     return cache.commit(cache.reserve(user), outcome)
+
+
+def invalidate(cache: GroupCache, users: Collection[str]) -> int:
+    """Invalidate users (none named: all) and return how many were known."""
+    return cache.invalidate(users) if users else sum(cache.invalidate_all())
 
 
 def what_is_known(cache: GroupCache, user: str, now: float) -> str:

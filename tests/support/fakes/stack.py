@@ -1,6 +1,7 @@
 """A directory with a partition in front of it, on a manual clock."""
 
 import asyncio
+from collections.abc import Collection
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
@@ -35,6 +36,12 @@ class Stack:
         """Return what came of it, and whether it was cached."""
         answer = await self.groups.resolve(user, bypass_cache=bypass_cache)
         return what(answer), answer.cached
+
+    async def invalidate(self, users: Collection[str]) -> int:
+        """Invalidate users (none named: all) and return how many were known."""
+        if users:
+            return self.groups.invalidate(users)
+        return await self.groups.invalidate_all()
 
     async def held(self, user: str = "sue", **how: bool) -> asyncio.Task[Resolution]:
         """Return a look-up that the directory is keeping waiting."""

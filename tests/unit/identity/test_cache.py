@@ -1,15 +1,13 @@
 """The cache by itself: lifetimes, eviction, counts, and that equal answers are shared."""
 
-import gc
-
 import pytest
 
+from queuegate_server.identity.cache import MAX_SHARED_GROUPS, NEVER
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found, Outcome
+from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
 from tests.support.fakes.caches import (
     DOWN,
     GROUPS,
-    NEVER,
     NOBODY,
     WALL,
     answer,
@@ -94,17 +92,17 @@ def test_answering_again_for_the_same_user_evicts_nobody(clock: ManualClock) -> 
     assert cache.get("bob", clock.now) is not None
 
 
-def test_what_is_of_no_more_use_leaves_before_what_is(clock: ManualClock) -> None:
-    cache = build(clock, CacheOptions(max_entries=100))
-    keep = answer(cache, "sue", GROUPS)
-    for number in range(99):
-        answer(cache, f"x{number}", NOBODY)
-    clock.advance(31)
-    for number in range(99):
-        answer(cache, f"y{number}", NOBODY)
-    statistics = cache.stats()
-    assert (statistics.evictions, statistics.entries) == (0, 100)
-    assert cache.get("sue", clock.now) is keep
+@pytest.mark.parametrize("max_entries", [1, 1000, 5000, 100_000])
+def test_a_cache_of_many_shards_holds_as_many_entries_as_one(
+    max_entries: int, clock: ManualClock
+) -> None:
+    cache = build(clock, CacheOptions(max_entries=max_entries))
+    for number in range(max_entries):
+        answer(cache, f"user{number}", GROUPS)
+    assert (cache.stats().entries, cache.stats().evictions) == (max_entries, 0)
+    answer(cache, "one more", GROUPS)
+    assert (cache.stats().entries, cache.stats().evictions) == (max_entries, 1)
+    assert cache.get("one more", clock.now) is not None
 
 
 def test_an_unstored_entry_is_in_no_cache(clock: ManualClock) -> None:
@@ -144,9 +142,37 @@ def test_equal_group_lists_are_one_object(clock: ManualClock) -> None:
     assert first.outcome.groups[0] is other.outcome.groups[0]
 
 
-def test_group_lists_that_nobody_has_are_forgotten(clock: ManualClock) -> None:
+def test_a_limited_number_of_group_lists_is_remembered(clock: ManualClock) -> None:
     cache = build(clock, CacheOptions(max_entries=10))
-    for number in range(1000):
+    for number in range(2 * MAX_SHARED_GROUPS):
         answer(cache, f"user{number}", Found((f"group{number}",)))
-    gc.collect()
-    assert len(cache._answers) == 10
+    assert len(cache._shared_groups) == MAX_SHARED_GROUPS
+
+
+def test_a_lower_bound_is_reached_bit_by_bit(clock: ManualClock) -> None:
+    cache = build(clock, CacheOptions(max_entries=1000))
+    for number in range(1000):
+        answer(cache, f"user{number}", GROUPS)
+    cache.reconfigure(CacheOptions(max_entries=10))
+    answer(cache, "last", GROUPS)
+    assert 990 < cache.stats().entries < 1000
+    for number in range(1000):
+        answer(cache, f"more{number}", GROUPS)
+    statistics = cache.stats()
+    assert (statistics.entries, statistics.evictions) == (10, 1991)
+    assert cache.get("more999", clock.now) is not None
+
+
+def test_the_same_groups_again_renew_what_is_known(clock: ManualClock) -> None:
+    cache = build(clock)
+    first = answer(cache, "sue", Found(("g1", "g2")))
+    clock.advance(200)
+    assert answer(cache, "sue", Found(("g1", "g2"))) is first
+    assert first.expires_at == clock.now + 300
+    clock.advance(301)
+    assert answer(cache, "sue", Found(("g1", "g2"))) is first
+    assert cache.get("sue", clock.now) is first
+    cache.invalidate(["sue"])
+    assert answer(cache, "sue", Found(("g1", "g2"))) is not first
+    assert first.refresh_at <= clock.now
+    assert answer(cache, "sue", NoSuchUser("gone")) is not first

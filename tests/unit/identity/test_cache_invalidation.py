@@ -2,8 +2,17 @@
 
 import pytest
 
+from queuegate_server.identity.cache import NEVER
 from queuegate_server.identity.resolver import Found, Outcome
-from tests.support.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
+from tests.support.fakes.caches import (
+    DOWN,
+    GROUPS,
+    NOBODY,
+    answer,
+    build,
+    invalidate,
+    what_is_known,
+)
 from tests.support.fakes.clock import ManualClock
 
 
@@ -17,11 +26,11 @@ def test_invalidating_users(clock: ManualClock) -> None:
     assert [entry.refresh_at == NEVER for entry in entries.values()] == [True, True, False, False]
     assert cache.get("a", clock.now) is None
     assert cache.get("d", clock.now) is entries["d"]
-    assert cache.invalidate([]) == 2
+    assert invalidate(cache, []) == 2
     assert all(entry.refresh_at == NEVER for entry in entries.values())
     assert cache.stats().entries == 0
     assert cache.stats().invalidated == 4
-    assert cache.invalidate([]) == 0
+    assert invalidate(cache, []) == 0
 
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
@@ -29,7 +38,7 @@ def test_invalidating_drops_stale_groups_too(users: list[str], clock: ManualCloc
     cache = build(clock)
     answer(cache, "sue", GROUPS)
     clock.advance(400)
-    assert cache.invalidate(users) == 1
+    assert invalidate(cache, users) == 1
     answer(cache, "sue", DOWN)
     assert what_is_known(cache, "sue", clock.now) == "failure"
 
@@ -41,7 +50,7 @@ def test_what_is_of_no_more_use_is_not_counted_as_invalidated(
     cache = build(clock)
     answer(cache, "sue", NOBODY)
     clock.advance(31)
-    assert cache.invalidate(users) == 0
+    assert invalidate(cache, users) == 0
 
 
 @pytest.mark.parametrize("outcome", [GROUPS, NOBODY, DOWN])
@@ -53,7 +62,7 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
 ) -> None:
     cache = build(clock)
     lease = cache.reserve("sue")
-    cache.invalidate(users)
+    invalidate(cache, users)
     entry = cache.commit(lease, outcome)
     assert entry.outcome == outcome, "whoever asked before gets it nevertheless"
     assert (cache.get("sue", clock.now) is entry) is stored
@@ -86,5 +95,5 @@ def test_an_abandoned_question_leaves_nothing(clock: ManualClock) -> None:
     early, late = cache.reserve("sue"), cache.reserve("sue")
     cache.abort(early)
     cache.abort(late)
-    assert cache._under_way == {}
+    assert cache._leases == {}
     assert what_is_known(cache, "sue", clock.now) == "nothing"

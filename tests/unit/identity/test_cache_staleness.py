@@ -2,9 +2,10 @@
 
 import pytest
 
+from queuegate_server.identity.cache import NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Outcome
-from tests.support.fakes.caches import DOWN, GROUPS, NEVER, NOBODY, answer, build, what_is_known
+from tests.support.fakes.caches import DOWN, GROUPS, NOBODY, answer, build, what_is_known
 from tests.support.fakes.clock import ManualClock
 
 # What `what_is_known` says.

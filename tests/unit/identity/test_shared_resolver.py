@@ -36,7 +36,7 @@ async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None
     assert two.cached("sue") is None
     await two.resolve("sue")
     assert directory.asked["sue"] == 2
-    assert one.invalidate([]) == 1
+    assert await one.invalidate_all() == 1
     assert two.cached("sue") is not None
     await one.close()
     await two.close()
@@ -151,7 +151,7 @@ async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     await groups.close()
     assert (await waiting).entry.outcome == CLOSING
     assert (directory.running, directory.cancelled) == (0, 2)
-    assert groups._cache._under_way == {}
+    assert groups._cache._leases == {}
     assert groups.cached("sue") is known
     assert (await groups.resolve("bob")).entry.outcome == CLOSING
     await passing()

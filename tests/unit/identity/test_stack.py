@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from queuegate_server.identity.cache import NEVER
 from queuegate_server.identity.resolver import Found
-from tests.support.fakes.caches import NEVER
 from tests.support.fakes.loop import passing
 from tests.support.fakes.stack import Stack, what
 
@@ -109,7 +109,7 @@ async def test_bypassing_a_broken_directory_tells_so_and_keeps_what_is_known(
 async def test_an_invalidation_during_a_lookup(users: list[str], stack: Stack) -> None:
     before = await stack.held()
     stack.directory.users["sue"] = ("new",)
-    assert stack.groups.invalidate(users) == 0
+    assert await stack.invalidate(users) == 0
     after = await stack.held()
     stack.directory.hold.set()
     assert what(await after) == "new", "who asks after the invalidation does not join"
@@ -124,7 +124,7 @@ async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) 
     stack.directory.hold.clear()
     stack.cached()
     await passing()
-    assert stack.groups.invalidate(users) == 1
+    assert await stack.invalidate(users) == 1
     stack.directory.hold.set()
     await passing()
     assert stack.cached() is None
