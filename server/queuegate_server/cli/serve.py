@@ -22,9 +22,9 @@ from queuegate_server.observe import logs
 from queuegate_server.runtime import fds
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
-from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.reload import with_changes
 from queuegate_server.supervisor.process import OPTION
 from queuegate_server.supervisor.worker_spec import WorkerSpec
 from queuegate_server.transports import grpc_environment

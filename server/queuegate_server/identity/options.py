@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from queuegate_server.units import Duration
+from queuegate_server.config_fields import Duration
 
 _DAY: Final = 86_400.0
 _STRICT: Final = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.observe.audit_file import AuditFile, StandardOutput, Target
-from queuegate_server.settings.audit import STDOUT, Audit
+from queuegate_server.settings.observability import STDOUT, Audit
 
 _LOG = logging.getLogger("queuegate_server.audit")
 

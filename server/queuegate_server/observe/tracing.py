@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Resolver
-from queuegate_server.settings.tracing import Tracing
+from queuegate_server.settings.observability import Tracing
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

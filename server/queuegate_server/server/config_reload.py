@@ -5,10 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from queuegate_server.runtime.sd_notify import Notifier
-from queuegate_server.settings.changes import differences, with_changes
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.rereading import Rereading
+from queuegate_server.settings.reload import SettingsReader, differences, with_changes
 
 _LOG = logging.getLogger("queuegate_server.server.config_reload")
 
@@ -34,7 +33,7 @@ class Hangup:
         self.on_hangup: list[OnHangup] = []
         """What is to be done, in this order."""
         self._started_with = settings
-        self._rereading = None if reread is None else Rereading(reread)
+        self._rereading = None if reread is None else SettingsReader(reread)
         self._notifier = notifier
         self._one_at_a_time = asyncio.Lock()
 

@@ -1,4 +1,4 @@
-"""Where the server listens, and how each of these places is protected."""
+"""The addresses that the server listens on, and how each of them is protected."""
 
 import re
 from pathlib import Path
@@ -7,15 +7,15 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from queuegate_server.config_fields import Section
 from queuegate_server.settings.addresses import Address, MalformedAddress, parse_address
-from queuegate_server.settings.section import Section
 
-_MOST_MODE: Final = 0o777
+MAX_MODE: Final = 0o777
 _OCTAL: Final = re.compile(r"(?:0o?)?[0-7]{3}")
 
 
 def file_mode(value: object) -> object:
-    """Take text for the octal number that it is."""
+    """Parse a file mode written in octal."""
     if isinstance(value, str):
         if not _OCTAL.fullmatch(value):
             raise PydanticCustomError("mode", "not a file mode: write it in octal, such as 0660")
@@ -23,13 +23,13 @@ def file_mode(value: object) -> object:
     return value
 
 
-FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=_MOST_MODE)]
+FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=MAX_MODE)]
 
 
 def file_path(value: object) -> object:
-    """Refuse what can be no path."""
+    """Reject text that cannot be a path."""
     if isinstance(value, str) and (not value or "\0" in value):
-        raise PydanticCustomError("path", "not a path of a file")
+        raise PydanticCustomError("path", "must be the path of a file")
     return value
 
 
@@ -45,7 +45,7 @@ def _address(text: str) -> str:
 
 
 def _account(value: object) -> object:
-    """Take a number for the text that it would be in a variable."""
+    """Turn a number into the text that an environment variable would hold."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -53,19 +53,19 @@ Account = Annotated[str, BeforeValidator(_account), Field(pattern=r"^[A-Za-z0-9_
 
 
 class Tls(Section):
-    """The certificate of a listener. The files are PEM, and followed as they change."""
+    """The certificate of a listener. The files are PEM, and reloaded when they change."""
 
-    certificate_file: FilePath = Field(description="Our certificate, and its chain after it.")
-    key_file: FilePath = Field(description="Its private key, without a passphrase.")
+    certificate_file: FilePath = Field(description="The server's certificate and its chain.")
+    key_file: FilePath = Field(description="The certificate's private key, without a passphrase.")
     client_ca_file: FilePath | None = Field(
         None,
-        description="The authorities of the callers' certificates. With it, every caller must "
-        "show one (mTLS).",
+        description="The certificate authorities of callers. With it, every caller must present "
+        "a certificate (mTLS).",
     )
 
 
 class Listener(Section):
-    """One address to serve on. In its place may stand the address alone, as a text."""
+    """One address to serve on. In the file, the address alone may stand for it."""
 
     address: Annotated[str, AfterValidator(_address)] = Field(
         description="host:port, [ipv6]:port or unix:/path."
@@ -82,12 +82,12 @@ class Listener(Section):
 
     @property
     def parsed(self) -> Address:
-        """The address in its parts."""
+        """The parsed address."""
         return parse_address(self.address)
 
     @property
     def is_open(self) -> bool:
-        """Whether other machines may connect, and nothing is encrypted."""
+        """Whether other machines can connect in plaintext."""
         return not self.tls and not self.parsed.is_local
 
     @model_validator(mode="after")
@@ -95,18 +95,19 @@ class Listener(Section):
         if self.parsed.path:
             if self.tls or self.insecure:
                 raise PydanticCustomError(
-                    "listener", "a Unix socket has neither tls nor insecure: its mode protects it"
+                    "listener",
+                    "tls and insecure do not apply to a Unix socket: use its mode",
                 )
         elif not (self.mode is None and self.owner is None and self.group is None):
             raise PydanticCustomError(
-                "listener", "mode, owner and group are those of a Unix socket, not of a port"
+                "listener", "mode, owner and group apply to a Unix socket, not to a port"
             )
         if self.tls and self.insecure:
-            raise PydanticCustomError("listener", "give either tls or insecure, not both")
+            raise PydanticCustomError("listener", "set either tls or insecure, not both")
         if self.is_open and not self.insecure:
             raise PydanticCustomError(
                 "listener",
-                "{address} can be reached from other machines: give it tls (certificate_file, "
+                "{address} can be reached from other machines: set tls (certificate_file, "
                 "key_file), or allow plaintext with insecure: true",
                 {"address": self.address},
             )
@@ -118,13 +119,13 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Take `a,b` for a list: a variable of the environment has no better way to say it."""
+    """Split `a,b`, the way an environment variable lists addresses."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value
 
 
-def _all_different(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+def _unique(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
     addresses = [listener.address for listener in listeners]
     for position, address in enumerate(addresses):
         if address in addresses[:position] and not address.endswith(":0"):
@@ -137,7 +138,7 @@ def _all_different(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
 Listeners = Annotated[
     tuple[Annotated[Listener, BeforeValidator(_listener)], ...],
     BeforeValidator(_listeners),
-    AfterValidator(_all_different),
+    AfterValidator(_unique),
     Field(min_length=1),
 ]
 DEFAULT_LISTENERS: Final = (Listener(address="127.0.0.1:50051"),)

@@ -1,4 +1,4 @@
-"""Reads the settings from all their sources and tells every fault at once."""
+"""Loads the settings from all their sources, and reports all errors at once."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,16 +11,16 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_error
 from queuegate_server.formats.yaml_nodes import plain_data
 from queuegate_server.formats.yaml_text import MAX_BYTES
 from queuegate_server.formats.yaml_tree import Document, read
-from queuegate_server.settings.faults import Places, located
+from queuegate_server.settings.layers import Overrides, from_environment, from_options
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.overrides import Overrides, from_environment, from_options
+from queuegate_server.settings.source_map import SourceMap, locate
 
 
 class SettingsError(Exception):
-    """The settings are wrong."""
+    """The settings are not valid."""
 
     def __init__(self, problems: Iterable[Diagnostic]) -> None:
-        """Keep all findings, in the order of their places."""
+        """Sort the diagnostics by their places."""
         self.problems = tuple(sort_diagnostics(problems))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
@@ -31,13 +31,16 @@ def load_settings(
     options: Iterable[str] = (),
     content: bytes | None = None,
 ) -> Settings:
-    """Return the settings: those of the file, under those of the variables, under the options.
+    """Return the settings: options override variables, which override the file.
 
-    `file` is YAML; without one, everything that nothing else sets has its default.
-    `variables` are those of the environment, of which `QUEUEGATE_…` count, and `options`
-    are texts `key=value` with dots in the key. With `content`, the file is not read: it is
-    what was in it. Raises SettingsError with all faults, also for what is no regular file:
-    to read a pipe again would never end.
+    Args:
+        file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.
+        variables: The environment, of which variables named `QUEUEGATE_…` are settings.
+        options: Texts `key=value` with dots in the key.
+        content: The content of the file, if it has been read already.
+
+    Raises:
+        SettingsError: With all errors of all sources.
     """
     document = _read(file) if content is None else read(content, str(file))
     tree_or_text = plain_data(document.root)
@@ -48,29 +51,29 @@ def load_settings(
         tree = tree_or_text
     elif tree_or_text is not None:
         problems.append(
-            _of_file(name, "holds no keys", "write keys and values, such as `listen: …`")
+            _of_file(name, "contains no keys", "write keys and values, such as `listen: …`")
         )
     overrides = Overrides()
     for override in (
         *from_environment(variables or {}, Settings.model_fields, tree),
         *from_options(options),
     ):
-        fault = override if isinstance(override, Diagnostic) else overrides.lay_over(tree, override)
-        if fault is not None:
-            problems.append(fault)
+        error = override if isinstance(override, Diagnostic) else overrides.apply(tree, override)
+        if error is not None:
+            problems.append(error)
     if document.root is None and has_errors(document.diagnostics):
-        # What the file would have set is not known, so the rest cannot be judged.
+        # The values of the file are unknown, so the other sources cannot be validated.
         raise SettingsError(problems)
-    return _checked(tree, Places(name, document.root, overrides), problems)
+    return _validated(tree, SourceMap(name, document.root, overrides), problems)
 
 
-def _checked(tree: dict[str, Any], places: Places, problems: list[Diagnostic]) -> Settings:
+def _validated(tree: dict[str, Any], source_map: SourceMap, problems: list[Diagnostic]) -> Settings:
     tree = _without_nulls(tree)
-    problems += _unknown_resolvers(tree, places)
+    problems += _unknown_resolvers(tree, source_map)
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
-        problems += (located(fault, places, tree) for fault in error.errors(include_url=False))
+        problems += (locate(each, source_map, tree) for each in error.errors(include_url=False))
         raise SettingsError(problems) from None
     if has_errors(problems):
         raise SettingsError(problems)
@@ -92,7 +95,7 @@ def _of_file(file: str, message: str, what_to_do: str) -> Diagnostic:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Take a key without a value for one that is not set; a resolver is one all the same."""
+    """Drop keys without a value, except resolvers, which may have only defaults."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -100,17 +103,17 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
     }
 
 
-def _unknown_resolvers(tree: dict[str, Any], places: Places) -> Iterable[Diagnostic]:
-    """Yield the partitions' resolvers that are not there, also if the rest is wrong."""
+def _unknown_resolvers(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
+    """Yield a diagnostic for each partition whose resolver does not exist."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):
         return
     for partition, settings in partitions.items():
         name = settings.get("resolver") if isinstance(settings, dict) else None
         if isinstance(name, str) and name not in resolvers:
-            known = ", ".join(resolvers) or "none so far"
-            yield places.problem(
+            known = ", ".join(resolvers) or "no entries"
+            yield source_map.diagnostic(
                 ("partitions", partition, "resolver"),
-                f"no resolver is named {name}",
+                f"there is no resolver named {name}",
                 f"add it to resolvers, which has {known}",
             )

@@ -1,4 +1,4 @@
-"""A resolver of the settings: its type, and the options that this type knows."""
+"""Resolvers in the settings: a type, and the options of this type."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,26 +19,26 @@ TYPE: Final = "type"
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredResolver:
-    """What to build a resolver from."""
+    """The type and the options of a resolver."""
 
     type: str
     options: ResolverOptions
 
 
 def configured_resolver(value: object) -> object:
-    """Check the options against the model of the type that the key `type` names.
+    """Validate a resolver with the options model of its `type`.
 
-    Faults are located at the options themselves, as in any other section.
+    Errors carry the location of the option, as in any other section.
     """
     if isinstance(value, ConfiguredResolver):
         return value
     if not isinstance(value, Mapping | None):
-        raise PydanticCustomError("model_type", "not a section")
+        raise PydanticCustomError("model_type", "must be a section of keys and values")
     options = dict(value or {})
     name = options.pop(TYPE, None)
     if not name:
         known = ", ".join(sorted(types()))
-        raise _wrong_type("missing", f"is required; there are {known}")
+        raise _wrong_type("missing", f"is required: choose one of {known}")
     try:
         model = options_model(str(name))
     except (UnknownResolverType, BrokenResolverType) as error:
@@ -47,7 +47,7 @@ def configured_resolver(value: object) -> object:
 
 
 def _wrong_type(code: str, message: str) -> ValidationError:
-    # The text may hold braces; they are no places to fill in.
+    # Braces in the text are not placeholders.
     error = PydanticCustomError(code, "{message}", {"message": message})
     return ValidationError.from_exception_data(
         "resolver", [InitErrorDetails(type=error, loc=(TYPE,), input=None)]

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.signals import each_time
-from queuegate_server.settings.changes import with_changes
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.rereading import Rereading
+from queuegate_server.settings.reload import SettingsReader, with_changes
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.metrics import MergedMetrics
 from queuegate_server.supervisor.ports import reserve
@@ -65,7 +64,7 @@ class Supervisor:
         self._files = SettingsFiles(content)
         self._hung_up = False
         self._started = started
-        self._rereading = Rereading(reread)
+        self._rereading = SettingsReader(reread)
         self._notifier = notifier
         self._revisions = Revisions()
         self._metrics = MergedMetrics()

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.limits import Connections
 
 
 def connection_options(bounds: Connections) -> Iterator[tuple[str, int]]:

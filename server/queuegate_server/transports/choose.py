@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
 
 Transport = Literal["grpcio", "native"]

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 import grpc
 import grpc.aio
 
-from queuegate_server.settings.model import Limits
+from queuegate_server.settings.limits import Limits
 from queuegate_server.transports.channel_args import connection_options
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.grpcio import GrpcioServer

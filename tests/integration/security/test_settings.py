@@ -10,16 +10,16 @@ from queuegate_server.settings.load import SettingsError, load_settings
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("listen: [a: b]", "1:10: error: listen[0].a: unknown key (known are address, group"),
+        ("listen: [a: b]", "1:10: error: listen[0].a: unknown key (known keys are address, group"),
         ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
         ("listen: ['[::]:1']", "1:10: error: listen[0]: [::]:1 can be reached from other machines"),
         (
             "listen: [{address: 'unix:/x', insecure: true}]",
-            "1:10: error: listen[0]: a Unix socket has neither tls nor insecure",
+            "1:10: error: listen[0]: tls and insecure do not apply to a Unix socket",
         ),
         (
             "listen: [{address: 'localhost:1', mode: 0600}]",
-            "1:10: error: listen[0]: mode, owner and group are those of a Unix socket",
+            "1:10: error: listen[0]: mode, owner and group apply to a Unix socket",
         ),
         (
             "listen: [{address: 'localhost:1', tls: {certificate_file: a}}]",
@@ -27,26 +27,26 @@ from queuegate_server.settings.load import SettingsError, load_settings
         ),
         (
             "callers: {certificates: {alice: {roles: check}}}",
-            "callers.certificates: 'alice' is no name of a certificate",
+            "callers.certificates: 'alice' is not the name of a certificate",
         ),
         (
             "callers: {certificates: {'spiffe://example.org/*': {}}}",
-            "callers.certificates: 'spiffe://example.org/*' is no SPIFFE ID: write",
+            "callers.certificates: 'spiffe://example.org/*' is not a SPIFFE ID: write",
         ),
         (
             "callers: {certificates: {'cn: alice': {}}}",
-            "callers.certificates: 'cn: alice' is no name of a certificate",
+            "callers.certificates: 'cn: alice' is not the name of a certificate",
         ),
-        ("callers: {token_file: t, tokens: {a b: {}}}", "a b: must be of the form ^[A-Za-z0-9]"),
+        ("callers: {token_file: t, tokens: {a b: {}}}", "a b: must match the pattern ^[A-Za-z0-9]"),
         (
             "callers: {certificates: {'dns:a': {}, 'dns:A': {}}}",
-            "callers.certificates: the certificate dns:a is there twice",
+            "callers.certificates: the certificate dns:a is listed twice",
         ),
         (
             "callers: {loopback: {roles: root}}",
             "callers.loopback.roles: must be 'check', 'read' or 'admin'",
         ),
-        ("callers: {tokens: {ci: {}}}", "callers: tokens need their token_file"),
+        ("callers: {tokens: {ci: {}}}", "callers: tokens requires token_file"),
         ("callers: {unix: {role: check}}", "callers.unix.role: unknown key (did you mean roles?)"),
         ("limits: {connections: {most: 0}}", "limits.connections.most: must be at least 1"),
     ],

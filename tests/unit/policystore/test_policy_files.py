@@ -124,7 +124,7 @@ def test_what_the_settings_name(tmp_path: Path) -> None:
     both = policy_files(PolicySource(defaults=tmp_path / "d", configs=tmp_path / "c"))
     assert both.name == f"{tmp_path / 'd'}+{tmp_path / 'c'}"
     assert both.folders() == (tmp_path / "d", tmp_path / "c")
-    with pytest.raises(ValueError, match="path cannot be together with configs"):
+    with pytest.raises(ValueError, match="path cannot be combined with configs"):
         PolicySource(path=tmp_path, configs=tmp_path)
 
 

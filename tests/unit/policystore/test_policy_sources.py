@@ -197,5 +197,5 @@ async def test_semantics_mean_nothing_to_yunikorn(folder: Path) -> None:
 
 
 def test_no_policies_at_all_is_a_mistake() -> None:
-    with pytest.raises(ValidationError, match="is empty; name a policy, or remove the key"):
+    with pytest.raises(ValidationError, match="is empty: name a policy, or remove the key"):
         Settings.model_validate({"policies": []})

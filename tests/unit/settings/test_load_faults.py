@@ -14,7 +14,7 @@ from tests.support.settings_faults import faults
         ("polcy: {}", "1:1: error: polcy: unknown key (did you mean policy?)"),
         (
             'log: {"a\\n1:1: error: \\e[2J": 1}',
-            r"1:7: error: log.a\n1:1: error: \x1b[2J: unknown key (known are format, level)",
+            r"1:7: error: log.a\n1:1: error: \x1b[2J: unknown key (known keys are format, level)",
         ),
         (
             "drain:\n  gracee: 1s",
@@ -22,7 +22,7 @@ from tests.support.settings_faults import faults
         ),
         (
             "drain:\n  z: 1s",
-            "2:3: error: drain.z: unknown key (known are delay, grace)",
+            "2:3: error: drain.z: unknown key (known keys are delay, grace)",
         ),
         (
             "partitions: {a: {cache: {positive_tll: 1s}}}",
@@ -41,11 +41,11 @@ from tests.support.settings_faults import faults
         ("resolvers: {r: os}", "1:16: error: resolvers.r: must be a section of keys and values"),
         (
             "resolvers:\n  r: {lookup_timeout: 1s}",
-            "2:3: error: resolvers.r.type: is required; there are ldap, none, os, test",
+            "2:3: error: resolvers.r.type: is required: choose one of ldap, none, os, test",
         ),
         (
             "resolvers:\n  r:",
-            "2:3: error: resolvers.r.type: is required; there are ldap, none, os, test",
+            "2:3: error: resolvers.r.type: is required: choose one of ldap, none, os, test",
         ),
         (
             "resolvers: {r: {type: ldpa}}",
@@ -61,8 +61,8 @@ from tests.support.settings_faults import faults
         (
             "partitions:\n  a:\n    resolver: corp",
             (
-                "3:15: error: partitions.a.resolver: no resolver is named corp "
-                "(add it to resolvers, which has none so far)"
+                "3:15: error: partitions.a.resolver: there is no resolver named corp "
+                "(add it to resolvers, which has no entries)"
             ),
         ),
         ("listen: []", "1:1: error: listen: must not be empty"),
@@ -83,7 +83,7 @@ from tests.support.settings_faults import faults
             "unix_socket_mode: 660x",
             "1:19: error: unix_socket_mode: not a file mode: write it in octal, such as 0660",
         ),
-        ("policy: {path: ''}", "1:16: error: policy.path: not a path of a file"),
+        ("policy: {path: ''}", "1:16: error: policy.path: must be the path of a file"),
         (
             "policy: {format: x}",
             "1:18: error: policy.format: must be 'yunikorn', 'fair-scheduler' or"  # noqa: ISC004
@@ -92,32 +92,32 @@ from tests.support.settings_faults import faults
         (
             "policy: {yarn_site: b}",
             (
-                "1:1: error: policy: yarn_site is for the file of a scheduler of YARN, "
-                "and path does not name one; correct or remove it"
+                "1:1: error: policy: yarn_site applies to the file of a YARN scheduler, "
+                "but path is not set; correct or remove it"
             ),
         ),
         (
             "policy: {format: fair-scheduler, configs: a}",
             (
-                "1:1: error: policy: format is for the file of a scheduler of YARN, "
-                "and path does not name one; correct or remove it"
+                "1:1: error: policy: format applies to the file of a YARN scheduler, "
+                "but path is not set; correct or remove it"
             ),
         ),
         (
             "policy: {format: yunikorn, path: a, partition: b}",
             (
-                "1:1: error: policy: partition is for the file of a scheduler of YARN, "
-                "and format says yunikorn; correct or remove it"
+                "1:1: error: policy: partition applies to the file of a YARN scheduler, "
+                "but format is yunikorn; correct or remove it"
             ),
         ),
         (
             "policies: [{path: a}, {spark_defaults: b}]",
-            "1:1: error: policies: each of them needs a path, configs or defaults",
+            "1:1: error: policies: each of them needs path, configs or defaults",
         ),
         (
             "policies: [{path: a, partition: '[rm]x'}]",
             (
-                "1:33: error: policies[0].partition: not a partition name: [rm]x; write it as the"
+                "1:33: error: policies[0].partition: [rm]x is not a partition name: write it as the"
                 " policy does, without `[…]`"
             ),
         ),
@@ -174,13 +174,13 @@ from tests.support.settings_faults import faults
         (
             "partitions: {'[rm]default': {}}",
             (
-                "1:1: error: partitions: not a partition name: [rm]default; write it as the policy "
-                "does, without `[…]`"
+                "1:1: error: partitions: [rm]default is not a partition name: write it as the "
+                "policy does, without `[…]`"
             ),
         ),
         (
             "partitions: {default: {}, DEFAULT: {}}",
-            "1:1: error: partitions: the partition default is there twice",
+            "1:1: error: partitions: the partition default is listed twice",
         ),
     ],
 )
@@ -193,8 +193,8 @@ def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> N
     [
         ("listen: ['[::1]:1']\nlisten: ['[::1]:2']", "queuegate.yaml:2:1: "),
         ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
-        ("- a", "queuegate.yaml: error: holds no keys (write keys and values"),
-        ("text", "queuegate.yaml: error: holds no keys (write keys and values"),
+        ("- a", "queuegate.yaml: error: contains no keys (write keys and values"),
+        ("text", "queuegate.yaml: error: contains no keys (write keys and values"),
     ],
 )
 def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) -> None:

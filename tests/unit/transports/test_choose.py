@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
 from queuegate_server.transports.choose import choose
 

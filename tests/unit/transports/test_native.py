@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from queuegate_server.rpc import errors
-from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.limits import Connections
 from queuegate_server.transports.native.server import NativeServer
 from queuegate_server.transports.refusal import Refusal
 

@@ -21,7 +21,7 @@ import grpc.aio
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.load_shedding import CoDel
-from queuegate_server.settings.connections import Connections
+from queuegate_server.settings.limits import Connections
 from queuegate_server.transports.channel_args import milliseconds
 from queuegate_server.transports.choose import STREAMS_FOLDER, STREAMS_SOCKET
 from queuegate_server.transports.native.context import Call, Handler, of_bytes, resume

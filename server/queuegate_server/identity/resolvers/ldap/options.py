@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from queuegate_server.config_fields import Duration
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolvers.ldap import diagnose
 from queuegate_server.identity.resolvers.ldap.presets import PRESETS, Preset
@@ -15,7 +16,6 @@ from queuegate_server.identity.resolvers.ldap.secrets_dir import (
     BadSecrets,
     read_secrets,
 )
-from queuegate_server.units import Duration
 
 
 class LdapOptions(ResolverOptions):

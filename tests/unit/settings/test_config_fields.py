@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from queuegate_server.units import Duration, Size, seconds, size
+from queuegate_server.config_fields import Duration, Size, seconds, size
 
 
 class _Model(BaseModel):

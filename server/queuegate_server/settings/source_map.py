@@ -1,4 +1,7 @@
-"""Turns what pydantic found wrong into findings that name their place."""
+"""Locates errors in the settings: file:line:column, the variable or the option.
+
+Turns the errors that pydantic reports into diagnostics with our own messages.
+"""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +19,8 @@ from queuegate_server.identity.registry import (
     UnknownResolverType,
     options_model,
 )
+from queuegate_server.settings.layers import Overrides
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.overrides import Overrides
 from queuegate_server.settings.resolvers import TYPE, ConfiguredResolver
 
 Location = tuple[str | int, ...]
@@ -25,7 +28,7 @@ Location = tuple[str | int, ...]
 _SECTION: Final = "must be a section of keys and values"
 _LIST: Final = "must be a list"
 _NUMBER: Final = "must be a whole number"
-_TEXT: Final = "must be a text"
+_TEXT: Final = "must be text"
 _MESSAGES: Final = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -49,42 +52,40 @@ _MESSAGES: Final = {
     "tuple_type": _LIST,
     "missing": "is required",
     "path_type": _TEXT,
-    "string_pattern_mismatch": "must be of the form {pattern}",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
     "string_type": _TEXT,
     "too_short": "must not be empty",
 }
-"""By pydantic's type of fault. Values are not repeated: one might be a secret at the
+"""Messages by pydantic's type of error. They never quote the value, which may be a secret at the
 wrong key."""
 
 
-class Places:
-    """Where the values of the settings came from."""
+class SourceMap:
+    """Where each value of the settings came from."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Take the file's name and content, and what was laid over it."""
+        """Map the nodes of a file, and the values that override it."""
         self._file = file
         self._root = root
         self._overrides = overrides
 
-    def problem(
+    def diagnostic(
         self, location: Location, message: str, remedy: str = "", *, at_key: bool = False
     ) -> Diagnostic:
-        """Return a finding about a key or its value, with the place it came from."""
+        """Return a diagnostic about a key or its value, located where it came from."""
         path = tuple(str(part) for part in location)
         text = f"{_written(location)}: {message}" if location else message
         origin = self._overrides.origin(path)
         if origin is None:
-            depth, place = self._in_file(location, at_key=at_key)
+            depth, node = self._in_file(location, at_key=at_key)
             nearest = self._overrides.nearest(path)
-            if place is not None and (depth == len(location) or nearest is None):
-                return Diagnostic(
-                    self._file, place.line, place.column, Severity.ERROR, text, remedy
-                )
+            if node is not None and (depth == len(location) or nearest is None):
+                return Diagnostic(self._file, node.line, node.column, Severity.ERROR, text, remedy)
             origin = nearest or self._file
         return Diagnostic(origin, 0, 0, Severity.ERROR, text, remedy)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
-        """Return how much of a location the file has, and the node to point at."""
+        """Return how many parts of a location the file has, and the node to point at."""
         node, place, depth = self._root, self._root, 0
         for part in location:
             below = _below(node, part)
@@ -97,25 +98,25 @@ class Places:
         return depth, place
 
 
-def located(error: ErrorDetails, places: Places, tree: Mapping[str, object]) -> Diagnostic:
-    """Return a finding of pydantic with its place, in our words where we have any."""
+def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object]) -> Diagnostic:
+    """Return an error of pydantic as a diagnostic, with our own message where there is one."""
     location = _without_tags(error["loc"], tree, is_missing=error["type"] == "missing")
     template = _MESSAGES.get(error["type"])
-    # A text of our own, which says more than the type, is in the context.
-    own = error.get("ctx", {}).get("message")
-    if own is not None:
-        message = str(own)
+    # Our own validators put a message into the context, which is more specific.
+    specific = error.get("ctx", {}).get("message")
+    if specific is not None:
+        message = str(specific)
     elif template is not None:
-        message = template.format_map(_plain(error.get("ctx", {})))
+        message = template.format_map(_without_fractions(error.get("ctx", {})))
     else:
         message = error["msg"].replace("Input should ", "must ", 1).removeprefix("Value error, ")
     unknown = error["type"] == "extra_forbidden"
     remedy = _known_keys(location, tree) if unknown else ""
-    return places.problem(location, message, remedy, at_key=unknown)
+    return source_map.diagnostic(location, message, remedy, at_key=unknown)
 
 
-def _plain(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Write bounds as people do: 3600, not 3600.0."""
+def _without_fractions(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Write bounds as 3600, not as 3600.0."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in context.items()
@@ -123,7 +124,10 @@ def _plain(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """Return the key and value, or the item twice, that a part of a location names."""
+    """Return the nodes of the key and the value that a part of a location names.
+
+    An item of a list stands for both.
+    """
     if isinstance(node, yaml_nodes.Mapping):
         return node.entries.get(str(part))
     if isinstance(node, yaml_nodes.Sequence) and isinstance(part, int) and part < len(node.items):
@@ -132,7 +136,7 @@ def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
 
 
 def _without_tags(location: Location, tree: object, *, is_missing: bool) -> Location:
-    """Drop what names no key but the branch of a union that pydantic tried."""
+    """Drop the parts of a location that name a branch of a union instead of a key."""
     kept: list[str | int] = []
     for position, part in enumerate(location):
         if isinstance(tree, Mapping) and part in tree:
@@ -153,14 +157,14 @@ def _written(location: Location) -> str:
 
 
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
-    """Return the remedy for an unknown key."""
+    """Suggest a key in place of an unknown one."""
     known = sorted(_keys_at(location[:-1], tree))
     near = difflib.get_close_matches(str(location[-1]), known, 1)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
 
 
 def _keys_at(location: Location, tree: Any) -> Iterator[str]:
-    """Yield the keys that the section at a location may have."""
+    """Yield the keys that are valid in the section at a location."""
     kind: Any = Settings
     for part in location:
         if isinstance(part, int):

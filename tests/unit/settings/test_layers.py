@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.settings.overrides import (
+from queuegate_server.settings.layers import (
     Override,
     Overrides,
     from_environment,
@@ -76,7 +76,7 @@ def test_variable_with_another_use_is_left_alone(name: str) -> None:
         (
             "QUEUEGATE_XYZ",
             (
-                "known are QUEUEGATE_LISTEN, QUEUEGATE_LOG, QUEUEGATE_PARTITIONS, "
+                "known variables are QUEUEGATE_LISTEN, QUEUEGATE_LOG, QUEUEGATE_PARTITIONS, "
                 "QUEUEGATE_POLICY, QUEUEGATE_UNIX_SOCKET_MODE"
             ),
         ),
@@ -85,7 +85,7 @@ def test_variable_with_another_use_is_left_alone(name: str) -> None:
 )
 def test_variable_that_names_nothing_is_a_fault(name: str, remedy: str) -> None:
     [problem] = environment(name)
-    assert str(problem) == f"{name}: error: names no setting ({remedy})"
+    assert str(problem) == f"{name}: error: is not a setting ({remedy})"
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], valu
 def test_option_without_key_or_value_is_a_fault(option: str) -> None:
     [problem] = from_options([option])
     assert isinstance(problem, Diagnostic)
-    assert problem.message == "not of the form key=value, such as drain.grace=30s"
+    assert problem.message == "must have the form key=value, such as drain.grace=30s"
 
 
 def test_laying_over_makes_sections_and_replaces_values() -> None:
     tree: dict[str, Any] = {"policy": {"path": "a", "format": "yunikorn"}, "log": None}
     overrides = Overrides()
-    assert overrides.lay_over(tree, Override("X", ("policy", "path"), "b")) is None
-    assert overrides.lay_over(tree, Override("Y", ("log", "level"), "debug")) is None
-    assert overrides.lay_over(tree, Override("Z", ("drain", "grace"), "1s")) is None
+    assert overrides.apply(tree, Override("X", ("policy", "path"), "b")) is None
+    assert overrides.apply(tree, Override("Y", ("log", "level"), "debug")) is None
+    assert overrides.apply(tree, Override("Z", ("drain", "grace"), "1s")) is None
     assert tree == {
         "policy": {"path": "b", "format": "yunikorn"},
         "log": {"level": "debug"},
@@ -127,21 +127,21 @@ def test_laying_over_makes_sections_and_replaces_values() -> None:
 
 def test_a_single_value_has_no_keys_below_it() -> None:
     overrides = Overrides()
-    problem = overrides.lay_over({"log": "x"}, Override("Q", ("log", "level"), "debug"))
+    problem = overrides.apply({"log": "x"}, Override("Q", ("log", "level"), "debug"))
     assert str(problem) == "Q: error: log is a single value, not a section"
 
 
 def test_the_last_one_that_touched_a_value_is_its_origin() -> None:
     tree: dict[str, Any] = {}
     overrides = Overrides()
-    overrides.lay_over(tree, Override("first", ("a", "b"), "1"))
+    overrides.apply(tree, Override("first", ("a", "b"), "1"))
     assert overrides.origin(("a", "b")) == "first"
     assert overrides.origin(("a", "b", "c")) == "first"
     assert overrides.origin(("a",)) is None
     assert overrides.nearest(("a", "z")) == "first"
     assert overrides.nearest(("z",)) is None
-    overrides.lay_over(tree, Override("second", ("a",), {"b": "2"}))
+    overrides.apply(tree, Override("second", ("a",), {"b": "2"}))
     assert overrides.origin(("a", "b")) == "second"
-    overrides.lay_over(tree, Override("third", ("a", "b"), "3"))
+    overrides.apply(tree, Override("third", ("a", "b"), "3"))
     assert overrides.origin(("a", "b")) == "third"
     assert overrides.origin(("a",)) == "second"

@@ -1,12 +1,19 @@
-"""Durations and sizes as people write them: `30s`, `250ms`, `1h30m`, `4MiB`."""
+"""Building blocks of configuration models: strict sections, durations and sizes.
+
+Durations and sizes are written as people write them: `30s`, `250ms`, `1h30m`, `4MiB`.
+"""
 
 import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+DAY_SECONDS: Final = 86_400.0
 
 _SECONDS: Final[Mapping[str, float]] = {
     "ms": 0.001,
@@ -32,10 +39,19 @@ _DURATION_PART: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)?")
 _SIZE_PATTERN: Final = re.compile(_SIZE)
 
 
+class Section(BaseModel):
+    """A section of the settings: frozen, and unknown keys are rejected."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
 def seconds(value: object) -> float:
     """Return the seconds of a duration: text with units, or a plain number of seconds.
 
-    Never negative, always finite. Raises PydanticCustomError for anything else.
+    The result is never negative and always finite.
+
+    Raises:
+        PydanticCustomError: The value is not a duration.
     """
     if isinstance(value, str) and _DURATION_PATTERN.fullmatch(value):
         return sum(
@@ -54,7 +70,8 @@ def seconds(value: object) -> float:
 def size(value: object) -> int:
     """Return the bytes of a size: text with a unit, or a plain number of bytes.
 
-    Raises PydanticCustomError for anything else, and for a part of a byte.
+    Raises:
+        PydanticCustomError: The value is not a size, or not a whole number of bytes.
     """
     number: float | None
     if isinstance(value, str) and (match := _SIZE_PATTERN.fullmatch(value)):
@@ -87,11 +104,11 @@ Duration = Annotated[
         {"anyOf": [{"type": "string", "pattern": f"^({_DURATION})$"}, {"type": "number"}]}
     ),
 ]
-"""Seconds, as a field of a settings model. Bounds are the field's business."""
+"""Seconds, as a field of a model. The field sets its own bounds."""
 
 Size = Annotated[
     int,
     BeforeValidator(size),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^({_SIZE})$"}, {"type": "integer"}]}),
 ]
-"""Bytes, as a field of a settings model. Bounds are the field's business."""
+"""Bytes, as a field of a model. The field sets its own bounds."""

@@ -1,12 +1,16 @@
-"""Every setting either changes at a SIGHUP or is named as one that waits for a restart."""
+"""Reloading the settings: a setting either changes, or is reported to need a restart."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
 from pydantic import BaseModel
 
-from queuegate_server.settings.changes import differences, with_changes
+from queuegate_server.settings import reload
+from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import PartitionSettings, Settings
+from queuegate_server.settings.reload import differences, with_changes
 
 RUNNING = Settings(partitions={"default": PartitionSettings()})
 AT_ONCE = {
@@ -80,3 +84,28 @@ def test_callers_change_but_for_their_file() -> None:
     holding = with_changes(running, read)
     assert differences(running, holding) == ["callers.loopback.roles"]
     assert differences(holding, read) == ["callers.token_file"]
+
+
+async def test_a_reading_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload, "READ_TIMEOUT", 0.05)
+    may_go_on = threading.Event()
+
+    def read() -> str:
+        assert may_go_on.wait(30)
+        return "read"
+
+    settings = reload.SettingsReader(read)
+    with pytest.raises(SettingsError, match="reading them took longer"):
+        await settings.read()
+    with pytest.raises(SettingsError, match="an earlier attempt to read them still hangs"):
+        await settings.read()
+    may_go_on.set()
+    monkeypatch.setattr(reload, "READ_TIMEOUT", 30.0)
+    for _ in range(1_000):
+        try:
+            assert await settings.read() == "read"
+            break
+        except SettingsError:
+            await asyncio.sleep(0.01)
+    else:
+        pytest.fail("it is not tried again")

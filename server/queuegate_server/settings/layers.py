@@ -1,4 +1,4 @@
-"""Settings from the environment and the command line, laid over those of the file."""
+"""Layers of settings: environment variables and command-line options override the file."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 PREFIX: Final = "QUEUEGATE_"
 NESTING: Final = "__"
 
-_OTHER_USES: Final = frozenset(
+_CLIENT_VARIABLES: Final = frozenset(
     {
         "QUEUEGATE_ADDRESS",
         "QUEUEGATE_CA_FILE",
@@ -25,10 +25,10 @@ _OTHER_USES: Final = frozenset(
         "QUEUEGATE_TOKEN_FILE",
     }
 )
-"""Variables of the client and of the command line, which name no setting."""
+"""Variables that the client and the command line read; they are not settings."""
 
-# Kubernetes puts the addresses of each service into the environment of every pod of
-# the namespace. A service named queuegate, or queuegate-…, comes under our prefix.
+# Kubernetes adds variables for each service of the namespace to every pod. Those of a service
+# named queuegate, or queuegate-…, begin with our prefix.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
@@ -40,19 +40,19 @@ class Override:
     """One value from outside the file."""
 
     origin: str
-    """The variable, or the option with its key; what a finding names as its file."""
+    """The variable, or the option with its key; diagnostics name it instead of a file."""
     path: Path
     value: object
 
 
 @dataclass(slots=True)
 class Overrides:
-    """What was laid over the file, to find out later where a value came from."""
+    """The values that override the file, and where each of them came from."""
 
     origins: dict[Path, str] = field(default_factory=dict)
 
-    def lay_over(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
-        """Put one value into the tree; return a finding if there is no place for it."""
+    def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
+        """Set one value in the tree; return a diagnostic if the tree has no place for it."""
         *sections, last = override.path
         node = tree
         for depth, key in enumerate(sections):
@@ -70,14 +70,14 @@ class Overrides:
         return None
 
     def origin(self, path: Path) -> str | None:
-        """Return where the value at a path came from; None if from the file."""
+        """Return where the value at a path came from; None for the file."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
         return None
 
     def nearest(self, path: Path) -> str | None:
-        """Return where something beside or below a path came from, if anything did."""
+        """Return the origin of the override that is closest to a path, if there is one."""
         for length in range(len(path), 0, -1):
             for known, origin in self.origins.items():
                 if known[:length] == path[:length]:
@@ -88,38 +88,38 @@ class Overrides:
 def from_environment(
     variables: Mapping[str, str], top_level: Iterable[str], tree: Mapping[str, Any]
 ) -> Iterator[Override | Diagnostic]:
-    """Yield the settings among the variables, in the order of their names.
+    """Yield the settings among the variables, sorted by name.
 
-    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. A name that the file spells with
-    capitals is found without regard to case; otherwise names are lower case.
+    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Names that are in the file match in any case;
+    all others are lower case.
     """
     top_level = set(top_level)
     for name in sorted(variables):
-        if not name.startswith(PREFIX) or name in _OTHER_USES:
+        if not name.startswith(PREFIX) or name in _CLIENT_VARIABLES:
             continue
         keys = name.removeprefix(PREFIX).split(NESTING)
         if keys[0].lower() in top_level and all(keys):
             path = _spelled_as_in(tree, keys)
             yield Override(name, path, _value(variables[name]))
         elif not _SERVICE_LINK.fullmatch(name):
-            yield _error(name, "names no setting", _likely(name, top_level))
+            yield _error(name, "is not a setting", _remedy(name, top_level))
 
 
 def from_options(options: Iterable[str]) -> Iterator[Override | Diagnostic]:
-    """Yield the settings that `--set key=value` gave, in their order."""
+    """Yield the settings of the options `--set key=value`, in their order."""
     for option in options:
         key, equals, text = option.partition("=")
         path = tuple(key.strip().split("."))
         if not equals or not all(path):
-            yield _error(f"--set {option}", "not of the form key=value, such as drain.grace=30s")
+            yield _error(f"--set {option}", "must have the form key=value, such as drain.grace=30s")
         else:
             yield Override(f"--set {key.strip()}", path, _value(text))
 
 
 def _value(text: str) -> object:
-    """Return the value of a text: itself, or what it is as JSON if it looks like that.
+    """Return the value that a text stands for: JSON lists, mappings and strings are decoded.
 
-    Single values stay text, as those of the file do: the model says what they are.
+    Everything else stays text, as in the file: the model converts it.
     """
     if text.startswith(("[", "{", '"')):
         try:
@@ -140,8 +140,8 @@ def _spelled_as_in(tree: object, keys: list[str]) -> Path:
     return tuple(path)
 
 
-def _likely(name: str, top_level: set[str]) -> str:
-    """Return a remedy: the most frequent slip is one underscore for two."""
+def _remedy(name: str, top_level: set[str]) -> str:
+    """Suggest a variable: the most frequent mistake is one underscore instead of two."""
     words = name.removeprefix(PREFIX).lower()
     for key in sorted(top_level):
         if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):
@@ -150,7 +150,7 @@ def _likely(name: str, top_level: set[str]) -> str:
     near = difflib.get_close_matches(words.split(NESTING)[0], top_level, 1)
     if near:
         return f"did you mean {PREFIX}{near[0].upper()}?"
-    return f"known are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"
+    return f"known variables are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"
 
 
 def _error(origin: str, message: str, remedy: str = "") -> Diagnostic:

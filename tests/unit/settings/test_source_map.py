@@ -16,8 +16,12 @@ from tests.support.settings_faults import faults
             "QUEUEGATE_DRAIN__GRACE: error: drain.grace: not a duration",
         ),
         ({}, ["drain.grace=soon"], "--set drain.grace: error: drain.grace: not a duration"),
-        ({}, ["drain.z=1"], "--set drain.z: error: drain.z: unknown key (known are delay, grace)"),
-        ({}, ["z=1"], "--set z: error: z: unknown key (known are "),
+        (
+            {},
+            ["drain.z=1"],
+            "--set drain.z: error: drain.z: unknown key (known keys are delay, grace)",
+        ),
+        ({}, ["z=1"], "--set z: error: z: unknown key (known keys are "),
         (
             {"QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT": "1s"},
             [],

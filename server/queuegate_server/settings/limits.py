@@ -1,0 +1,89 @@
+"""Limits on calls and connections, and the time that a drain may take."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from queuegate_server.config_fields import DAY_SECONDS, KIB, MIB, Duration, Section, Size
+
+
+class Connections(Section):
+    """Limits on connections. Durations are in seconds."""
+
+    most: int = Field(
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="The maximum number of open connections on each address.",
+    )
+    handshake_timeout: Annotated[Duration, Field(ge=0.1, le=120)] = Field(
+        10.0, description="How long a connection may take to be set up, including TLS."
+    )
+    max_metadata: Annotated[Size, Field(ge=KIB, le=1024 * KIB)] = Field(
+        16 * KIB, description="The maximum size of a call's metadata, in bytes."
+    )
+    max_age: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
+        0.0,
+        description="The age at which a connection is closed so that the client reconnects, plus "
+        "or minus 10 %; spreads clients over a fleet that has grown. 0: never.",
+    )
+    max_age_grace: Annotated[Duration, Field(ge=0.1, le=DAY_SECONDS)] = Field(
+        30.0, description="How long calls may continue after that; streams end then."
+    )
+    keepalive_interval: Annotated[Duration, Field(ge=1, le=DAY_SECONDS)] = Field(
+        120.0, description="After how much silence the server pings the client."
+    )
+    keepalive_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
+        20.0, description="How long the client may take to answer a ping."
+    )
+    min_ping_interval: Annotated[Duration, Field(ge=0, le=DAY_SECONDS)] = Field(
+        60.0, description="How often a client may ping while the connection is idle."
+    )
+    max_ping_strikes: int = Field(
+        2, ge=1, le=1000, description="How many excess pings close the connection."
+    )
+
+
+class Limits(Section):
+    """Limits on what callers may ask for."""
+
+    max_concurrent_calls: int = Field(
+        1000,
+        ge=1,
+        le=1_000_000,
+        description="The maximum number of calls served at once; half of them may be streams.",
+    )
+    max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
+        0.1,
+        description="How long calls may queue. If longer waits persist, the server is overloaded "
+        "and rejects calls that have waited for an eighth of it; single calls, too, with "
+        "transport native.",
+    )
+    max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = Field(
+        4 * MIB, description="The maximum size of a request, in bytes."
+    )
+    stream_batches_in_flight: int = Field(
+        16, ge=1, le=10_000, description="How many batches of one stream are processed at once."
+    )
+    caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
+        0.0,
+        description="The sustained rate of calls per second of one caller; a message of a stream "
+        "counts as a call. 0: unlimited.",
+    )
+    caller_burst: int = Field(
+        100, ge=1, le=1_000_000, description="How many calls one caller may make at once."
+    )
+    connections: Connections = Connections()
+
+
+class Drain(Section):
+    """How the server shuts down. Durations are in seconds."""
+
+    grace: Annotated[Duration, Field(ge=0, le=3600)] = Field(
+        20.0, description="How long calls in progress may take to finish."
+    )
+    delay: Annotated[Duration, Field(ge=0, le=3600)] = Field(
+        0.0,
+        description="How long new calls are still accepted after health reports NOT_SERVING, so "
+        "that a load balancer can notice.",
+    )

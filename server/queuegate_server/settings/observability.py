@@ -1,0 +1,116 @@
+"""Settings of the log, the admin port, tracing and the audit log."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from queuegate_server.config_fields import KIB, MIB, Section, Size
+from queuegate_server.settings.addresses import MalformedAddress, parse_host_port
+
+STDOUT: Final = Path("-")
+"""Stands for the standard output of the process."""
+
+
+def lower(value: object) -> object:
+    """Return text in lower case, and anything else unchanged."""
+    return value.lower() if isinstance(value, str) else value
+
+
+def _host_port(text: str) -> str:
+    try:
+        parse_host_port(text)
+    except MalformedAddress as error:
+        raise PydanticCustomError("address", "{message}", {"message": str(error)}) from None
+    return text
+
+
+def _endpoint(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if scheme not in {"http", "https"} or not separator or not rest:
+        raise PydanticCustomError("endpoint", "must be http://host:port or https://host:port")
+    return text
+
+
+def _audit_path(value: object) -> object:
+    if isinstance(value, str) and (not value or "\0" in value):
+        raise PydanticCustomError("path", "must be the path of a file, or - for standard output")
+    return value
+
+
+class Log(Section):
+    """What is logged on stderr, and how."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)
+    ] = "info"
+    format: Annotated[Literal["auto", "json", "console"], BeforeValidator(lower)] = Field(
+        "auto", description="auto: console on a terminal, otherwise json."
+    )
+
+
+class Ops(Section):
+    """The admin port: probes and Prometheus metrics."""
+
+    listen: Annotated[str, AfterValidator(_host_port)] | None = Field(
+        None, description="host:port or [ipv6]:port. Without it there is no admin port."
+    )
+
+
+class Tracing(Section):
+    """Where spans are sent, and how many."""
+
+    enabled: bool = Field(False, description="Whether to send spans; requires the extra `tracing`.")
+    endpoint: Annotated[str, AfterValidator(_endpoint)] = Field(
+        "http://127.0.0.1:4317",
+        description="A collector that accepts OTLP over gRPC; https:// is encrypted.",
+    )
+    sample_ratio: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="The fraction of traces to keep of those that begin here; a trace that the "
+        "caller began is kept if the caller keeps it.",
+    )
+
+
+class Audit(Section):
+    """Which decisions are recorded, where, and what happens when they cannot be."""
+
+    path: Annotated[Path, BeforeValidator(_audit_path)] | None = Field(
+        None, description="The file, or - for standard output. Without it nothing is recorded."
+    )
+    records: Literal["denials", "all", "none"] = Field(
+        "denials", description="denials: requests that were denied or could not be decided."
+    )
+    when_unwritable: Literal["block", "drop"] = Field(
+        "block",
+        description="block: calls fail while their record cannot be written; an answer is sent "
+        "only after its record is written. drop: the record is lost, and counted.",
+    )
+    fsync: Literal["never", "interval", "always"] = Field(
+        "interval",
+        description="When records are forced to disk, so that they survive a power loss: with "
+        "every write, once a second, or when the system chooses.",
+    )
+    max_size: Annotated[Size, Field(ge=4 * KIB, le=1024 * 1024 * MIB)] = Field(
+        100 * MIB, description="The file is rotated before it grows beyond this."
+    )
+    keep: int = Field(5, ge=0, le=1000, description="How many rotated files are kept.")
+    buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = Field(
+        16 * MIB,
+        description="How much may wait to be written: requests and answers, in bytes.",
+    )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is recorded."""
+        return self.path is not None and self.records != "none"
+
+    def of_worker(self, index: int) -> "Audit":
+        """Return the settings of one of several workers, which writes its own file."""
+        if self.path in {None, STDOUT}:
+            return self
+        path = self.path.with_name(f"{self.path.name}.worker-{index}")
+        return self.model_copy(update={"path": path})

@@ -1,0 +1,91 @@
+"""Reloading the settings while the server runs: what may change, and what needs a restart."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
+from queuegate_server.settings.load import SettingsError
+from queuegate_server.settings.model import Settings
+
+T = TypeVar("T")
+READ_TIMEOUT: Final = 10.0
+"""Seconds that reading the settings may take."""
+
+
+class SettingsReader(Generic[T]):
+    """Reads the settings in a thread, so that a file system that hangs blocks nothing else.
+
+    The thread does not keep the process from exiting.
+    """
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        """Set up a reader; `read` raises SettingsError if the settings are not valid."""
+        self._read = read
+        self._threads = AbandonableThreadPool(1, "settings")
+
+    async def read(self) -> T:
+        """Read the settings. Raises SettingsError, also after READ_TIMEOUT seconds."""
+        try:
+            async with asyncio.timeout(READ_TIMEOUT) as limit:
+                return await self._threads.run("settings", self._read)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = f"reading them took longer than {READ_TIMEOUT:g} s"
+        except StillRunning:
+            message = "an earlier attempt to read them still hangs"
+        raise SettingsError([Diagnostic("settings", 0, 0, Severity.ERROR, message)])
+
+
+def with_changes(running: Settings, read: Settings) -> Settings:
+    """Return the running settings, updated with what may change without a restart.
+
+    These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at the start, the
+    `cache` of partitions that the running settings name, and `callers` except for their
+    `token_file`.
+    """
+    max_calls = min(read.limits.max_concurrent_calls, running.limits.max_concurrent_calls)
+    partitions = {
+        name: partition.model_copy(update={"cache": read.partitions[name].cache})
+        if name in read.partitions
+        else partition
+        for name, partition in running.partitions.items()
+    }
+    limits = running.limits.model_copy(update={"max_concurrent_calls": max_calls})
+    return running.model_copy(
+        update={
+            "log": read.log,
+            "drain": read.drain,
+            "limits": limits,
+            "partitions": partitions,
+            "callers": read.callers.model_copy(update={"token_file": running.callers.token_file}),
+        }
+    )
+
+
+def differences(one: Settings, other: Settings) -> list[str]:
+    """Return the keys whose values differ; never a value, which may be a secret."""
+    return sorted(_differences("", one, other))
+
+
+def _differences(key: str, one: object, other: object) -> Iterator[str]:
+    if one == other:
+        return
+    first, second = _children(one), _children(other)
+    if first is None or second is None:
+        yield key
+        return
+    for name in first.keys() | second.keys():
+        path = f"{key}.{name}" if key else name
+        if name in first and name in second:
+            yield from _differences(path, first[name], second[name])
+        else:
+            yield path
+
+
+def _children(value: object) -> dict[str, object] | None:
+    return dict(value) if isinstance(value, BaseModel | dict) else None
