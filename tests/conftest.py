@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.servers import queuegate_server
 
+pytest_plugins = ["tests.support.fixtures"]
+
 hypothesis.settings.register_profile(
     "queuegate",
     # Two shared cores: a slow example is no finding.
@@ -42,10 +44,3 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of whoever runs the tests out of them."""
     for name in [name for name in os.environ if name.startswith("QUEUEGATE_")]:
         monkeypatch.delenv(name)
-
-
-@pytest.fixture(params=["grpcio", "native"])
-def transport(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run a test over both transports, one after the other."""
-    with queuegate_server.over(request.param):
-        yield request.param

@@ -1,8 +1,7 @@
-"""Both clients, one after the other; and both transports, for what matters on either."""
+"""Both clients, one after the other."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,42 +9,6 @@ import pytest
 import queuegate
 from tests.support.client_calls import QUICK, Ask
 from tests.support.fakes.scripted_server import Script, ScriptedServer
-from tests.support.servers import queuegate_server
-
-_POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: alice
-"""
-OVER_BOTH = {
-    "test_bad_input",
-    "test_columns",
-    "test_contract",
-    "test_costly_requests",
-    "test_drain",
-}
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    name = metafunc.module.__name__.rpartition(".")[2]
-    if name in OVER_BOTH:
-        metafunc.parametrize("over", ("grpcio", "native"), indirect=True, scope="module")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def over(request: pytest.FixtureRequest) -> Iterator[None]:
-    with queuegate_server.over(getattr(request, "param", None)):
-        yield
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    """A small policy: alice may submit to root of the partition default."""
-    path = tmp_path / "queues.yaml"
-    path.write_text(_POLICY)
-    return path
 
 
 @pytest.fixture(params=["blocking", "asyncio"])

@@ -16,6 +16,8 @@ from tests.support.client_calls import Ask
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
+pytestmark = pytest.mark.both_transports
+
 POLICY = """
 partitions:
   - name: default
@@ -50,7 +52,9 @@ MIXED = st.lists(ONES, min_size=1, max_size=8).flatmap(
 
 
 @pytest.fixture(scope="module")
-def server(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(
+    module_transport: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     path = tmp_path_factory.mktemp("policy") / "queues.yaml"
     path.write_text(POLICY)
     with running_server("--policy", str(path)) as started:

@@ -24,9 +24,13 @@ from tests.support.servers.contract import (
     violations,
 )
 
+pytestmark = pytest.mark.both_transports
+
 
 @pytest.fixture(scope="module")
-def channel(over: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+def channel(
+    module_transport: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[grpc.Channel]:
     with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
         yield opened
 

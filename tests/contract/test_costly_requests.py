@@ -10,6 +10,8 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
+pytestmark = pytest.mark.both_transports
+
 MOST = 4_000_000
 INVALID = "INVALID_ARGUMENT"
 SECONDS = 5.0
@@ -17,7 +19,7 @@ SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
-def server(over: None) -> Iterator[RunningServer]:
+def server(module_transport: None) -> Iterator[RunningServer]:
     with running_server() as started:
         yield started
 

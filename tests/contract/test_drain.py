@@ -23,6 +23,8 @@ from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
+pytestmark = pytest.mark.both_transports
+
 POLICY = """\
 partitions:
   - name: default

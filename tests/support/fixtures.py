@@ -1,0 +1,69 @@
+"""Fixtures of all suites."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.servers import queuegate_server
+
+if TYPE_CHECKING:
+    from tests.support.servers.webhook import Webhook
+
+_POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: alice
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """A small policy: alice may submit to root of the partition default."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(_POLICY)
+    return path
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("both_transports"):
+        transports = ("grpcio", "native")
+        metafunc.parametrize("module_transport", transports, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module_transport(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a module marked `both_transports` over one transport, then over the other."""
+    with queuegate_server.over(getattr(request, "param", None)):
+        yield
+
+
+@pytest.fixture(params=["grpcio", "native"])
+def transport(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run a test over both transports, one after the other."""
+    with queuegate_server.over(request.param):
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def webhook(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Webhook]":
+    """A running webhook that the tests of a module share."""
+    from tests.support.servers.webhook import running_webhook
+
+    with running_webhook(tmp_path_factory.mktemp("webhook")) as running:
+        yield running
+
+
+@pytest.fixture
+async def no_task_left() -> AsyncIterator[None]:
+    """Fail the test if it leaves a task behind."""
+    before = asyncio.all_tasks()
+    yield
+    await asyncio.sleep(0)
+    left = {task for task in asyncio.all_tasks() - before if not task.done()}
+    left.discard(asyncio.current_task())
+    assert not left
