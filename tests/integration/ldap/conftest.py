@@ -1,5 +1,6 @@
 """A directory that all read-only tests share, and resolvers that are closed at the end."""
 
+from asyncio import sslproto
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,20 @@ from tests.integration.ldap import entries
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, SERVICE, Slapd, running_slapd
 
 Build = Callable[..., Awaitable[LdapResolver]]
+
+
+@pytest.fixture(autouse=True)
+def strict_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let abort() of a TLS transport that was closed twice raise, as before Python 3.11.3."""
+    transport: Any = sslproto._SSLProtocolTransport
+    original = transport.abort
+
+    def abort(self: Any) -> None:
+        if self._ssl_protocol is None:
+            raise AttributeError("'NoneType' object has no attribute '_abort'")
+        original(self)
+
+    monkeypatch.setattr(transport, "abort", abort)
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,7 @@ class Side(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Close the other side once it has passed on what came before the end."""
+        self.transport = None
         if self.lost is None:
             self.lost = (
                 "the server closed the connection"
@@ -64,16 +65,24 @@ class Side(asyncio.Protocol):
                 else f"the connection broke: {getattr(error, 'strerror', None) or error}"
             )
         self._wake()
-        if self.peer and self.peer.transport:
-            self.peer.transport.close()
+        if self.peer:
+            self.peer.close()
         self.on_lost(self.lost)
+
+    def close(self) -> None:
+        """Close the connection once everything written has been sent."""
+        # asyncio's TLS transports forget their protocol when they are closed twice, and before
+        # Python 3.11.3 raise AttributeError if they are aborted then. So each transport gets one
+        # call to close it, one to abort it, and none once it is lost.
+        if self.lost is None and self.transport:
+            self.transport.close()
 
     def end(self, reason: str) -> None:
         """Drop the connection at once."""
         if self.lost is None:
             self.lost = reason
-        if self.transport:
-            self.transport.abort()
+            if self.transport:
+                self.transport.abort()
 
     async def ask(self, message: bytes) -> bytes:
         """Send a message and return the next one that comes. Before `join` only."""

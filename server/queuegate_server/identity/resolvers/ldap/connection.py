@@ -237,12 +237,12 @@ class Connection:
         if self.lost is not None:
             return
         self.lost = reason
-        self._loop.remove_reader(self._descriptor)
-        self._room.close()
-        self._transport.close(reason)
-        self._ldap = None  # Its end closes the descriptor.
+        self.ended.set()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
                 future.set_exception(ServerFault(reason))
-        self.ended.set()
+        self._loop.remove_reader(self._descriptor)
+        self._room.close()
+        self._ldap = None  # Its end closes the descriptor.
+        self._transport.close(reason)
