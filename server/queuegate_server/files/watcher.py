@@ -138,22 +138,26 @@ class FileWatcher(Generic[T]):
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
-    def read_first(self) -> Content[T]:
-        """Read before the event loop runs; blocks. Raises OSError, also after `seconds`."""
-        future: Future[tuple[Content[T], _Seen]] = Future()
+    def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
+        """Read and parse before the event loop runs; blocks. Return the value and the checksum.
+
+        Raises OSError, also after `seconds`, and what `parse` raises.
+        """
+        future: Future[tuple[V, _Seen]] = Future()
 
         def read() -> None:
             try:
-                future.set_result(self._read())
+                content, seen = self._read()
+                future.set_result((parse(content.data), seen))
             except BaseException as error:
                 future.set_exception(error)
 
         threading.Thread(target=read, name="file-read-first", daemon=True).start()
         try:
-            content, self._seen = future.result(self._seconds)
+            value, self._seen = future.result(self._seconds)
         except TimeoutError:
             raise OSError(None, self._took_too_long, self._source.name) from None
-        return content
+        return value, self._seen.checksum
 
     async def read(self) -> Content[T]:
         """Read the source. Raises OSError, also if reading takes too long."""
@@ -288,12 +292,11 @@ class WatchedValue(Generic[T, V]):
         self._watcher = FileWatcher(source, seconds)
         self._one_at_a_time = asyncio.Lock()
         try:
-            content = self._watcher.read_first()
+            self.value, self._used = self._watcher.read_first(parse)
         except OSError as error:
             raise self._bad_file(error) from None
-        self._used = self._last = content.checksum
-        """The checksums of the content in use, and of what was read last; or the last fault."""
-        self.value = parse(content.data)
+        self._last = self._used
+        """The checksum of what was read last, or why it could not be read."""
         self.reloads = 1
         """How many contents were used, the first one included."""
         self.failures = 0

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from queuegate_server.certificate_fields import first_expiry
+from queuegate_server.files.certificates import expiry
 from queuegate_server.rpc.errors import CallerNotPermitted, CallerUnknown
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.callers import Callers, Rights, Role
@@ -22,7 +22,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 _BEARER: Final = "bearer "
 _CERTIFICATE: Final = "x509_pem_cert"
-_expiry: Final = lru_cache(maxsize=1024)(first_expiry)
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -66,7 +65,7 @@ class Authenticator:
     @property
     def version(self) -> object:
         """Something that is another one whenever a caller may be identified differently."""
-        return self._uses, 0 if self._tokens is None else self._tokens.changes
+        return self._uses, 0 if self._tokens is None else self._tokens.reloads
 
     def expiry(self, context: Context) -> float:
         """Return when the certificate that a caller has shown expires, in Unix seconds;
@@ -155,8 +154,12 @@ class Authenticator:
         raise CallerNotPermitted("no name of the certificate has a role")
 
 
+@lru_cache(maxsize=1024)
 def _expires(certificate: bytes) -> float:
-    return _expiry(certificate) or 0.0
+    try:
+        return expiry(certificate)
+    except ValueError:
+        return 0.0
 
 
 def names(shown: Any) -> Iterator[str]:

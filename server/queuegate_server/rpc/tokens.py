@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.followed_files import BadFile, FollowedFiles
+from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
 """Each of them is compared with each that comes."""
 SHORTEST: Final = 32
 """Characters. Shorter ones are not random enough for a hash without salt."""
+_READ_SECONDS: Final = 10.0
 
 _NAME: Final = re.compile(TOKEN_NAME.removesuffix("$") + r"\Z")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -21,28 +22,17 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 Hashes = Sequence[tuple[str, bytes]]
 
 
-class TokenFile:
-    """Whose a token is, by a file that is followed as it changes."""
+class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
+    """The names that tokens belong to, loaded again when their file changes."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; raise BadFile."""
-        self._hashes: Hashes = ()
-        self.changes = 0
-        """How often they have changed."""
-        self._file = FollowedFiles((path,), lambda read: parse(read[0], path), self._publish)
+        """Read the file; blocks for ten seconds at most. Raises BadFile."""
+        super().__init__(Files(path), lambda contents: parse(contents[0], path), _READ_SECONDS)
 
     @property
     def names(self) -> frozenset[str]:
         """The names that have a token."""
-        return frozenset(name for name, _ in self._hashes)
-
-    def look(self) -> None:
-        """Read the file now; blocks for ten seconds at most."""
-        self._file.look()
-
-    def close(self) -> None:
-        """Follow the file no longer."""
-        self._file.close()
+        return frozenset(name for name, _ in self.value)
 
     def name_of(self, token: str) -> str | None:
         """Return the name of a token, None if it is not valid. Takes equally long for every
@@ -50,14 +40,10 @@ class TokenFile:
         """
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
         found = None
-        for name, known in self._hashes:
+        for name, known in self.value:
             if hmac.compare_digest(digest, known):
                 found = name
         return found if len(token) >= SHORTEST else None
-
-    def _publish(self, hashes: Hashes) -> None:
-        self._hashes = hashes
-        self.changes += 1
 
 
 def parse(content: bytes, path: Path) -> Hashes:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 
 from queuegate.policy.tree import Policy
@@ -81,8 +81,7 @@ async def serve(
                 bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
             parts.operations.set_phase(Phase.SERVING)
-            if any(source.is_set for source in settings.sources):
-                tasks.add(asyncio.create_task(parts.reloader.watch()))
+            tasks |= {asyncio.create_task(watch) for watch in _watches(parts, settings)}
             _LOG.info("transport", extra={"transport": transport, "not_native": not_native})
             _announce(bound, settings)
             parts.edge.warn()
@@ -133,7 +132,6 @@ async def _end(parts: Parts, grace: float | None) -> None:
     parts.draining.set()
     await parts.server.stop(grace)
     await parts.sources.close()
-    parts.edge.close()
     if parts.tracer is not None:
         await parts.tracer.close()
     await parts.operations.close()
@@ -153,6 +151,13 @@ def _changes(parts: Parts, member: WorkerClient | None) -> list[OnHangup]:
         parts.sources.reconfigure,
         reload_policy,
     ]
+
+
+def _watches(parts: Parts, settings: Settings) -> Iterator[Coroutine[object, object, object]]:
+    """Yield what loads files again when they change."""
+    yield parts.edge.watch()
+    if any(source.is_set for source in settings.sources):
+        yield parts.reloader.watch()
 
 
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:

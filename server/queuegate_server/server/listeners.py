@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from queuegate_server.files.followed_files import BadFile
+from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
 from queuegate_server.rpc.authorization import Authorizer
 from queuegate_server.rpc.rate_limit import TokenBucket
@@ -18,7 +18,7 @@ from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.grpc_servers import Server
 from queuegate_server.transports.sockets import bind, bind_with_tls
-from queuegate_server.transports.tls import ReloadingCertificate
+from queuegate_server.transports.tls import ReloadingCredentials
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 
@@ -45,7 +45,7 @@ class Edge:
             self._tokens = TokenFile(callers.token_file) if callers.token_file else None
         except BadFile as error:
             raise UnusableFile(f"callers.token_file: {error}") from None
-        self.certificates: list[ReloadingCertificate] = []
+        self.certificates: list[ReloadingCredentials] = []
         """Those of the listeners that are bound and have one."""
         self._known = Authenticator(callers, settings.listen, self._tokens, wall)
         rates = (
@@ -69,7 +69,7 @@ class Edge:
                 )
                 continue
             try:
-                certificate = ReloadingCertificate(listener.tls, listener.address)
+                certificate = ReloadingCredentials(listener.tls, listener.address)
             except BadFile as error:
                 raise CannotListen(f"{listener.address!r}: {error}") from None
             self.certificates.append(certificate)
@@ -130,16 +130,17 @@ class Edge:
         self._known.use(callers)
         self.gate.callers_changed()
         async with asyncio.TaskGroup() as group:
-            for followed in self._followed():
-                group.create_task(asyncio.to_thread(followed.look))
+            for watched in self._watched():
+                group.create_task(watched.reload())
         self._warn_of_missing_tokens(callers)
 
-    def close(self) -> None:
-        """Follow files no longer."""
-        for followed in self._followed():
-            followed.close()
+    async def watch(self) -> None:
+        """Load certificates and tokens again when their files change, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for watched in self._watched():
+                group.create_task(watched.watch())
 
-    def _followed(self) -> "list[ReloadingCertificate | TokenFile]":
+    def _watched(self) -> "list[ReloadingCredentials | TokenFile]":
         tokens = [] if self._tokens is None else [self._tokens]
         return [*self.certificates, *tokens]
 
@@ -148,12 +149,12 @@ def unusable_files(settings: Settings) -> Iterator[str]:
     """Yield what is wrong with the certificates and tokens that the settings name."""
     if settings.callers.token_file is not None:
         try:
-            TokenFile(settings.callers.token_file).close()
+            TokenFile(settings.callers.token_file)
         except BadFile as error:
             yield f"callers.token_file: {error}"
     for listener in settings.listen:
         if listener.tls is not None:
             try:
-                ReloadingCertificate(listener.tls, listener.address).close()
+                ReloadingCredentials(listener.tls, listener.address)
             except BadFile as error:
                 yield f"{listener.address!r}: {error}"

@@ -17,7 +17,7 @@ from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.tls import ReloadingCertificate
+from queuegate_server.transports.tls import ReloadingCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ class Operations:
         engine: Engine,
         reloader: Reloader,
         sources: ResolverManager,
-        certificates: Sequence[ReloadingCertificate],
+        certificates: Sequence[ReloadingCredentials],
     ) -> None:
         """Serve the port, if there is one. Readiness and metrics are known from now on."""
         status = self._status = Status(engine, reloader)

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from queuegate_server.cli.group import group
-from queuegate_server.files.followed_files import BadFile
+from queuegate_server.files.watcher import BadFile
 from queuegate_server.settings.listeners import Tls
-from queuegate_server.transports.tls import ReloadingCertificate
+from queuegate_server.transports.tls import ReloadingCredentials
 from tests.integration.security.authorities import Authority, issued, listener
 from tests.support.servers.queuegate_server import server_command
 
@@ -62,7 +62,7 @@ def test_a_certificate_that_is_not_valid_now_is_told(
     files["tls.crt"] = made.cert_chain_pems[0].bytes()
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    ReloadingCertificate(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0").close()
+    ReloadingCredentials(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0")
     (told,) = caplog.records
     assert told.getMessage() == f"the certificate {fault}: clients refuse to connect"
     assert told.__dict__["file"] == f"{tmp_path}/tls.crt"
@@ -76,22 +76,25 @@ def test_a_certificate_that_is_not_valid_now_is_told(
         (lambda folder: (folder / "ca.crt").unlink(), "ca.crt: No such file or directory"),
         (
             lambda folder: (folder / "tls.crt").write_text("x"),
-            "tls.crt: certificate_file has no PEM certificate",
+            "tls.crt: has no PEM certificate",
         ),
         (
             lambda folder: (folder / "tls.key").write_text(""),
-            "tls.key: key_file is no PEM private key",
+            "tls.key: is not a PEM private key",
         ),
         (
             lambda folder: (folder / "ca.crt").write_text("x"),
-            "ca.crt: client_ca_file has no PEM certificate",
+            "ca.crt: has no PEM certificate",
         ),
-        (with_passphrase, "tls.key: key_file is no PEM private key without a passphrase"),
+        (with_passphrase, "tls.key: is not a PEM private key without a passphrase"),
         (
             lambda folder: shutil.copy(folder / "other.key", folder / "tls.key"),
             "(KEY_VALUES_MISMATCH)",
         ),
-        (on_another_curve, "tls.crt: certificate_file is for a key of a type that gRPC cannot use"),
+        (
+            on_another_curve,
+            "tls.crt: the certificate has a key of a type that gRPC does not support",
+        ),
         (
             lambda folder: (folder / "tls.crt").write_bytes(b"x" * 2_000_000),
             "tls.crt: is larger than 1048576 bytes",
@@ -112,7 +115,7 @@ def test_faults_at_the_start_name_the_file(
     spoil(tmp_path)
     tls = Tls.model_validate(listener(tmp_path)["tls"])
     with pytest.raises(BadFile) as caught:
-        ReloadingCertificate(tls, "127.0.0.1:0")
+        ReloadingCredentials(tls, "127.0.0.1:0")
     assert str(caught.value).startswith(f"{tmp_path}/")
     assert fault in str(caught.value)
 
@@ -123,7 +126,7 @@ def test_a_certificate_with_a_fault_is_told_in_one_line(tmp_path: Path, ours: Au
     (tmp_path / "tls.crt").write_text("x")
     config = tmp_path / "queuegate.yaml"
     config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)]}))
-    fault = f"'127.0.0.1:0': {tmp_path}/tls.crt: certificate_file has no PEM certificate"
+    fault = f"'127.0.0.1:0': {tmp_path}/tls.crt: has no PEM certificate"
     assert fault in failing_start(config)
 
 

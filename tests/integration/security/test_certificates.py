@@ -119,20 +119,20 @@ def test_what_is_not_usable_keeps_the_old_certificate(tmp_path: Path, ours: Auth
     other = issued(ours)
     shown = ours.client("caller", dns("caller.example.org"))
     broken: list[tuple[dict[str, bytes], str]] = [
-        ({**before, "tls.key": other["tls.key"]}, "not that of"),
-        ({**before, "tls.crt": before["tls.crt"][:300]}, "tls.crt: certificate_file has no PEM"),
-        ({**before, "ca.crt": b"-"}, "ca.crt: client_ca_file has no PEM certificate"),
+        ({**before, "tls.key": other["tls.key"]}, "does not belong to"),
+        ({**before, "tls.crt": before["tls.crt"][:300]}, "tls.crt: has no PEM"),
+        ({**before, "ca.crt": b"-"}, "ca.crt: has no PEM certificate"),
     ]
     with configured(tmp_path, [listener(mounted)], callers=CALLERS) as server:
         for count, (files, fault) in enumerate(broken, start=1):
             mount(mounted, files)
-            entry = server.wait_for_log("a changed file is not used", count=count)
+            entry = server.wait_for_log("a changed file cannot be used", count=count)
             assert fault in entry["error"]
             assert served(server) == leaf(before)
             with client(server.address, shown) as asking:
                 assert asking.check("alice", "root.open")
         mount(mounted, other)
-        server.wait_for_log("changed files are used")
+        server.wait_for_log("a changed file is used")
         eventually(lambda: served(server), leaf(other))
 
 
@@ -145,7 +145,7 @@ def test_a_file_that_hangs_holds_up_nothing(tmp_path: Path, ours: Authority) -> 
     with configured(tmp_path, [listener(mounted)], callers=CALLERS) as server:
         (mounted / "tls.key").unlink()
         os.mkfifo(mounted / "tls.key")
-        entry = server.wait_for_log("a changed file is not used")
+        entry = server.wait_for_log("a changed file cannot be used")
         assert entry["error"] == f"{mounted}/tls.key: not a regular file"
         with client(server.address, shown) as asking:
             assert asking.check("alice", "root.open")

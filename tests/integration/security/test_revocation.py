@@ -17,9 +17,7 @@ from grpc.experimental.session_cache import ssl_session_cache_lru
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.certificate_fields import first_expiry
-from queuegate_server.files import followed_files
-from queuegate_server.files.followed_files import FollowedFiles
+from queuegate_server.files.certificates import expiry
 from tests.e2e.lifecycle.notify_socket import NotifySocket
 from tests.integration.security.authorities import POLICY, Authority, channel, client, dns, with_tls
 from tests.integration.security.test_tokens import CI, line
@@ -198,25 +196,4 @@ def status(asking: grpc.Channel) -> grpc.StatusCode:
 
 def expired(shown: queuegate.Tls) -> bool:
     assert shown.certificate_file is not None
-    expires = first_expiry(Path(shown.certificate_file).read_bytes())
-    assert expires is not None
-    return expires < time.time()
-
-
-def test_a_look_at_a_file_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(followed_files, "_LOOK_SECONDS", 3600)
-    file = tmp_path / "followed"
-    file.write_text("old")
-    seen: list[bytes] = []
-    followed = FollowedFiles([file], lambda read: read[0], seen.append)
-    try:
-        for content in (b"new", b"new", b"newer"):
-            file.write_bytes(content)
-            followed.look()
-            assert seen[-1] == content
-    finally:
-        followed.close()
-    followed.look()
-    assert seen == [b"old", b"new", b"newer"]
+    return expiry(Path(shown.certificate_file).read_bytes()) < time.time()

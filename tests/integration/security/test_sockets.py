@@ -138,7 +138,6 @@ async def test_tokens_without_a_line_are_warned_of(
     edge.warn()
     file.write_text("".join(f"{name}:{n}{'0' * 63}\n" for n, name in enumerate(("ci", "ops"))))
     await edge.use(settings.callers)
-    edge.close()
     about = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert all("have no line in token_file" in record.getMessage() for record in about)
     assert [record.__dict__["names"] for record in about] == [["dashboard", "ops"], ["dashboard"]]
@@ -165,6 +164,5 @@ def test_files_that_everybody_may_read_or_change_are_warned_of(
         caplog.clear()
         edge = Edge(settings, lambda: 0.0, lambda: 0.0)
         edge.warn()
-        edge.close()
         told = [Path(record.__dict__["file"]).name for record in caplog.records]
         assert "".join(told) == warned

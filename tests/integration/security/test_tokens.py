@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import queuegate
 from queuegate.cli import main
 from queuegate_server.cli.group import group
-from queuegate_server.files.followed_files import BadFile
+from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.tokens import MAX_TOKENS, TokenFile, parse
 from tests.integration.security.authorities import (
     Authority,
@@ -139,7 +139,7 @@ def test_tokens_are_followed_and_a_bad_file_changes_nothing(
 
         assert allowed()
         replace(tokens, "qg_not-a-hash\n")
-        fault = server.wait_for_log("a changed file is not used")
+        fault = server.wait_for_log("a changed file cannot be used")
         assert f"{tokens}:1: not of the form name:sha256" in fault["error"]
         assert "qg_not" not in fault["error"]
         assert allowed()
@@ -149,7 +149,7 @@ def test_tokens_are_followed_and_a_bad_file_changes_nothing(
         token_file(tmp_path, OTHER)
         eventually(allowed, expected=True)
         tokens.unlink()
-        server.wait_for_log("a changed file is not used", count=2)
+        server.wait_for_log("a changed file cannot be used", count=2)
         assert allowed()
 
 
@@ -213,7 +213,6 @@ def test_two_tokens_of_one_name_while_one_takes_over(tmp_path: Path) -> None:
     file.write_text(line("ci", CI) + line("ci", OTHER))
     tokens = TokenFile(file)
     assert [tokens.name_of(each) for each in (CI, OTHER, ROLELESS, "")] == ["ci", "ci", None, None]
-    tokens.close()
 
 
 def test_a_token_is_not_sent_without_encryption(tmp_path: Path) -> None:

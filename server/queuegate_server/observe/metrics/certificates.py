@@ -15,16 +15,16 @@ class Certificate(Protocol):
         """The address of the listener in the settings."""
 
     @property
-    def expires(self) -> float | None:
+    def expires(self) -> float:
         """When it expires, in Unix seconds."""
 
     @property
-    def used(self) -> int:
-        """How many readings of its files were used."""
+    def reloads(self) -> int:
+        """How many versions of its files were used, the first one included."""
 
     @property
-    def refused(self) -> int:
-        """How many were not."""
+    def failures(self) -> int:
+        """How many versions could not be used."""
 
 
 class CertificateMetrics(Collector):
@@ -48,8 +48,7 @@ class CertificateMetrics(Collector):
         )
         for certificate in self._certificates:
             name = certificate.listener
-            if certificate.expires is not None:
-                expiry.add_metric((name,), certificate.expires)
-            reloads.add_metric((name, "success"), certificate.used)
-            reloads.add_metric((name, "failure"), certificate.refused)
+            expiry.add_metric((name,), certificate.expires)
+            reloads.add_metric((name, "success"), certificate.reloads)
+            reloads.add_metric((name, "failure"), certificate.failures)
         yield from (expiry, reloads)

@@ -1,0 +1,126 @@
+"""When certificates expire, and which of them can be served."""
+
+import datetime as dt
+import subprocess
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from queuegate_server.files.certificates import CertificateReloader, expiry
+from queuegate_server.files.watcher import BadFile
+
+SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
+LATER = dt.datetime(2049, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+AS_GENERALIZED_TIME = dt.datetime(2050, 1, 1, tzinfo=dt.UTC)
+AUTHORITY = trustme.CA()
+
+
+def pem(expires: dt.datetime) -> bytes:
+    return AUTHORITY.issue_cert("host", not_after=expires).cert_chain_pems[0].bytes()
+
+
+def write(folder: Path, issued: trustme.LeafCert) -> tuple[Path, Path]:
+    """Write certificate and key, and return their paths."""
+    paths = folder / "tls.crt", folder / "tls.key"
+    issued.private_key_pem.write_to_path(str(paths[1]))
+    paths[0].write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
+    return paths
+
+
+@pytest.mark.parametrize("expires", [SOON, LATER, AS_GENERALIZED_TIME])
+def test_one_certificate(expires: dt.datetime) -> None:
+    assert expiry(pem(expires)) == expires.timestamp()
+
+
+def test_the_first_of_several_counts() -> None:
+    both = b"bag attributes\n" + pem(LATER) + b"\nmore\n" + pem(SOON)
+    assert expiry(both) == SOON.timestamp()
+
+
+def test_what_is_no_certificate_has_no_expiry() -> None:
+    whole = pem(SOON)
+    lines = whole.splitlines(keepends=True)
+    cut = [b"".join([*lines[:kept], lines[-1]]) for kept in range(2, len(lines) - 2)]
+    for broken in (b"", b"\xff", whole[:-30], *cut):
+        with pytest.raises(ValueError, match=r"PEM|pars"):
+            expiry(broken)
+
+
+def test_from_the_last_begin_to_the_first_end(tmp_path: Path) -> None:
+    begins = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2022, 2021)]
+    issued = [
+        AUTHORITY.issue_cert("host", not_before=begin, not_after=end)
+        for begin, end in zip(begins, (LATER, LATER, SOON), strict=True)
+    ]
+    files = write(tmp_path, issued[0])
+    files[0].write_bytes(b"".join(each.cert_chain_pems[0].bytes() for each in issued))
+    loaded = CertificateReloader(*files).value
+    assert (loaded.not_before, loaded.not_after) == (begins[1].timestamp(), SOON.timestamp())
+
+
+async def test_half_of_a_new_pair_is_not_used(tmp_path: Path) -> None:
+    files = write(tmp_path, AUTHORITY.issue_cert("host", not_after=SOON))
+    reloader = CertificateReloader(*files)
+    old = reloader.value
+    renewed = AUTHORITY.issue_cert("host", not_after=LATER)
+    files[0].write_bytes(renewed.cert_chain_pems[0].bytes())
+    await reloader.reload()
+    assert reloader.value is old
+    renewed.private_key_pem.write_to_path(str(files[1]))
+    await reloader.reload()
+    assert reloader.expires == LATER.timestamp()
+    assert (reloader.reloads, reloader.failures) == (2, 1)
+
+
+async def test_files_that_change_while_they_are_loaded(tmp_path: Path) -> None:
+    files = write(tmp_path, AUTHORITY.issue_cert("host", not_after=SOON))
+    loads = 0
+
+    def change_once(_: object) -> None:
+        nonlocal loads
+        loads += 1
+        if loads == 2:
+            write(tmp_path, AUTHORITY.issue_cert("host", not_after=LATER))
+
+    reloader = CertificateReloader(*files, check=change_once)
+    files[0].write_bytes(files[0].read_bytes() + b"\n")
+    await reloader.reload()
+    assert (reloader.expires, reloader.failures) == (SOON.timestamp(), 1)
+    await reloader.reload()
+    assert (reloader.expires, reloader.failures) == (LATER.timestamp(), 1)
+
+
+def test_what_other_programs_write_is_accepted(tmp_path: Path) -> None:
+    """`openssl ecparam -genkey` puts the parameters of the curve before the key; some put both
+    key and certificate into one file.
+    """
+    issued = AUTHORITY.issue_cert("host", not_after=SOON)
+    files = write(tmp_path, issued)
+    made = subprocess.run(
+        ["openssl", "ecparam", "-name", "prime256v1", "-outform", "PEM"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    files[1].write_bytes(made.stdout + issued.private_key_pem.bytes())
+    assert CertificateReloader(*files).expires == SOON.timestamp()
+    files[0].write_bytes(files[1].read_bytes() + files[0].read_bytes())
+    assert CertificateReloader(files[0], files[0]).expires == SOON.timestamp()
+
+
+def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
+    issued = AUTHORITY.issue_cert("host")
+    files = write(tmp_path, issued)
+    key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+    for passphrase in (b"secret", b" "):
+        files[1].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.BestAvailableEncryption(passphrase),
+            )
+        )
+        with pytest.raises(BadFile, match="is not a PEM private key without a passphrase"):
+            CertificateReloader(*files)
