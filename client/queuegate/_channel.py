@@ -99,7 +99,9 @@ def plan(
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     if retry.attempts == 1:
-        return [("grpc.enable_retries", 0)]
+        # gRPC still resends a call that the server never saw, for example when the server has
+        # just told an old connection to go. "grpc.enable_retries": 0 would lose that call.
+        return []
     policy = {
         "maxAttempts": retry.attempts,
         "initialBackoff": f"{retry.initial_backoff:.3f}s",

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -69,18 +70,27 @@ def test_metadata_over_the_limit(tmp_path: Path) -> None:
 
 
 def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
-    connections = {"max_age": "300ms", "max_age_grace": "5s"}
+    """Not even those of a client that retries nothing: gRPC resends what the server never saw."""
+    connections = {"max_age": "100ms", "max_age_grace": "30s"}
+
+    def ask_until(old: threading.Event) -> None:
+        while not old.is_set():
+            assert asking.check("alice", "root.open")
+
     with (
         configured(tmp_path, limits={"connections": connections}) as server,
         client(server.address) as asking,
+        ThreadPoolExecutor(4) as pool,
     ):
-        # While this connection grows old, that of the client does so, too.
-        for _ in range(3):
-            told = threading.Thread(target=until_told_to_go, args=(server.address,))
-            told.start()
-            while told.is_alive():
-                assert asking.check("alice", "root.open")
-            told.join()
+        old = threading.Event()
+        asked = [pool.submit(ask_until, old) for _ in range(4)]
+        try:  # while these connections grow old, those of the client do so, too
+            for _ in range(10):
+                until_told_to_go(server.address)
+        finally:
+            old.set()
+        for each in asked:
+            each.result()
 
 
 def until_told_to_go(address: str) -> None:
