@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from enum import Enum
 
@@ -14,8 +15,10 @@ class Then(Enum):
 class Proxy:
     """Forwards 127.0.0.1:`port` to a server. Used from one event loop."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
+        """With `tls` it accepts TLS connections and forwards what they carry."""
         self._target = target
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -40,7 +43,9 @@ class Proxy:
         return f"ldaps://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self.port, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
@@ -101,8 +106,8 @@ class Proxy:
 
 
 @contextlib.asynccontextmanager
-async def proxy_to(port: int) -> AsyncIterator[Proxy]:
-    proxy = Proxy(port)
+async def proxy_to(port: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Proxy]:
+    proxy = Proxy(port, tls)
     await proxy.start()
     try:
         yield proxy

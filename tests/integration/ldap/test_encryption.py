@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap import entries
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.looking_up import BOB, until_found
+from tests.integration.ldap.proxy import proxy_to
 from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.servers.slapd import SUFFIX, Slapd, running_slapd
 
@@ -71,15 +73,13 @@ async def test_row_15_other_ca_file_is_used_without_a_restart(
     await until_found(opened)
 
 
-async def test_row_15_old_tls_is_refused(resolver: Build, ca: trustme.CA, tmp_path: Path) -> None:
-    with running_slapd(
-        tmp_path / "old",
-        ca,
-        entries.standard(),
-        more_globals="TLSCipherSuite NORMAL:-VERS-TLS-ALL:+VERS-TLS1.2",
-    ) as slapd:
-        assert await (await resolver(slapd)).resolve("bob") == BOB
-        outcome = await (await resolver(slapd, tls_min_version="1.3")).resolve("bob")
+async def test_row_15_old_tls_is_refused(resolver: Build, directory: Slapd, ca: trustme.CA) -> None:
+    old = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    ca.issue_cert("127.0.0.1").configure_cert(old)
+    async with proxy_to(directory.port, old) as proxy:
+        assert await (await resolver(proxy.tls_url)).resolve("bob") == BOB
+        outcome = await (await resolver(proxy.tls_url, tls_min_version="1.3")).resolve("bob")
         assert isinstance(outcome, CouldNotAsk)
         assert "TLS handshake" in outcome.detail
 
