@@ -1,12 +1,11 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version. HTTP without TLS.
 
-Nothing here is secret, and nothing can be changed. A connection carries one request and
-ends after a few seconds, whatever its peer does.
+Nothing here is secret or writable. A connection carries one request and ends after a few
+seconds, whatever its peer does.
 """
 
 import asyncio
 import logging
-import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
@@ -14,21 +13,25 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.log import server_logger
 
-_LOG = logging.getLogger("queuegate_server.server.operations")
+from queuegate_server.admin.readiness import versions
+from queuegate_server.runtime.tcp import address_of, open_tcp
+from queuegate_server.settings.addresses import HostPort
+
+_LOG = logging.getLogger("queuegate_server.admin")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _CONNECTION_SECONDS: Final = 5.0
-_MOST_CONNECTIONS: Final = 100
+MAX_CONNECTIONS: Final = 100
 _REFUSED_AFTER_SECONDS: Final = 0.05
-_LONGEST_LINE: Final = 2_048
-_MOST_HEADERS: Final = 64
+MAX_LINE_BYTES: Final = 2_048
+MAX_HEADERS: Final = 64
 _CLOSE_SECONDS: Final = 1.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Told(Protocol):
-    """What the port tells. Each answer comes within a few seconds."""
+class AdminSource(Protocol):
+    """The content of the port. Each method returns within a few seconds."""
 
     async def readiness(self) -> dict[str, Any]:
         """Return why the server is `ready` or not."""
@@ -37,44 +40,49 @@ class Told(Protocol):
         """Return whether it has `started`."""
 
     async def metrics(self) -> bytes:
-        """Return the metrics as Prometheus reads them."""
+        """Return the metrics in Prometheus' text format."""
 
 
-class OpsServer:
-    """Serves the operations port. Used from one event loop."""
+class AdminServer:
+    """Serves the operations port."""
 
-    def __init__(self, told: Told, version: dict[str, str]) -> None:
-        """Take what is told, and what runs here."""
-        self._told = told
-        self._version = version
+    def __init__(self, address: HostPort, source: AdminSource) -> None:
+        """Bind the address. Raises CannotListen."""
+        self._socket = open_tcp(*address)
+        self._source = source
+        self._version = versions()
         self._runner = web.AppRunner(
             self._app(),
             access_log=None,
             keepalive_timeout=_CONNECTION_SECONDS,
-            max_line_size=_LONGEST_LINE,
-            max_field_size=_LONGEST_LINE,
-            max_headers=_MOST_HEADERS,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
             lingering_time=0,
             auto_decompress=False,
             shutdown_timeout=_CLOSE_SECONDS,
         )
         self._listener: asyncio.Server | None = None
-        server_logger.addFilter(_is_our_fault)
+        server_logger.addFilter(_is_internal_error)
 
-    async def start(self, opened: socket.socket) -> None:
-        """Serve on a bound socket, which is taken over."""
+    async def start(self) -> None:
+        """Start to serve."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._connection, sock=opened)
+        address = address_of(self._socket)
+        self._listener = await loop.create_server(self._connection, sock=self._socket)
+        _LOG.info("operations port is open", extra={"address": address})
 
     async def close(self) -> None:
         """Stop listening and end all connections, within two seconds."""
         if self._listener is not None:
             self._listener.close()
+        else:
+            self._socket.close()
         await self._runner.cleanup()
 
     def _app(self) -> web.Application:
-        app = web.Application(middlewares=[_one_request], client_max_size=_LONGEST_LINE)
+        app = web.Application(middlewares=[_one_request], client_max_size=MAX_LINE_BYTES)
         for path, handler in (
             ("/livez", self._livez),
             ("/healthz", self._livez),
@@ -87,18 +95,18 @@ class OpsServer:
         return app
 
     def _connection(self) -> asyncio.Protocol:
-        """Begin a connection; it is cut when its time is up, at once if there are too many."""
+        """Accept a connection for a limited time, and close it soon if there are too many."""
         server = self._runner.server
         if server is None:
             raise RuntimeError("the port is closed")
-        crowded = len(server.connections) >= _MOST_CONNECTIONS
+        full = len(server.connections) >= MAX_CONNECTIONS
         connection = server()
 
         def cut() -> None:
             if connection.transport is not None:
                 connection.transport.abort()
 
-        seconds = _REFUSED_AFTER_SECONDS if crowded else _CONNECTION_SECONDS
+        seconds = _REFUSED_AFTER_SECONDS if full else _CONNECTION_SECONDS
         asyncio.get_running_loop().call_later(seconds, cut)
         return connection
 
@@ -106,15 +114,15 @@ class OpsServer:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        details = await self._told.readiness()
+        details = await self._source.readiness()
         return _json(details, ok=details["ready"])
 
     async def _startupz(self, _: web.Request) -> web.Response:
-        details = await self._told.startup()
+        details = await self._source.startup()
         return _json(details, ok=details["started"])
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
-        body = await self._told.metrics()
+        body = await self._source.metrics()
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve_version(self, _: web.Request) -> web.Response:
@@ -123,7 +131,7 @@ class OpsServer:
 
 @web.middleware
 async def _one_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Close the connection after the answer, that of an error included."""
+    """Close the connection after each response, including errors."""
     try:
         response = await handler(request)
     except web.HTTPException as error:
@@ -135,9 +143,10 @@ async def _one_request(request: web.Request, handler: Handler) -> web.StreamResp
     return response
 
 
-def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Keep tracebacks of what is no HTTP out of the log: anybody may send it, and a gRPC client
-    that has the wrong port does so for ever.
+def _is_internal_error(record: logging.LogRecord) -> bool:
+    """Keep tracebacks of malformed requests out of the log.
+
+    A gRPC client that is configured with this port sends them for ever.
     """
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, HttpProcessingError):

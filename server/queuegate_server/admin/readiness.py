@@ -1,24 +1,26 @@
-"""How far the server is, as probes are told it. Names no user, group or queue."""
+"""Readiness and startup of the server, for probes. Names no user, group or queue."""
 
+import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.formats.diagnostics import Diagnostic
 
-_TOLD_FINDINGS: Final = 20
+MAX_DIAGNOSTICS: Final = 20
 
 
 class Phase(StrEnum):
-    """What the server is doing."""
+    """The phases of a server's life."""
 
     STARTING = "starting"
     """The first policy is being loaded."""
     SERVING = "serving"
     DRAINING = "draining"
-    """It is about to end."""
+    """The server is shutting down."""
 
 
 class _ReloadState(Protocol):
@@ -35,39 +37,39 @@ class _Reloader(Protocol):
     def state(self) -> _ReloadState: ...
 
 
-class Status:
-    """What is known of the server as a whole. Whoever starts and stops it sets `phase`."""
+class Readiness:
+    """The readiness of one server process; its lifecycle sets `phase`."""
 
     def __init__(self, engine: Engine, reloader: _Reloader) -> None:
-        """Take what has the policy and what loads it."""
+        """Report on an engine and its reloader, in the phase STARTING."""
         self.phase = Phase.STARTING
         self._engine = engine
         self._reloader = reloader
 
     @property
     def is_ready(self) -> bool:
-        """Whether new calls should come here. A failed reload changes nothing about that."""
+        """Whether the server accepts calls; a failed reload does not change that."""
         return self.phase is Phase.SERVING
 
     def startup(self) -> dict[str, Any]:
-        """Return whether the first policy has been loaded, to be written as JSON."""
+        """Return whether the first policy has been loaded, as JSON."""
         return {"started": self._policy() is not None, "phase": self.phase}
 
     def details(self) -> dict[str, Any]:
-        """Return why the server is ready or not, to be written as JSON."""
+        """Return why the server is ready or not, as JSON."""
         policy = self._policy()
         state = self._reloader.state
         return {
             "ready": self.is_ready,
             "phase": self.phase,
             "policy": policy or {"loaded": False},
-            # A policy is served only after the resolvers of its partitions are open.
+            # A policy is served only after the resolvers of its partitions have been opened.
             "resolvers": {"initialised": policy is not None},
             "last_reload": {
                 "succeeded": state.succeeded,
-                "failed_at": None if state.failed_at is None else _text(state.failed_at),
-                "findings": _places(state.problems[:_TOLD_FINDINGS]),
-                "findings_not_shown": max(0, len(state.problems) - _TOLD_FINDINGS),
+                "failed_at": None if state.failed_at is None else _timestamp(state.failed_at),
+                "findings": _locations(state.problems[:MAX_DIAGNOSTICS]),
+                "findings_not_shown": max(0, len(state.problems) - MAX_DIAGNOSTICS),
             },
         }
 
@@ -79,12 +81,21 @@ class Status:
         return {
             "loaded": True,
             "revision": snapshot.policy.revision,
-            "loaded_at": _text(snapshot.loaded_at),
+            "loaded_at": _timestamp(snapshot.loaded_at),
         }
 
 
-def _places(problems: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """Return where findings are; what they say names users and queues, and is in the log."""
+def versions() -> dict[str, str]:
+    """Return the versions of queuegate, Python and gRPC, for /version and build info."""
+    return {
+        "version": version("queuegate"),
+        "python": platform.python_version(),
+        "grpc": version("grpcio"),
+    }
+
+
+def _locations(problems: Sequence[Diagnostic]) -> list[dict[str, Any]]:
+    """Return the locations of diagnostics; their messages name users, and are only logged."""
     return [
         {
             "file": problem.file,
@@ -96,5 +107,5 @@ def _places(problems: Sequence[Diagnostic]) -> list[dict[str, Any]]:
     ]
 
 
-def _text(wall_seconds: float) -> str:
+def _timestamp(wall_seconds: float) -> str:
     return datetime.fromtimestamp(wall_seconds, UTC).isoformat(timespec="milliseconds")

@@ -29,7 +29,7 @@ from queuegate_server.supervisor.process import OPTION
 from queuegate_server.supervisor.worker_spec import WorkerSpec
 from queuegate_server.transports import grpc_environment
 
-_LOG = logging.getLogger("queuegate_server.server.lifecycle")
+_LOG = logging.getLogger("queuegate_server.cli")
 
 
 class _Read(Protocol):
@@ -52,7 +52,7 @@ class _Read(Protocol):
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
 )
-@click.option(OPTION, "worker", hidden=True, help="Says which of several workers this is.")
+@click.option(OPTION, "worker", hidden=True, help="The start parameters of one of several workers.")
 def serve(
     config: Path | None,
     policy: str | None,
@@ -60,10 +60,10 @@ def serve(
     overrides: tuple[str, ...],
     worker: str | None,
 ) -> None:
-    """Serve decisions until SIGTERM; SIGHUP reads policy and settings again.
+    """Serve decisions until SIGTERM; SIGHUP reloads the policy and the settings.
 
     Without any configuration, serves a small embedded policy on 127.0.0.1:50051.
-    Exit status: 0 ended by a signal, 2 wrong usage or configuration.
+    Exit status: 0 stopped by a signal, 2 wrong usage or configuration.
     """
     all_overrides = list(overrides)
     if policy is not None:
@@ -88,8 +88,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return what is in the file, or comes through the pipe; None if there is none, or whoever
-    reads it then says why.
+    """Return the content of the file or pipe; None if there is none, or it cannot be read.
+
+    Loading the settings then reports why it cannot be read.
     """
     try:
         if config is None:
@@ -107,35 +108,37 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
         raise Failure("\n".join(str(problem) for problem in error.problems)) from None
 
 
-def _serve_as_worker(place: WorkerSpec, read: _Read) -> None:
-    """Serve as one of several; the supervisor prints why this one cannot start."""
+def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
+    """Serve as one of several workers; the supervisor prints why a worker cannot start."""
     try:
-        settings = holding = _settings(read, place.content())
-        if (changed := place.changed_content()) is not None:
-            holding = with_changes(settings, _settings(read, changed))
-        logs.configure(holding.log.level, holding.log.format, worker=place.index)
-        _serve(settings, holding, read, place)
+        settings = current = _settings(read, spec.initial_content())
+        if (content := spec.current_content()) is not None:
+            current = with_changes(settings, _settings(read, content))
+        logs.configure(current.log.level, current.log.format, worker=spec.index)
+        _serve(settings, current, read, spec)
     except Failure as error:
-        place.report(error.message)
+        spec.report(error.message)
         sys.exit(error.exit_code)
 
 
-def _serve(settings: Settings, holding: Settings, read: _Read, place: WorkerSpec | None) -> None:
+def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec | None) -> None:
     grpc_environment.set_defaults(os.environ)
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
-    from queuegate_server.server import lifecycle as server  # noqa: PLC0415 - slow, not for --help
+    from queuegate_server.server import lifecycle  # noqa: PLC0415 - slow, not for --help
     from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - as above
 
-    def started(addresses: list[str], policy: Policy) -> list[str]:
+    def announce(addresses: list[str], policy: Policy) -> list[str]:
         lines = _announcement(addresses, policy)
-        if place is None:
+        if spec is None:
             _print(lines)
         return lines
 
     async def main() -> None:
-        member = None if place is None else WorkerClient(place)
-        await server.serve(settings, started, holding=holding, reread=read, member=member)
+        worker = None if spec is None else WorkerClient(spec)
+        await lifecycle.serve(
+            settings, announce, current=current, read_settings=read, worker=worker
+        )
 
     try:
         run_in_loop(main())
@@ -147,31 +150,31 @@ def _serve(settings: Settings, holding: Settings, read: _Read, place: WorkerSpec
         raise Failure(f"cannot write the audit log {error}") from None
     except TracingNotInstalled as error:
         raise Failure(str(error)) from None
-    except server.CannotStart as error:
-        findings = "\n".join(str(problem) for problem in error.problems)
-        raise Failure(f"the policy cannot be served\n{findings}") from None
+    except lifecycle.CannotStart as error:
+        diagnostics = "\n".join(str(problem) for problem in error.problems)
+        raise Failure(f"the policy cannot be served\n{diagnostics}") from None
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
-    """Look after several workers; this process never imports gRPC."""
-    from queuegate_server.supervisor.service import operations_port  # noqa: PLC0415 - as there
+    """Supervise several workers; this process never imports gRPC."""
+    from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - as there
     from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - as said
         CannotStart,
         Supervisor,
     )
 
-    def reread() -> tuple[Settings, bytes | None]:
+    def read_again() -> tuple[Settings, bytes | None]:
         content = None if config is None else read_regular(config, MAX_BYTES)
-        again = read(content)
-        logs.configure(again.log.level, again.log.format)
-        return again, content
+        settings = read(content)
+        logs.configure(settings.log.level, settings.log.format)
+        return settings, content
 
     async def main() -> None:
         notifier = Notifier()
         supervisor = Supervisor(
-            settings, content=content, started=_print, reread=reread, notifier=notifier
+            settings, content=content, announce=_print, read_settings=read_again, notifier=notifier
         )
-        async with operations_port(settings.ops.listen, supervisor):
+        async with serve_admin_port(settings.ops.listen, supervisor):
             await supervisor.run()
 
     try:

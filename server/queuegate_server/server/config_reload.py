@@ -1,8 +1,8 @@
-"""What SIGHUP does: reads the settings again, applies what can change, and tells the rest."""
+"""Reloading the configuration on SIGHUP: settings that may change, then everything they affect."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.settings.load import SettingsError
@@ -11,61 +11,67 @@ from queuegate_server.settings.reload import SettingsReader, differences, with_c
 
 _LOG = logging.getLogger("queuegate_server.server.config_reload")
 
-OnHangup = Callable[[Settings], Awaitable[object] | None]
-"""Applies the settings that hold from now on. One that raises does not stop the others."""
+ApplySettings = Callable[[Settings], Awaitable[object] | None]
+"""Applies the current settings to a part of the server."""
 
 
-class Hangup:
-    """Runs one at a time, whoever asks. Used from one event loop."""
+class ConfigReloader:
+    """Reads the settings again and applies them, one reload at a time."""
 
     def __init__(
         self,
-        settings: Settings,
-        holding: Settings,
-        reread: Callable[[], Settings] | None,
+        initial: Settings,
+        current: Settings,
+        read: Callable[[], Settings] | None,
+        apply: Sequence[ApplySettings],
         notifier: Notifier,
     ) -> None:
-        """Take the settings at the start, those that hold by now, and what reads them again
-        from where they came.
-        """
-        self.settings = holding
-        """The settings that hold."""
-        self.on_hangup: list[OnHangup] = []
-        """What is to be done, in this order."""
-        self._started_with = settings
-        self._rereading = None if reread is None else SettingsReader(reread)
-        self._notifier = notifier
-        self._one_at_a_time = asyncio.Lock()
+        """Set up reloads.
 
-    async def run(self) -> None:
-        """Do all of it. Faults are logged, and what is at fault stays as it was."""
-        async with self._one_at_a_time:
+        Args:
+            initial: The settings that the service started with, which bound what may change.
+            current: The settings after earlier reloads.
+            read: Reads the settings again, if they can be read again.
+            apply: Called with the current settings, in this order, even after one has failed.
+            notifier: Reports reloads to systemd.
+        """
+        self.settings = current
+        """The current settings."""
+        self._initial = initial
+        self._reader = None if read is None else SettingsReader(read)
+        self._apply = apply
+        self._notifier = notifier
+        self._lock = asyncio.Lock()
+
+    async def reload(self) -> None:
+        """Reload everything. Errors are logged, and the affected part stays as it was."""
+        async with self._lock:
             self._notifier.reloading()
             await self._read_settings()
-            for apply in self.on_hangup:
+            for apply in self._apply:
                 try:
-                    done = apply(self.settings)
-                    if done is not None:
-                        await done
+                    applied = apply(self.settings)
+                    if applied is not None:
+                        await applied
                 except Exception:
                     _LOG.exception("unexpected error")
             self._notifier.ready()
 
     async def _read_settings(self) -> None:
-        if self._rereading is None:
+        if self._reader is None:
             return
         try:
-            read = await self._rereading.read()
+            read = await self._reader.read()
         except SettingsError as error:
             for problem in error.problems:
                 _LOG.error("finding in the settings", extra={"finding": str(problem)})
             _LOG.error("settings are not valid; the old ones stay")
             return
-        holding = with_changes(self._started_with, read)
-        changed = differences(self.settings, holding)
-        self.settings = holding
+        current = with_changes(self._initial, read)
+        changed = differences(self.settings, current)
+        self.settings = current
         if changed:
             _LOG.info("settings are replaced", extra={"keys": changed})
-        waiting = differences(holding, read)
-        if waiting:
-            _LOG.warning("settings need a restart to change", extra={"keys": waiting})
+        pending = differences(current, read)
+        if pending:
+            _LOG.warning("settings need a restart to change", extra={"keys": pending})

@@ -1,9 +1,8 @@
-"""A server from its start to its end: the order of things, and signals."""
+"""The lifecycle of a server: start, serve, drain, stop."""
 
 import asyncio
 import logging
-import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 
 from queuegate.policy.tree import Policy
@@ -13,10 +12,10 @@ from queuegate_server.observe import logs
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.runtime import fds, gc_tuning
 from queuegate_server.runtime.sd_notify import Notifier
-from queuegate_server.runtime.signals import each_time
+from queuegate_server.runtime.signals import handle_signals, run_on
 from queuegate_server.runtime.tcp import check_free
-from queuegate_server.server.config_reload import Hangup, OnHangup
-from queuegate_server.server.wiring import Parts, compose
+from queuegate_server.server.config_reload import ApplySettings, ConfigReloader
+from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
@@ -29,139 +28,151 @@ class CannotStart(Exception):
     """The first policy is not valid."""
 
     def __init__(self, problems: tuple[Diagnostic, ...]) -> None:
-        """Keep the findings."""
+        """Keep the diagnostics."""
         super().__init__(f"{len(problems)} findings")
         self.problems = problems
 
 
 async def serve(
     settings: Settings,
-    started: Callable[[list[str], Policy], list[str]],
+    announce: Callable[[list[str], Policy], list[str]],
     *,
-    holding: Settings,
-    reread: Callable[[], Settings] | None = None,
-    member: WorkerClient | None = None,
+    current: Settings,
+    read_settings: Callable[[], Settings] | None = None,
+    worker: WorkerClient | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, also while the first policy is being read; a second
-    signal ends the process at once.
+    """Serve until SIGTERM or SIGINT; a second signal ends the process immediately.
 
-    `started` returns the lines to print, from the addresses and the policy, once the first
-    one is served. `holding` is what has become of the settings by SIGHUP before this worker
-    was started. `reread` reads the settings again on SIGHUP. As one worker of several
-    (`member`) it listens only when it can answer, and its supervisor does the printing.
-    Raises CannotListen if an address or a file is unusable, CannotStart if the policy is,
-    CannotAudit and TracingNotInstalled.
+    Args:
+        settings: The settings that the service started with.
+        announce: Called with the addresses and the policy once the first policy is served;
+            returns the lines to print.
+        current: The settings after reloads, if this worker was started after a SIGHUP.
+        read_settings: Reads the settings again on SIGHUP.
+        worker: For one of several workers, which listens only after the policy has been loaded;
+            the supervisor prints the lines.
+
+    Raises:
+        CannotListen: An address or a file is not usable.
+        CannotStart: The policy is not valid.
+        CannotAudit: The audit log is not usable.
+        TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
     gc_tuning.configure()
-    addresses = _addresses(settings, member)
+    addresses = _addresses(settings, worker)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
-    parts = compose(settings, holding, transport, member)
-    stop = asyncio.Event() if member is None else member.gone
+    parts = build_server(settings, current, transport, worker)
     notifier = Notifier()
-    hangup = Hangup(settings, holding, reread, notifier)
-    hangup.on_hangup += _changes(parts, member)
-    tasks: set[asyncio.Task[object]] = {
-        asyncio.create_task(each_time(_on_signals(stop), hangup.run)),
-    }
+    config = ConfigReloader(settings, current, read_settings, _appliers(parts, worker), notifier)
+    stop = asyncio.Event() if worker is None else worker.stopping
+    reload = asyncio.Event()
+    handle_signals(stop, reload)
+    tasks: set[asyncio.Task[object]] = {asyncio.create_task(run_on(reload, config.reload))}
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
-        await parts.operations.start(
-            parts.engine, parts.reloader, parts.sources, parts.edge.certificates
-        )
-        if member is None:
+        if parts.admin is not None:
+            await parts.admin.start()
+        if worker is None:
             bound = await _listen(parts, addresses)
         else:
-            member.hangup = hangup.run
-            member.metrics = parts.operations.metrics_text
-            member.readiness = parts.operations.details
-            await member.open()
+            await worker.open(
+                reload=config.reload,
+                metrics=lambda: parts.metrics().decode(),
+                readiness=parts.readiness.details,
+            )
         if await _load_first(parts.reloader, stop):
-            if member is not None:
+            if worker is not None:
                 bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
-            parts.operations.set_phase(Phase.SERVING)
+            parts.readiness.phase = Phase.SERVING
             tasks |= {asyncio.create_task(watch) for watch in _watches(parts, settings)}
             _LOG.info("transport", extra={"transport": transport, "not_native": not_native})
-            _announce(bound, settings)
-            parts.edge.warn()
-            lines = started(bound, parts.engine.snapshot.policy)
-            if member is not None:
-                await member.ready(lines)
+            _log_start(bound, settings)
+            parts.listeners.warn()
+            lines = announce(bound, parts.engine.snapshot.policy)
+            if worker is not None:
+                await worker.ready(lines)
             notifier.ready()
             await stop.wait()
             notifier.stopping()
-            drain = hangup.settings.drain
+            drain = config.settings.drain
             _LOG.info("draining", extra={"grace_seconds": drain.grace})
             parts.health.set_serving(serving=False)
-            parts.operations.set_phase(Phase.DRAINING)
+            parts.readiness.phase = Phase.DRAINING
             await asyncio.sleep(drain.delay)
     finally:
         for task in tasks:
             task.cancel()
-        await _end(parts, hangup.settings.drain.grace if stop.is_set() else None)
-        if member is not None:
-            await member.close()
+        await _close(parts, config.settings.drain.grace if stop.is_set() else None)
+        if worker is not None:
+            await worker.close()
         alive.cancel()
     _LOG.info("stopped")
 
 
-def _addresses(settings: Settings, member: WorkerClient | None) -> list[Address]:
-    """Return where to listen; a worker at the ports that its supervisor has chosen.
+def _addresses(settings: Settings, worker: WorkerClient | None) -> list[Address]:
+    """Return the addresses to listen on; workers use the ports that their supervisor reserved.
 
     Raises CannotListen.
     """
     addresses = [listener.parsed for listener in settings.listen]
-    if member is None:
+    if worker is None:
         for address in addresses:
             check_free(address.host, address.port)
         return addresses
-    ports = member.place.ports
+    ports = worker.spec.ports
     return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
 
 
-async def _listen(parts: Parts, addresses: list[Address]) -> list[str]:
-    bound = parts.edge.bind(parts.server, addresses)
+async def _listen(parts: ServerParts, addresses: list[Address]) -> list[str]:
+    bound = parts.listeners.bind(parts.server, addresses)
     await parts.server.start()
     return bound
 
 
-async def _end(parts: Parts, grace: float | None) -> None:
-    """Let calls under way finish for so many seconds, and close everything."""
+async def _close(parts: ServerParts, grace: float | None) -> None:
+    """Let calls in progress finish within `grace` seconds, then close all parts."""
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    await parts.sources.close()
+    await parts.resolvers.close()
     if parts.tracer is not None:
         await parts.tracer.close()
-    await parts.operations.close()
+    if parts.audit is not None:
+        await parts.audit.close()
+    if parts.admin is not None:
+        await parts.admin.close()
 
 
-def _changes(parts: Parts, member: WorkerClient | None) -> list[OnHangup]:
-    """Return what SIGHUP does besides reading the settings."""
-    worker = None if member is None else member.place.index
+def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[ApplySettings]:
+    """Return what a reload applies the settings to; the policy is reloaded last."""
+    index = None if worker is None else worker.spec.index
 
     async def reload_policy(_settings: Settings) -> None:
         await parts.reloader.reload()
 
-    return [
-        lambda settings: logs.configure(settings.log.level, settings.log.format, worker=worker),
-        lambda settings: parts.operations.limit.use(settings.limits.max_concurrent_calls),
-        lambda settings: parts.edge.use(settings.callers),
-        parts.sources.reconfigure,
+    return (
+        lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),
+        lambda settings: parts.call_limit.use(settings.limits.max_concurrent_calls),
+        lambda settings: parts.listeners.reconfigure(settings.callers),
+        parts.resolvers.reconfigure,
         reload_policy,
-    ]
+    )
 
 
-def _watches(parts: Parts, settings: Settings) -> Iterator[Coroutine[object, object, object]]:
-    """Yield what loads files again when they change."""
-    yield parts.edge.watch()
+def _watches(parts: ServerParts, settings: Settings) -> Iterator[Coroutine[object, object, object]]:
+    """Yield the watchers that reload files when they change."""
+    yield parts.listeners.watch()
     if any(source.is_set for source in settings.sources):
         yield parts.reloader.watch()
 
 
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
-    """Serve the first policy; return False if asked to stop before that."""
+    """Load the first policy; return False if asked to stop before it is served.
+
+    Raises CannotStart.
+    """
     loading = asyncio.create_task(reloader.reload())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -175,24 +186,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _on_signals(stop: asyncio.Event) -> asyncio.Event:
-    """Have SIGTERM and SIGINT set `stop`; return what SIGHUP sets."""
-    hung_up = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def ask_to_stop() -> None:
-        stop.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ask_to_stop)
-    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
-    return hung_up
-
-
-def _announce(bound: list[str], settings: Settings) -> None:
+def _log_start(bound: list[str], settings: Settings) -> None:
     if not any(source.is_set for source in settings.sources):
         _LOG.warning("no policy is configured; serving the embedded default")
     fds.warn_of_fewer_than(settings.limits.connections.most)

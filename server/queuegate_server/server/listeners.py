@@ -1,4 +1,4 @@
-"""Where callers come in: the listeners, their certificates, and who may call what."""
+"""The listeners of the server, their certificates, and the authorization of callers."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,8 @@ from queuegate_server.transports.tls import ReloadingCredentials
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 
 
-class Edge:
-    """What follows from `listen`, `callers` and the rates of callers."""
+class Listeners:
+    """The settings `listen` and `callers`, and the rate limits of callers, in effect."""
 
     def __init__(
         self,
@@ -34,10 +34,16 @@ class Edge:
         *,
         always: bool = False,
     ) -> None:
-        """Read tokens and certificates. The clocks tell seconds, a monotonic one for rates, a
-        wall clock for certificates. `always` names the caller of each call in CALLER.
+        """Load the tokens.
 
-        Raises CannotListen if a file is not usable.
+        Args:
+            settings: The current settings.
+            clock: Monotonic seconds, for rates.
+            wall: Unix seconds, for the validity of certificates.
+            always: Whether to identify the caller of every call, for the audit log.
+
+        Raises:
+            CannotListen: A file is not usable.
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits
@@ -46,19 +52,20 @@ class Edge:
         except BadFile as error:
             raise UnusableFile(f"callers.token_file: {error}") from None
         self.certificates: list[ReloadingCredentials] = []
-        """Those of the listeners that are bound and have one."""
-        self._known = Authenticator(callers, settings.listen, self._tokens, wall)
+        """The certificates of the listeners that are bound."""
+        self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
         rates = (
             TokenBucket(limits.caller_rate, limits.caller_burst, clock)
             if limits.caller_rate
             else None
         )
-        self.gate = Authorizer(self._known, rates, always=always)
+        self.authorizer = Authorizer(self._authenticator, rates, always=always)
 
     def bind(self, server: Server, addresses: Sequence[Address]) -> list[str]:
-        """Bind every listener to its address; return these as text, with the ports in use.
+        """Bind every listener and return the addresses, with the ports in use.
 
-        Raises CannotListen.
+        Raises:
+            CannotListen: An address or a certificate is not usable.
         """
         bound = []
         for listener, address in zip(self._settings.listen, addresses, strict=True):
@@ -77,32 +84,32 @@ class Edge:
         return bound
 
     def warn(self) -> None:
-        """Log what is allowed and should be known."""
+        """Log warnings about settings that are valid but insecure or ineffective."""
         for listener in self._settings.listen:
             if listener.is_open:
                 _LOG.warning(
-                    "listening in plaintext beyond this machine: everybody on the way can read"
-                    " and change calls",
+                    "listening in plaintext beyond this machine: anyone on the network path can"
+                    " read and change calls",
                     extra={"address": listener.address},
                 )
-        reached = [each.address for each in self._settings.listen if not each.parsed.is_local]
+        remote = [each.address for each in self._settings.listen if not each.parsed.is_local]
         callers = self._settings.callers
-        if reached and not callers.certificates and not callers.tokens:
+        if remote and not callers.certificates and not callers.tokens:
             _LOG.warning(
-                "nobody beyond this machine may call anything but the health service: callers"
-                " names no certificates and no tokens",
-                extra={"addresses": reached},
+                "callers on other machines may only call the health service: callers lists no"
+                " certificates and no tokens",
+                extra={"addresses": remote},
             )
-        asked = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
-        if callers.certificates and not asked:
-            _LOG.warning("callers names certificates, and no listener has a client_ca_file")
+        verifies = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
+        if callers.certificates and not verifies:
+            _LOG.warning("callers lists certificates, but no listener has a client_ca_file")
         self._warn_of_missing_tokens(callers)
-        for path, forbidden in self._guarded():
+        for path, forbidden in self._sensitive_files():
             with contextlib.suppress(OSError):
                 if path.stat().st_mode & forbidden:
                     _LOG.warning(
-                        "every account of this machine may read or change this file:"
-                        " take the right away (chmod o-rw)",
+                        "every account on this machine may read or change this file:"
+                        " remove the permission (chmod o-rw)",
                         extra={"file": str(path)},
                     )
 
@@ -110,13 +117,13 @@ class Edge:
         missing = callers.tokens.keys() - (self._tokens.names if self._tokens else ())
         if missing:
             _LOG.warning(
-                "callers names tokens that have no line in token_file: `queuegate-server token"
-                " NAME` makes one",
+                "callers lists tokens that have no line in token_file: create one with"
+                " `queuegate-server token NAME`",
                 extra={"names": sorted(missing), "file": str(callers.token_file)},
             )
 
-    def _guarded(self) -> Iterator[tuple[Path, int]]:
-        """Yield files, and the bits of the mode that make somebody else of everybody."""
+    def _sensitive_files(self) -> Iterator[tuple[Path, int]]:
+        """Yield files, and the bits of their mode that should not be set."""
         for listener in self._settings.listen:
             if listener.tls is not None:
                 yield listener.tls.key_file, stat.S_IROTH | stat.S_IWOTH
@@ -125,17 +132,17 @@ class Edge:
         if self._settings.callers.token_file is not None:
             yield self._settings.callers.token_file, stat.S_IWOTH
 
-    async def use(self, callers: Callers) -> None:
-        """Accept these callers from now on, and read certificates and tokens again."""
-        self._known.use(callers)
-        self.gate.callers_changed()
+    async def reconfigure(self, callers: Callers) -> None:
+        """Replace the callers, and reload certificates and tokens."""
+        self._authenticator.use(callers)
+        self.authorizer.callers_changed()
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
                 group.create_task(watched.reload())
         self._warn_of_missing_tokens(callers)
 
     async def watch(self) -> None:
-        """Load certificates and tokens again when their files change, until cancelled."""
+        """Reload certificates and tokens when their files change, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
                 group.create_task(watched.watch())
@@ -146,7 +153,7 @@ class Edge:
 
 
 def unusable_files(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong with the certificates and tokens that the settings name."""
+    """Yield errors in the certificates and tokens that the settings name."""
     if settings.callers.token_file is not None:
         try:
             TokenFile(settings.callers.token_file)

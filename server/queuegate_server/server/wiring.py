@@ -1,16 +1,21 @@
-"""From settings to parts: the composition root. Nothing runs yet."""
+"""The composition root: builds all parts of a server from its settings. Nothing runs yet."""
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate_server.admin.readiness import Readiness, versions
 from queuegate_server.engine import Engine
 from queuegate_server.ignoring_groups import IgnoringGroups
+from queuegate_server.observe.audit import AuditLog, open_audit_log
+from queuegate_server.observe.calls import Calls
+from queuegate_server.observe.lookups import Lookups
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.policystore.resolver_manager import ResolverManager
@@ -18,17 +23,25 @@ from queuegate_server.rpc import errors, health, reflection
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.interceptors import CallLimit
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.server import Interceptors, register
 from queuegate_server.rpc.user_group_service import UserGroupServicer
-from queuegate_server.server.listeners import Edge
-from queuegate_server.server.operations import Operations
+from queuegate_server.server.listeners import Listeners
+from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.settings.model import Settings
-from queuegate_server.supervisor.broadcast import policy_everywhere, user_groups_everywhere
-from queuegate_server.supervisor.worker_client import WorkerClient
+from queuegate_server.supervisor.worker_client import (
+    WorkerClient,
+    broadcast_policy,
+    broadcast_user_groups,
+)
 from queuegate_server.transports.choose import Transport
 from queuegate_server.transports.grpc_servers import Server, make_server
 from queuegate_server.transports.refusal import Refusal
+
+if TYPE_CHECKING:
+    from queuegate_server.admin.http import AdminServer, AdminSource
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -38,43 +51,61 @@ _SERVICES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a server is made of."""
+class ServerParts:
+    """The parts of a server."""
 
     engine: Engine
     server: Server
     health: health.Health
     reloader: Reloader
-    sources: ResolverManager
+    resolvers: ResolverManager
     draining: asyncio.Event
-    edge: Edge
-    operations: Operations
+    listeners: Listeners
+    call_limit: CallLimit
+    readiness: Readiness
+    metrics: Callable[[], bytes]
+    """Returns the metrics in Prometheus' text format; nothing if there is no admin port."""
+    admin: "AdminServer | None"
+    audit: AuditLog | None
     tracer: Tracer | None
 
 
-def compose(
-    settings: Settings, holding: Settings, transport: Transport, member: WorkerClient | None
-) -> Parts:
-    """Put a server together from the settings at the start and those that hold by now; as
-    one worker of several (`member`) it shares its port.
+def build_server(
+    settings: Settings, current: Settings, transport: Transport, worker: WorkerClient | None
+) -> ServerParts:
+    """Build a server on the running event loop.
 
-    Needs the running loop. Raises CannotListen and CannotAudit if a file or the operations
-    port is unusable, and TracingNotInstalled.
+    Args:
+        settings: The settings that the service started with.
+        current: The settings after reloads.
+        transport: The gRPC transport.
+        worker: For one of several workers, which share ports and have an audit log each.
+
+    Raises:
+        CannotListen: The admin port or a file beside the listeners is not usable.
+        CannotAudit: The audit log is not usable.
+        TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
-    engine = Engine(time.monotonic)
-    operations = Operations(holding, worker=None if member is None else member.place.index)
+    audit = open_audit_log(
+        current.audit if worker is None else current.audit.of_worker(worker.spec.index)
+    )
+    decisions = DecisionLog(audit, allowed=current.audit.records == "all", wall=time.time)
+    calls, lookups = Calls(), Lookups()
+    call_limit = CallLimit(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
+
+    engine = Engine(time.monotonic)
     around = {} if tracer is None else {"around": tracer.resolver}
-    observe = operations.lookups.of_resolver
-    sources = ResolverManager(holding, time.monotonic, time.time, observe, **around)
-    number = None if member is None else member.revision
-    reloader = Reloader(settings, sources, engine, time.time, number)
+    resolvers = ResolverManager(current, time.monotonic, time.time, lookups.of_resolver, **around)
+    revision = None if worker is None else worker.revision
+    reloader = Reloader(settings, resolvers, engine, time.time, revision)
+    readiness = Readiness(engine, reloader)
+
+    listeners = Listeners(current, time.monotonic, time.time, always=audit is not None)
+    refusal = Refusal(*errors.as_too_much(), call_limit.refused)
+    server = make_server(transport, settings.limits, refusal, shares_port=worker is not None)
     draining = asyncio.Event()
-    refusal = Refusal(*errors.as_too_much(), operations.limit.refused)
-    server = make_server(transport, settings.limits, refusal, shares_port=member is not None)
-    edge = Edge(holding, time.monotonic, time.time, always=operations.is_auditing)
-    decisions = operations.decisions
-    turns = AdmissionQueue(time.monotonic, settings.limits.max_wait, operations.limit.refused)
+    turns = AdmissionQueue(time.monotonic, settings.limits.max_wait, call_limit.refused)
     # One for callers whose groups are believed, one for the others.
     access: list[Any] = [
         AccessServicer(
@@ -90,10 +121,10 @@ def compose(
     user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
     servicers: tuple[list[Any], ...] = (
         access,
-        [user_groups if member is None else user_groups_everywhere(user_groups, member)] * 2,
-        [policy if member is None else policy_everywhere(policy, member)] * 2,
+        [user_groups if worker is None else broadcast_user_groups(user_groups, worker)] * 2,
+        [policy if worker is None else broadcast_policy(policy, worker)] * 2,
     )
-    interceptors = Interceptors(operations.limit, edge.gate, operations.calls, tracer)
+    interceptors = Interceptors(call_limit, listeners.authorizer, calls, tracer)
     for service, both in zip(_SERVICES, servicers, strict=True):
         register(server, service, both, interceptors)
     names = [service.full_name for service in _SERVICES]
@@ -102,8 +133,69 @@ def compose(
     if settings.reflection:
         described = [*names, health.SERVICE, reflection.SERVICE]
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-            reflection.Reflection(described, draining, edge.gate), server
+            reflection.Reflection(described, draining, listeners.authorizer), server
         )
-    return Parts(
-        engine, server, health_servicer, reloader, sources, draining, edge, operations, tracer
+
+    metrics: Callable[[], bytes] = bytes
+    admin = None
+    if settings.ops.listen is not None:
+        from queuegate_server.observe.metrics.registry import (  # noqa: PLC0415 - slow, optional
+            MetricSources,
+            metrics_writer,
+        )
+
+        metrics = metrics_writer(
+            MetricSources(
+                engine=engine,
+                reloads=reloader,
+                calls=calls,
+                in_progress=call_limit,
+                decided=decisions,
+                lookups=lookups,
+                resolvers=resolvers,
+                audit=audit,
+                certificates=listeners.certificates,
+                is_ready=lambda: readiness.is_ready,
+                versions=versions(),
+            )
+        )
+        if worker is None:  # otherwise the supervisor serves the port
+            admin = _admin_server(settings.ops.listen, _OwnProcess(readiness, metrics))
+    return ServerParts(
+        engine=engine,
+        server=server,
+        health=health_servicer,
+        reloader=reloader,
+        resolvers=resolvers,
+        draining=draining,
+        listeners=listeners,
+        call_limit=call_limit,
+        readiness=readiness,
+        metrics=metrics,
+        admin=admin,
+        audit=audit,
+        tracer=tracer,
     )
+
+
+class _OwnProcess:
+    """The admin port of a single process reports on this process."""
+
+    def __init__(self, readiness: Readiness, metrics: Callable[[], bytes]) -> None:
+        self._readiness = readiness
+        self._metrics = metrics
+
+    async def readiness(self) -> dict[str, Any]:
+        return self._readiness.details()
+
+    async def startup(self) -> dict[str, Any]:
+        return self._readiness.startup()
+
+    async def metrics(self) -> bytes:
+        return self._metrics()
+
+
+def _admin_server(listen: str, source: "AdminSource") -> "AdminServer":
+    from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
+
+    return AdminServer(parse_host_port(listen), source)

@@ -1,1 +1,1 @@
-"""Several worker processes on one port, and the process that looks after them."""
+"""Several worker processes on one port, and the supervisor that runs them."""

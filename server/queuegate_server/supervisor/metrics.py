@@ -1,8 +1,8 @@
-"""The metrics of all workers as those of one service.
+"""Merges the metrics of all workers into those of one service.
 
-Counters and histograms are added up; also those of workers that have ended, as far as
-they were known, because a counter must not go down. Everything else is true of one
-process only and gets the label `worker`.
+Counters and histograms are summed, including the last known values of workers that have ended,
+because a counter must not decrease. All other metrics describe a single process and get the label
+`worker`.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -13,21 +13,21 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-_ADDED: Final = frozenset({"counter", "histogram"})
+_SUMMED: Final = frozenset({"counter", "histogram"})
 _WORKER: Final = "worker"
 
 _Labels = tuple[tuple[str, str], ...]
 
 
 class MergedMetrics:
-    """Merges what workers tell, each as often as it is asked."""
+    """The latest metrics of each worker, and the sums of those that have ended."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, list[Metric]]] = {}
         self._ended: list[Metric] = []
 
     def update(self, index: int, pid: int, text: str) -> None:
-        """Take the metrics of a worker in Prometheus' text format. Raises ValueError."""
+        """Replace the metrics of a worker, in Prometheus' text format. Raises ValueError."""
         metrics = list(text_string_to_metric_families(text))
         before = self._latest.get(index)
         if before is not None and before[0] != pid:
@@ -35,13 +35,14 @@ class MergedMetrics:
         self._latest[index] = (pid, metrics)
 
     def text(self, answering: Container[int]) -> str:
-        """Return what all workers have counted that were known at some time, and the rest of
-        those that answer now: what a process that is gone or hangs had is not so any more.
+        """Return the sums of all workers, and the other metrics of those that answer now.
+
+        The gauges of a process that hangs or has ended are outdated, and left out.
         """
         merged = _Merged()
-        merged.add_up(self._ended)
+        merged.sum_up(self._ended)
         for index, (_, metrics) in sorted(self._latest.items()):
-            merged.add_up(metrics)
+            merged.sum_up(metrics)
             if index in answering:
                 merged.add_each(metrics, str(index))
         registry = CollectorRegistry(auto_describe=False)
@@ -50,8 +51,8 @@ class MergedMetrics:
 
     def _end(self, metrics: list[Metric]) -> None:
         merged = _Merged()
-        merged.add_up(self._ended)
-        merged.add_up(metrics)
+        merged.sum_up(self._ended)
+        merged.sum_up(metrics)
         self._ended = list(merged.collect())
 
 
@@ -60,9 +61,9 @@ class _Merged(Collector):
         self._families: dict[str, Metric] = {}
         self._sums: dict[str, dict[tuple[str, _Labels], float]] = {}
 
-    def add_up(self, metrics: list[Metric]) -> None:
+    def sum_up(self, metrics: list[Metric]) -> None:
         for metric in metrics:
-            if metric.type not in _ADDED or metric.name.endswith("_created"):
+            if metric.type not in _SUMMED or metric.name.endswith("_created"):
                 continue
             self._families.setdefault(metric.name, _empty(metric))
             sums = self._sums.setdefault(metric.name, {})
@@ -72,8 +73,8 @@ class _Merged(Collector):
 
     def add_each(self, metrics: list[Metric], worker: str) -> None:
         for metric in metrics:
-            # When a counter was made says nothing of a sum.
-            if metric.type in _ADDED or metric.name.endswith("_created"):
+            # The creation time of one counter is meaningless for a sum.
+            if metric.type in _SUMMED or metric.name.endswith("_created"):
                 continue
             family = self._families.setdefault(metric.name, _empty(metric))
             for sample in metric.samples:

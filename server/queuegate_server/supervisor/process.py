@@ -11,54 +11,53 @@ from typing import Any, Final
 
 from queuegate_server.runtime.sd_notify import SOCKET
 from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
-from queuegate_server.supervisor.worker_spec import WorkerSpec
+from queuegate_server.supervisor.worker_spec import SettingsFiles, WorkerSpec
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
-_START_SECONDS: Final = 60.0
-"""How long a worker that does not serve yet may be silent, if not longer."""
-_MISSES: Final = 2
-"""So many questions in a row must go unanswered; they share the time."""
+START_TIMEOUT: Final = 60.0
+"""Seconds in which a worker that is starting must answer, unless more are configured."""
+MAX_MISSED_PINGS: Final = 2
+"""How many pings in a row must go unanswered, within the configured time."""
 
 
 class WorkerProcess:
-    """A running worker. Used from one event loop."""
+    """A running worker."""
 
     def __init__(self, index: int, handlers: Mapping[str, Handler]) -> None:
-        """Take its index, and what answers its questions besides `ready` and `failed`."""
+        """Set up a worker; `handlers` answer its requests other than `ready` and `failed`."""
         self.index = index
         self.ready = asyncio.Event()
         """Set once it serves."""
         self.lines: Sequence[str] = ()
-        """What it would print at its start."""
+        """The lines to print at its start."""
         self.failure = ""
-        """Why it could not start, in its own words, or why it was killed."""
+        """Why it could not start, as it reported, or why it was killed."""
         self.was_silent = False
         """Whether it was killed because it did not answer."""
-        self._channel = Channel({**handlers, "ready": self._is_ready, "failed": self._has_failed})
+        self._channel = Channel({**handlers, "ready": self._on_ready, "failed": self._on_failed})
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
-        return self._started.pid
+        """The process id."""
+        return self._running.pid
 
-    async def start(self, ports: Sequence[int], settings: int, changed: int) -> None:
-        """Run the command line of this process again, as a worker; `settings` and `changed`
-        are file descriptors, see Place. Raises OSError.
-        """
+    async def start(self, ports: Sequence[int], files: SettingsFiles) -> None:
+        """Run the command line of this process again, as a worker. Raises OSError."""
         ours, theirs = socket.socketpair()
         with theirs:
-            place = WorkerSpec(self.index, theirs.fileno(), settings, changed, tuple(ports))
+            channel = theirs.fileno()
+            spec = WorkerSpec(self.index, channel, files.initial, files.current, tuple(ports))
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *sys.orig_argv[1:],
                 OPTION,
-                str(place),
+                str(spec),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno(), *filter(None, (settings, changed))],
-                # Signals of the terminal are for the supervisor, which hands them on.
+                pass_fds=[channel, *filter(None, (files.initial, files.current))],
+                # The supervisor alone gets the signals of the terminal, and passes them on.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
@@ -69,26 +68,26 @@ class WorkerProcess:
         """Ask the worker. Raises ChannelError."""
         return await self._channel.ask(name, value, seconds=seconds)
 
-    async def end_if_silent(self, seconds: float) -> None:
-        """Kill the process once it has not answered for so long, half as much more at most.
+    async def kill_if_silent(self, seconds: float) -> None:
+        """Kill the process once it has not answered for `seconds`, or half as long again.
 
-        It is asked twice before: after a pause of this process itself, such as that of a
-        virtual machine, the first limit may pass before the answer is read.
+        It must miss two pings: after a pause of this process itself, such as that of a virtual
+        machine, the first one may time out before its answer is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
-        while missed < _MISSES:
-            limit = seconds if self.ready.is_set() else max(seconds, _START_SECONDS)
+        while missed < MAX_MISSED_PINGS:
+            limit = seconds if self.ready.is_set() else max(seconds, START_TIMEOUT)
             begin = loop.time()
             try:
-                await self.ask("alive", seconds=limit / _MISSES)
+                await self.ask("ping", seconds=limit / MAX_MISSED_PINGS)
             except ChannelError:
                 missed += 1
-                # One that is closed says so at once.
-                await asyncio.sleep(begin + limit / _MISSES - loop.time())
+                # A closed channel fails immediately.
+                await asyncio.sleep(begin + limit / MAX_MISSED_PINGS - loop.time())
             else:
                 missed = 0
-                await asyncio.sleep(seconds / _MISSES)
+                await asyncio.sleep(seconds / MAX_MISSED_PINGS)
         self.was_silent = True
         self.failure = f"it did not answer for {limit:g} s"
         fields = {"index": self.index, "pid": self.pid, "seconds": limit}
@@ -96,16 +95,16 @@ class WorkerProcess:
         self.kill()
 
     async def wait(self) -> int:
-        """Return the exit status once the process has ended; negative: by that signal."""
-        status = await self._started.wait()
+        """Return the exit status once the process has ended; negative for a signal."""
+        status = await self._running.wait()
         if self._reading is not None:
-            # What it said last may still have to be read.
+            # Its last message may not have been read yet.
             await asyncio.wait({self._reading}, timeout=1)
         self._channel.close()
         return status
 
     async def stop(self, seconds: float) -> None:
-        """Let it drain; kill it if that takes longer."""
+        """Let it drain; kill it if that takes longer than `seconds`."""
         if self.ready.is_set():
             try:
                 await self.ask("stop", seconds=min(seconds, 5))
@@ -115,27 +114,27 @@ class WorkerProcess:
             self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(seconds):
-                await self._started.wait()
+                await self._running.wait()
         except TimeoutError:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._signal(signal.SIGKILL)
 
     @property
-    def _started(self) -> asyncio.subprocess.Process:
+    def _running(self) -> asyncio.subprocess.Process:
         if self._process is None:
-            raise AssertionError("start comes first")
+            raise AssertionError("the process has not been started")
         return self._process
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._started.returncode is None:
-            self._started.send_signal(number)
+        if self._running.returncode is None:
+            self._running.send_signal(number)
 
-    async def _is_ready(self, lines: Any) -> None:
+    async def _on_ready(self, lines: Any) -> None:
         self.lines = [str(line) for line in lines]
         self.ready.set()
 
-    async def _has_failed(self, text: Any) -> None:
+    async def _on_failed(self, text: Any) -> None:
         self.failure = str(text)

@@ -1,11 +1,10 @@
-"""The operations port of a service with several workers; the supervisor serves it.
+"""The operations port of a service with several workers, which the supervisor serves.
 
-Ready is the service while one worker at least says that it serves: calls that arrive get
-there. At the start it waits for all of them, because a start that fails in one ends all.
+The service is ready while at least one worker serves, because calls reach that worker. At the
+start it waits for all workers, because one that fails to start ends the service.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -15,26 +14,24 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import Phase
-from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
-_LOG = logging.getLogger("queuegate_server.server.operations")
-_SCRAPE_SECONDS: Final = 4.0
-"""The port cuts connections after 5 s."""
+SCRAPE_TIMEOUT: Final = 4.0
+"""The port closes connections after 5 s."""
 
 
 class Service:
-    """What is known of all workers together. Used from one event loop."""
+    """Readiness and metrics of all workers together."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        """Take what looks after the workers."""
+        """Report on the workers of a supervisor."""
         self._supervisor = supervisor
         self._scrape: asyncio.Task[bytes] | None = None
 
     async def readiness(self) -> dict[str, Any]:
-        """Return why the service is ready or not, and what each worker says."""
+        """Return why the service is ready or not, and what each worker reports."""
         phase = self._phase
         workers = await self._workers()
         serving = _serving(workers)
@@ -42,7 +39,7 @@ class Service:
             "ready": phase is Phase.SERVING and serving > 0,
             "phase": phase,
             "serving": serving,
-            "workers": {str(index): said for index, said in workers.items()},
+            "workers": {str(index): details for index, details in workers.items()},
         }
 
     async def startup(self) -> dict[str, Any]:
@@ -52,44 +49,48 @@ class Service:
     async def metrics(self) -> bytes:
         """Return the metrics of all workers, and those of the supervisor.
 
-        Those who ask at the same time get the same answer. Raises TimeoutError.
+        Concurrent scrapes share one result. Raises TimeoutError.
         """
         if self._scrape is None or self._scrape.done():
             self._scrape = asyncio.create_task(self._metrics())
-        async with asyncio.timeout(_SCRAPE_SECONDS):
+        async with asyncio.timeout(SCRAPE_TIMEOUT):
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
         merged: str
         merged, workers = await asyncio.gather(self._supervisor.metrics(), self._workers())
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Own(len(workers), _serving(workers), self._supervisor.replaced))
+        registry.register(
+            _SupervisorMetrics(len(workers), _serving(workers), self._supervisor.replaced)
+        )
         own: bytes = generate_latest(registry)
         return merged.encode() + own
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
         return {
-            index: {"ready": False, "error": str(said)} if isinstance(said, ChannelError) else said
-            for index, said in (await self._supervisor.readiness()).items()
+            index: {"ready": False, "error": str(each)} if isinstance(each, ChannelError) else each
+            for index, each in (await self._supervisor.readiness()).items()
         }
 
     @property
     def _phase(self) -> Phase:
-        if self._supervisor.is_ending:
+        if self._supervisor.is_stopping:
             return Phase.DRAINING
         return Phase.SERVING if self._supervisor.all_served else Phase.STARTING
 
 
-class _Own(Collector):
+class _SupervisorMetrics(Collector):
     def __init__(self, configured: int, serving: int, replaced: Mapping[str, int]) -> None:
         self._configured = configured
         self._serving = serving
         self._replaced = replaced
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("queuegate_workers", "Workers there should be.", self._configured)
         yield GaugeMetricFamily(
-            "queuegate_workers_serving", "Workers that say they serve.", self._serving
+            "queuegate_workers", "Configured number of workers.", self._configured
+        )
+        yield GaugeMetricFamily(
+            "queuegate_workers_serving", "Workers that report that they serve.", self._serving
         )
         replaced = CounterMetricFamily(
             "queuegate_workers_replaced", "Workers that were replaced.", labels=("reason",)
@@ -100,20 +101,15 @@ class _Own(Collector):
 
 
 @asynccontextmanager
-async def operations_port(listen: str | None, supervisor: Supervisor) -> AsyncIterator[None]:
-    """Serve the operations port, if an address is given. Raises CannotListen."""
+async def serve_admin_port(listen: str | None, supervisor: Supervisor) -> AsyncIterator[None]:
+    """Serve the operations port if an address is configured. Raises CannotListen."""
     if listen is None:
         yield
         return
-    # Slow, and only for those who have the port.
-    from queuegate_server.admin.http import OpsServer  # noqa: PLC0415
-    from queuegate_server.admin.versions import versions  # noqa: PLC0415
+    from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
 
-    opened = open_tcp(*parse_host_port(listen))
-    server = OpsServer(Service(supervisor), versions())
-    address = address_of(opened)
-    await server.start(opened)
-    _LOG.info("operations port is open", extra={"address": address})
+    server = AdminServer(parse_host_port(listen), Service(supervisor))
+    await server.start()
     try:
         yield
     finally:
@@ -121,4 +117,4 @@ async def operations_port(listen: str | None, supervisor: Supervisor) -> AsyncIt
 
 
 def _serving(workers: Mapping[int, Mapping[str, Any]]) -> int:
-    return sum(said.get("ready") is True for said in workers.values())
+    return sum(details.get("ready") is True for details in workers.values())

@@ -1,4 +1,4 @@
-"""The worker's side: what it asks its supervisor, and what it is asked."""
+"""The worker's end of the channel, and the RPCs that a worker broadcasts to all others."""
 
 import asyncio
 import base64
@@ -6,127 +6,196 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from queuegate.v1 import policy_pb2, user_groups_pb2
 from queuegate_server.engine import NotReady
 from queuegate_server.rpc.errors import NotConfirmed
+from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.supervisor.channel import Channel, ChannelError
 from queuegate_server.supervisor.worker_spec import WorkerSpec
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
-_SECONDS: Final = 5.0
-"""How long the supervisor may take to answer by itself."""
+SUPERVISOR_TIMEOUT: Final = 5.0
+"""Seconds in which the supervisor answers what it need not ask other workers."""
+INVALIDATE_TIMEOUT: Final = 5.0
+RELOAD_TIMEOUT: Final = 60.0
+"""Seconds in which the other workers confirm an invalidation or a reload."""
 
-Local = Callable[[bytes], Awaitable[bytes]]
-"""A method of the contract, in this worker only."""
+Method = Callable[[bytes], Awaitable[bytes]]
+"""An RPC method: a serialized request to a serialized response."""
 
 
 class WorkerClient:
-    """One worker among several. Used from one event loop."""
+    """One of several workers, as a client of its supervisor."""
 
-    def __init__(self, place: WorkerSpec) -> None:
-        """Take the worker's place."""
-        self.place = place
-        self.gone = asyncio.Event()
-        """Set when the supervisor is gone, or wants this worker to end."""
-        self.metrics: Callable[[], str] = str
-        """Returns the metrics of this worker in Prometheus' text format."""
-        self.readiness: Callable[[], Mapping[str, Any]] = dict
-        """Returns what this worker has to say of its readiness, as JSON."""
-        self.hangup: Callable[[], Awaitable[object]] | None = None
-        """Does what SIGHUP asks for."""
-        self._methods: dict[str, Local] = {}
-        self._channel = Channel(
-            {
-                "alive": self._alive,
-                "call": self._call,
-                "hangup": self._hang_up,
-                "metrics": self._metrics,
-                "readiness": self._readiness,
-                "stop": self._stop,
-            }
-        )
+    def __init__(self, spec: WorkerSpec) -> None:
+        """Set up the client; `open` connects it."""
+        self.spec = spec
+        self.stopping = asyncio.Event()
+        """Set when the supervisor stops this worker, or is gone."""
+        self._methods: dict[str, Method] = {}
+        self._channel: Channel | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def open(self) -> None:
-        """Begin to answer. Raises OSError if there is no supervisor."""
-        await self._channel.open(self.place.channel_end())
+    async def open(
+        self,
+        *,
+        reload: Callable[[], Awaitable[None]],
+        metrics: Callable[[], str],
+        readiness: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        """Connect to the supervisor and start to answer its requests.
+
+        Args:
+            reload: Reloads the configuration.
+            metrics: Returns the metrics of this worker in Prometheus' text format.
+            readiness: Returns the readiness of this worker as JSON.
+
+        Raises:
+            OSError: There is no supervisor.
+        """
+
+        async def on_reload(_value: Any) -> None:
+            await reload()
+
+        async def on_metrics(_value: Any) -> str:
+            return metrics()
+
+        async def on_readiness(_value: Any) -> Mapping[str, Any]:
+            return readiness()
+
+        self._channel = Channel(
+            {
+                "call": self._on_call,
+                "metrics": on_metrics,
+                "ping": self._on_ping,
+                "readiness": on_readiness,
+                "reload": on_reload,
+                "stop": self._on_stop,
+            }
+        )
+        await self._channel.open(self.spec.channel_end())
         self._reading = asyncio.create_task(self._channel.run())
-        self._reading.add_done_callback(lambda _: self.gone.set())
+        self._reading.add_done_callback(lambda _: self.stopping.set())
 
     async def ready(self, lines: list[str]) -> None:
-        """Tell that this worker serves, and what to print once all do."""
+        """Report that this worker serves, with the lines to print once all workers do."""
         try:
-            await self._channel.ask("ready", lines, seconds=_SECONDS)
+            await self._ask("ready", lines)
         except ChannelError:
-            self.gone.set()
+            self.stopping.set()
 
     async def revision(self, checksum: str, current: int) -> int:
-        """Return the number that a policy has in all workers."""
+        """Return the revision that a policy has in all workers."""
         try:
-            value = {"checksum": checksum, "current": current}
-            return int(await self._channel.ask("revision", value, seconds=_SECONDS))
+            return int(await self._ask("revision", {"checksum": checksum, "current": current}))
         except ChannelError as error:
             _LOG.warning("the revision is not agreed on", extra={"error": str(error)})
             return current + 1
 
-    def everywhere(
+    def broadcast(
         self,
         name: str,
-        local: Local,
+        method: Method,
         merge: Callable[[bytes, list[bytes]], bytes],
         *,
-        seconds: float,
-    ) -> Local:
-        """Return a method that runs in all workers, and answers when all have.
+        timeout: float,
+    ) -> Method:
+        """Return an RPC method that runs in all workers.
 
-        `merge` gets this worker's answer and those of the others. Raises NotConfirmed
-        if one of the others fails, or takes longer than `seconds`.
+        Args:
+            name: The name of the method.
+            method: Runs the method in this worker.
+            merge: Returns the response, from that of this worker and those of the others.
+            timeout: Seconds in which the other workers must respond. The returned method raises
+                NotConfirmed if one of them fails or takes longer.
         """
-        self._methods[name] = local
+        self._methods[name] = method
 
-        async def called(data: bytes) -> bytes:
-            mine = await local(data)
+        async def broadcasting(request: bytes) -> bytes:
+            own = await method(request)
             value = {
                 "method": name,
-                "data": base64.b64encode(data).decode(),
-                "seconds": seconds,
+                "data": base64.b64encode(request).decode(),
+                "seconds": timeout,
             }
             try:
-                # The supervisor answers by itself after `seconds`.
-                others = await self._channel.ask("everywhere", value, seconds=seconds + _SECONDS)
+                # The supervisor itself gives up after `timeout`.
+                others = await self._ask("broadcast", value, timeout + SUPERVISOR_TIMEOUT)
             except ChannelError as error:
                 raise NotConfirmed(str(error)) from error
-            return merge(mine, [base64.b64decode(answer) for answer in others])
+            return merge(own, [base64.b64decode(answer) for answer in others])
 
-        return called
+        return broadcasting
 
     async def close(self) -> None:
-        """Close the channel; the supervisor then waits for the end of this process."""
-        self._channel.close()
+        """Close the channel; the supervisor then waits for the process to end."""
+        if self._channel is not None:
+            self._channel.close()
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _alive(self, _value: Any) -> None:
-        """Answer at all: whoever hangs does not."""
+    async def _ask(self, name: str, value: Any, seconds: float = SUPERVISOR_TIMEOUT) -> Any:
+        if self._channel is None:
+            raise ChannelError("the channel is not open")
+        return await self._channel.ask(name, value, seconds=seconds)
 
-    async def _call(self, value: Any) -> str:
+    async def _on_ping(self, _value: Any) -> None:
+        """Answer, unless the event loop hangs."""
+
+    async def _on_call(self, value: Any) -> str:
         try:
-            answer = await self._methods[value["method"]](base64.b64decode(value["data"]))
+            response = await self._methods[value["method"]](base64.b64decode(value["data"]))
         except NotReady:
-            return ""  # it has nothing yet that would have to change
+            return ""  # there is nothing yet to invalidate or reload
         except Exception as error:
             raise ChannelError(f"{type(error).__name__}: {error}") from error
-        return base64.b64encode(answer).decode()
+        return base64.b64encode(response).decode()
 
-    async def _hang_up(self, _value: Any) -> None:
-        if self.hangup is not None:
-            await self.hangup()
+    async def _on_stop(self, _value: Any) -> None:
+        self.stopping.set()
 
-    async def _metrics(self, _value: Any) -> str:
-        return self.metrics()
 
-    async def _readiness(self, _value: Any) -> Mapping[str, Any]:
-        return self.readiness()
+class _Broadcasting:
+    """A servicer with one method replaced by a broadcast."""
 
-    async def _stop(self, _value: Any) -> None:
-        self.gone.set()
+    def __init__(self, servicer: object, name: str, method: Method) -> None:
+        self._servicer = servicer
+        self._name = name
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return self._method if name == self._name else getattr(self._servicer, name)
+
+
+def broadcast_user_groups(servicer: UserGroupServicer, worker: WorkerClient) -> object:
+    """Return the servicer with InvalidateUserGroups broadcast to all workers."""
+    name = "InvalidateUserGroups"
+    method = worker.broadcast(
+        name, servicer.InvalidateUserGroups, _sum_dropped, timeout=INVALIDATE_TIMEOUT
+    )
+    return _Broadcasting(servicer, name, method)
+
+
+def broadcast_policy(servicer: PolicyServicer, worker: WorkerClient) -> object:
+    """Return the servicer with ReloadPolicy broadcast to all workers."""
+    name = "ReloadPolicy"
+    method = worker.broadcast(name, servicer.ReloadPolicy, _same_policy, timeout=RELOAD_TIMEOUT)
+    return _Broadcasting(servicer, name, method)
+
+
+def _sum_dropped(own: bytes, others: list[bytes]) -> bytes:
+    parse = user_groups_pb2.InvalidateUserGroupsResponse.FromString
+    dropped = sum(parse(response).dropped for response in (own, *others))
+    return user_groups_pb2.InvalidateUserGroupsResponse(dropped=dropped).SerializeToString()
+
+
+def _same_policy(own: bytes, others: list[bytes]) -> bytes:
+    """Return this worker's response if all workers loaded the same policy."""
+    parse = policy_pb2.ReloadPolicyResponse.FromString
+    expected = parse(own)
+    for response in map(parse, others):
+        if (response.succeeded, response.revision) != (expected.succeeded, expected.revision):
+            raise NotConfirmed("the workers read different policies: the file is being changed")
+    return own

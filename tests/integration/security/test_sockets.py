@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.server.listeners import Edge
+from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.addresses import parse_address
 from queuegate_server.settings.load import load_settings
 from queuegate_server.transports.sockets import bind
@@ -108,20 +108,20 @@ def test_plaintext_beyond_this_machine_is_refused_at_the_start() -> None:
         check=False,
     )
     assert outcome.returncode == 2
-    assert "0.0.0.0:0 can be reached from other machines: give it tls" in outcome.stderr
+    assert "0.0.0.0:0 can be reached from other machines: set tls" in outcome.stderr
     assert "insecure: true" in outcome.stderr
 
 
 def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     settings = load_settings(None, {}, ['listen=[{"address": "0.0.0.0:1", "insecure": true}]'])
     with caplog.at_level(logging.WARNING):
-        Edge(settings, lambda: 0.0, lambda: 0.0).warn()
+        Listeners(settings, lambda: 0.0, lambda: 0.0).warn()
         nobody_is_asked = ['callers.certificates={"cn:a": {"roles": "check"}}']
-        Edge(load_settings(None, {}, nobody_is_asked), lambda: 0.0, lambda: 0.0).warn()
+        Listeners(load_settings(None, {}, nobody_is_asked), lambda: 0.0, lambda: 0.0).warn()
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "listening in plaintext beyond this machine",
-        "nobody beyond this machine may call anything but the health service",
-        "callers names certificates, and no listener has a client_ca_file",
+        "callers on other machines may only call the health service",
+        "callers lists certificates, but no listener has a client_ca_file",
     ]
 
 
@@ -134,10 +134,10 @@ async def test_tokens_without_a_line_are_warned_of(
     tokens = {name: {"roles": ["read"]} for name in ("ci", "dashboard", "ops")}
     options = [f"callers.token_file={file}", f"callers.tokens={json.dumps(tokens)}"]
     settings = load_settings(None, {}, options)
-    edge = Edge(settings, lambda: 0.0, lambda: 0.0)
-    edge.warn()
+    listeners = Listeners(settings, lambda: 0.0, lambda: 0.0)
+    listeners.warn()
     file.write_text("".join(f"{name}:{n}{'0' * 63}\n" for n, name in enumerate(("ci", "ops"))))
-    await edge.use(settings.callers)
+    await listeners.reconfigure(settings.callers)
     about = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert all("have no line in token_file" in record.getMessage() for record in about)
     assert [record.__dict__["names"] for record in about] == [["dashboard", "ops"], ["dashboard"]]
@@ -162,7 +162,7 @@ def test_files_that_everybody_may_read_or_change_are_warned_of(
             file.touch()
             file.chmod(mode)
         caplog.clear()
-        edge = Edge(settings, lambda: 0.0, lambda: 0.0)
-        edge.warn()
+        listeners = Listeners(settings, lambda: 0.0, lambda: 0.0)
+        listeners.warn()
         told = [Path(record.__dict__["file"]).name for record in caplog.records]
         assert "".join(told) == warned

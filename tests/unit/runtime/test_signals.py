@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from queuegate_server.runtime.signals import each_time
+from queuegate_server.runtime.signals import run_on
 
 
 async def test_however_often_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -16,7 +16,7 @@ async def test_however_often_it_is_asked_for(caplog: pytest.LogCaptureFixture) -
         await may_end.acquire()
         raise ValueError("a fault does not end it")
 
-    task = asyncio.create_task(each_time(asked, work))
+    task = asyncio.create_task(run_on(asked, work))
     asked.set()
     await under_way.acquire()
     for _ in range(100):

@@ -87,13 +87,13 @@ async def test_whoever_waits_learns_of_the_end(pair: tuple[Channel, Channel]) ->
 
 async def test_a_message_that_is_too_long(pair: tuple[Channel, Channel]) -> None:
     with pytest.raises(ChannelError, match="too long"):
-        await pair[0].ask("echo", "x" * module._MOST_BYTES, seconds=20)
+        await pair[0].ask("echo", "x" * module.MAX_MESSAGE_BYTES, seconds=20)
 
 
 async def test_an_end_that_does_not_read(ends: tuple[Channel, socket.socket]) -> None:
     one, _ = ends
     waiting = [
-        asyncio.create_task(one.ask("echo", "x" * (module._MOST_BYTES // 2), seconds=60))
+        asyncio.create_task(one.ask("echo", "x" * (module.MAX_MESSAGE_BYTES // 2), seconds=60))
         for _ in range(10)
     ]
     done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION, timeout=60)

@@ -27,8 +27,8 @@ from queuegate_server.observe.metrics.policy import PolicyMetrics, Reloads
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """What metrics are read from."""
+class MetricSources:
+    """What the metrics are read from."""
 
     engine: Engine
     reloads: Reloads
@@ -40,20 +40,18 @@ class Sources:
     audit: AuditLog | None
     certificates: Sequence[Certificate]
     is_ready: Callable[[], bool]
-    version: dict[str, str]
+    versions: dict[str, str]
 
 
-def metrics(sources: Sources) -> Callable[[], bytes]:
-    """Return what writes all metrics as Prometheus reads them; to be called in the event
-    loop.
-    """
+def metrics_writer(sources: MetricSources) -> Callable[[], bytes]:
+    """Return a function that writes all metrics in Prometheus' text format."""
     registry = CollectorRegistry()
     for collector in (
         CallMetrics(sources.calls, sources.in_progress, sources.decided),
         CacheMetrics(sources.engine),
         ResolverMetrics(sources.lookups, sources.resolvers),
         LdapMetrics(sources.resolvers),
-        PolicyMetrics(sources.engine, sources.reloads, sources.is_ready, sources.version),
+        PolicyMetrics(sources.engine, sources.reloads, sources.is_ready, sources.versions),
         AuditMetrics(sources.audit),
         CertificateMetrics(sources.certificates),
     ):

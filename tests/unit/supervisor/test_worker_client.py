@@ -17,20 +17,24 @@ from queuegate_server.supervisor.worker_spec import WorkerSpec
 
 
 class Supervisor:
-    """The other end: what it was asked, and what it says to `everywhere`."""
+    """The other end: records requests, and answers `broadcast` with `others`."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.others: list[bytes] | None = []
+        self.reloads = 0
         self.channel = Channel(
-            {"everywhere": self._everywhere, "revision": self._revision, "failed": self._failed}
+            {"broadcast": self._broadcast, "revision": self._revision, "failed": self._failed}
         )
 
-    async def _everywhere(self, value: Any) -> list[str]:
+    async def _broadcast(self, value: Any) -> list[str]:
         self.asked.append(value)
         if self.others is None:
             raise ChannelError("worker 1 did not confirm: no answer within 5 s")
         return [base64.b64encode(answer).decode() for answer in self.others]
+
+    async def reload(self) -> None:
+        self.reloads += 1
 
     async def _revision(self, value: Any) -> int:
         return 40 + int(value["current"])
@@ -45,11 +49,15 @@ async def supervisor() -> AsyncIterator[tuple[Supervisor, WorkerClient]]:
     supervisor = Supervisor()
     await supervisor.channel.open(ours)
     with theirs:
-        member = WorkerClient(WorkerSpec(3, theirs.fileno(), 0, 0, (0,)))
-        await member.open()
+        worker = WorkerClient(WorkerSpec(3, theirs.fileno(), 0, 0, (0,)))
+        await worker.open(
+            reload=supervisor.reload,
+            metrics=lambda: "calls_total 1\n",
+            readiness=lambda: {"policy": True},
+        )
     reading = asyncio.create_task(supervisor.channel.run())
-    yield supervisor, member
-    await member.close()
+    yield supervisor, worker
+    await worker.close()
     supervisor.channel.close()
     await asyncio.wait({reading}, timeout=60)
 
@@ -69,8 +77,8 @@ def joined(mine: bytes, others: list[bytes]) -> bytes:
 async def test_a_method_is_answered_when_all_have_confirmed(
     supervisor: tuple[Supervisor, WorkerClient],
 ) -> None:
-    other, member = supervisor
-    method = member.everywhere("Upper", upper, joined, seconds=60)
+    other, worker = supervisor
+    method = worker.broadcast("Upper", upper, joined, timeout=60)
     other.others = [b"B", b""]
     assert await method(b"a\x00\xff") == b"A\x00\xff+B+"
     assert base64.b64decode(other.asked[0]["data"]) == b"a\x00\xff"
@@ -85,8 +93,8 @@ async def test_a_method_is_answered_when_all_have_confirmed(
 async def test_the_others_call_it_as_well(
     supervisor: tuple[Supervisor, WorkerClient], data: bytes, expected: bytes
 ) -> None:
-    other, member = supervisor
-    member.everywhere("Upper", upper, joined, seconds=60)
+    other, worker = supervisor
+    worker.broadcast("Upper", upper, joined, timeout=60)
     value = {"method": "Upper", "data": base64.b64encode(data).decode(), "seconds": 5}
     answer = await other.channel.ask("call", value, seconds=20)
     assert base64.b64decode(answer) == expected
@@ -95,35 +103,34 @@ async def test_the_others_call_it_as_well(
         await other.channel.ask("call", value, seconds=20)
 
 
-async def test_metrics_and_readiness(supervisor: tuple[Supervisor, WorkerClient]) -> None:
-    other, member = supervisor
-    assert await other.channel.ask("metrics", seconds=20) == ""
-    assert await other.channel.ask("readiness", seconds=20) == {}
-    member.metrics = lambda: "calls_total 1\n"
-    member.readiness = lambda: {"policy": True}
+async def test_metrics_readiness_and_reload(supervisor: tuple[Supervisor, WorkerClient]) -> None:
+    other, _ = supervisor
     assert await other.channel.ask("metrics", seconds=20) == "calls_total 1\n"
     assert await other.channel.ask("readiness", seconds=20) == {"policy": True}
+    await other.channel.ask("ping", seconds=20)
+    await other.channel.ask("reload", seconds=20)
+    assert other.reloads == 1
 
 
 async def test_the_revision_is_the_supervisors(supervisor: tuple[Supervisor, WorkerClient]) -> None:
-    other, member = supervisor
-    assert await member.revision("checksum", 2) == 42
+    other, worker = supervisor
+    assert await worker.revision("checksum", 2) == 42
     other.channel.close()
-    assert await member.revision("checksum", 2) == 3
+    assert await worker.revision("checksum", 2) == 3
 
 
 @pytest.mark.parametrize("way", ["stop", "gone"])
 async def test_it_ends_when_told_and_when_alone(
     supervisor: tuple[Supervisor, WorkerClient], way: str
 ) -> None:
-    other, member = supervisor
-    assert not member.gone.is_set()
+    other, worker = supervisor
+    assert not worker.stopping.is_set()
     if way == "stop":
         await other.channel.ask("stop", seconds=20)
     else:
         other.channel.close()
     async with asyncio.timeout(60):
-        await member.gone.wait()
+        await worker.stopping.wait()
 
 
 def test_a_failure_can_be_told_without_a_loop() -> None:
@@ -138,7 +145,7 @@ def test_a_failure_can_be_told_without_a_loop() -> None:
     }
 
 
-def test_the_option_says_all() -> None:
-    place = WorkerSpec(1, 7, 9, 11, (50051, 0))
-    assert WorkerSpec.parse(str(place)) == place
-    assert WorkerSpec(1, 7, 0, 0, ()).content() is None
+def test_a_spec_survives_the_command_line() -> None:
+    spec = WorkerSpec(1, 7, 9, 11, (50051, 0))
+    assert WorkerSpec.parse(str(spec)) == spec
+    assert WorkerSpec(1, 7, 0, 0, ()).initial_content() is None
