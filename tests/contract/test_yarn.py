@@ -127,7 +127,7 @@ def test_a_policy_beside_others_may_not_lose_its_partitions(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("capacity-scheduler.xml", "<configuration/>", "root.queues names no queue"),
+        ("capacity-scheduler.xml", "<configuration/>", "root.queues lists no queue"),
         ("capacity-scheduler.xml", "<allocations/>", "not <configuration>"),
         ("fair-scheduler.xml", "", "no element found"),
         ("fair-scheduler.xml", '<!DOCTYPE a [\n<!ENTITY x "y">\n]>\n<allocations/>', "DOCTYPE"),

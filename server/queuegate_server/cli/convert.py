@@ -11,7 +11,7 @@ from queuegate_server.cli.failure import CANNOT, Failure
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.yarn.convert import convert as converted
-from queuegate_server.formats.yarn.load import STATES
+from queuegate_server.formats.yarn.load import SCHEDULERS
 from queuegate_server.formats.yarn.model import YarnOptions
 
 _NOT_ALL = 1
@@ -29,7 +29,7 @@ _NOT_ALL = 1
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(sorted(STATES)),
+    type=click.Choice(sorted(SCHEDULERS)),
     help="The format of the file. [default: what its content looks like]",
 )
 @policy_files.yarn_site_option
@@ -76,7 +76,7 @@ def convert(
         message = f"{file}: cannot be read: {error.strerror or error} ({remedy(error)})"
         raise Failure(message) from None
     detected = format_name or detect_format(data)
-    if detected not in STATES:
+    if detected not in SCHEDULERS:
         raise Failure(f"{name}: this is no file of a scheduler of YARN")
     chosen = Semantics(semantics)
     options = YarnOptions(

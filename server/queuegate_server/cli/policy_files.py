@@ -11,8 +11,8 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli.failure import CANNOT, Failure
 from queuegate_server.files.safe_open import open_regular, read_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
-from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
-from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
+from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.model import YarnOptions
 
 NO: Final = 1

@@ -17,7 +17,7 @@ from queuegate.policy.tree import Policy
 from queuegate_server.cli.event_loop import run_in_loop
 from queuegate_server.cli.failure import Failure
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.runtime import fds
 from queuegate_server.runtime.sd_notify import Notifier

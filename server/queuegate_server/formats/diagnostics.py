@@ -9,12 +9,12 @@ from typing import Final, Protocol
 from queuegate_server.printable import printable
 
 MAX_DIAGNOSTICS: Final = 10_000
-"""How many errors, and how many warnings, are kept of one file."""
+"""The number of errors, and the number of warnings, that are kept of one file."""
 MAX_QUOTED: Final = 100
 
 
 class Severity(StrEnum):
-    """How bad a diagnostic is."""
+    """The severity of a diagnostic."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,7 +22,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A diagnostic. Lines and columns count from 1; 0 means the diagnostic has no position."""
+    """A diagnostic. Lines and columns count from 1; 0 means that it has no position."""
 
     file: str
     line: int
@@ -31,30 +31,17 @@ class Diagnostic:
     message: str
     remedy: str = ""
     queue: str = ""
-    """The path of the queue that the diagnostic is about; empty if about none."""
+    """The path of the queue that it is about; empty if it is about none."""
 
     def __str__(self) -> str:
-        """Return `file:line:column: level: message (remedy)` on one line, fit for a terminal."""
+        """Return `file:line:column: severity: message (remedy)`, one printable line."""
         position = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         text = f"{position}: {self.severity}: {self.message}"
         return printable(f"{text} ({self.remedy})" if self.remedy else text)
 
 
-def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return the diagnostics sorted by file and position, errors first at the same position."""
-    return sorted(
-        diagnostics,
-        key=lambda p: (p.file, p.line, p.column, p.severity is not Severity.ERROR, p.message),
-    )
-
-
-def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Say whether any diagnostic is an error."""
-    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
-
-
 class Positioned(Protocol):
-    """Anything that stands at a position in a file, counted from 1."""
+    """Anything with a position in a file, counted from 1."""
 
     @property
     def line(self) -> int:
@@ -65,48 +52,53 @@ class Positioned(Protocol):
         """The column, in characters."""
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A position in a text, counted from 1."""
+
+    line: int
+    column: int
+
+
 class TooManyErrors(Exception):
-    """The bound on errors is reached; whoever reads the file should give up."""
+    """A file has more errors than are kept, so reading it should end."""
 
 
 class Diagnostics:
-    """The diagnostics of one file. Bounded, so that a hostile file fills no memory."""
+    """The diagnostics of one file. Bounded, so that a hostile file cannot fill the memory."""
 
     def __init__(self, file: str) -> None:
-        """Take the name that the diagnostics show."""
+        """Create an empty list for a file, by the name that the diagnostics show."""
         self._file = file
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
-        self._more_errors = False
-        self._more_warnings = 0
+        self._has_more_errors = False
+        self._suppressed_warnings = 0
 
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Note an error at a position, or about the file as a whole.
+        """Add an error at a position, or one about the file as a whole.
 
-        Raises TooManyErrors if there is no room for it.
+        Raises:
+            TooManyErrors: The bound is reached.
         """
         if self.error_count >= MAX_DIAGNOSTICS:
-            self._more_errors = True
+            self._has_more_errors = True
             raise TooManyErrors
-        self._note(Severity.ERROR, position, message, remedy, queue)
+        self._add(Severity.ERROR, position, message, remedy, queue)
 
     def warning(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Note a warning at a position, or about the file as a whole."""
+        """Add a warning at a position, or one about the file as a whole."""
         if self.remaining_warnings:
-            self._note(Severity.WARNING, position, message, remedy, queue)
+            self._add(Severity.WARNING, position, message, remedy, queue)
         else:
-            self._more_warnings += 1
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        """Note a diagnostic that was made elsewhere, in this file or one read with it."""
-        self._kept[diagnostic.severity].append(diagnostic)
+            self._suppressed_warnings += 1
 
     def suppress_warnings(self, number: int) -> None:
-        """Count warnings for which there is no room, without writing them."""
-        self._more_warnings += number
+        """Count warnings beyond the bound that were not even composed."""
+        self._suppressed_warnings += number
 
     @property
     def remaining_warnings(self) -> int:
@@ -115,26 +107,28 @@ class Diagnostics:
 
     @property
     def error_count(self) -> int:
-        """How many errors were noted."""
+        """The number of errors so far."""
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics by position, with a last one for those beyond the bound."""
+        """Return all diagnostics by position, and one more for those beyond the bound."""
         found = sort_diagnostics(diagnostic for kept in self._kept.values() for diagnostic in kept)
-        if self._more_errors:
+        remedy = "fix those above first"
+        if self._has_more_errors:
             message = f"more than {MAX_DIAGNOSTICS} errors: the rest of the file was not checked"
-            found.append(
-                Diagnostic(self._file, 0, 0, Severity.ERROR, message, "repair those above")
-            )
-        if self._more_warnings:
-            message = f"{self._more_warnings} more warnings are not shown"
-            found.append(
-                Diagnostic(self._file, 0, 0, Severity.WARNING, message, "repair those above")
-            )
+            found.append(Diagnostic(self._file, 0, 0, Severity.ERROR, message, remedy))
+        if self._suppressed_warnings:
+            message = f"{self._suppressed_warnings} more warnings are not shown"
+            found.append(Diagnostic(self._file, 0, 0, Severity.WARNING, message, remedy))
         return tuple(found)
 
-    def _note(
-        self, severity: Severity, position: Positioned | None, message: str, remedy: str, queue: str
+    def _add(
+        self,
+        severity: Severity,
+        position: Positioned | None,
+        message: str,
+        remedy: str,
+        queue: str,
     ) -> None:
         line, column = (position.line, position.column) if position else (0, 0)
         self._kept[severity].append(
@@ -142,8 +136,21 @@ class Diagnostics:
         )
 
 
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics sorted by file and position, errors first at the same position."""
+    return sorted(
+        diagnostics,
+        key=lambda d: (d.file, d.line, d.column, d.severity is not Severity.ERROR, d.message),
+    )
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    """Return whether any diagnostic is an error."""
+    return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
+
+
 def quoted(text: str) -> str:
-    """Return a text from a file in quotes, on one line, with a bounded length."""
+    """Return a text from a file in quotes, on one line and with a bounded length."""
     if len(text) > MAX_QUOTED:
         text = f"{text[:MAX_QUOTED]}…"
     return json.dumps(text, ensure_ascii=not text.isprintable())

@@ -1,55 +1,79 @@
-"""The formats of policies, by name."""
+"""The formats by name: which one a text is in, how it is loaded, and how it is linted."""
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
-from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.formats.yarn import load as yarn
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
+from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
+from queuegate_server.formats.yarn.load import SCHEDULERS, load_scheduler, read_site
 from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
-from queuegate_server.formats.yunikorn import load as yunikorn
+from queuegate_server.formats.yunikorn.lint import lint_queues
+from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
+
+YUNIKORN: Final = "yunikorn"
+SPARK_DEFAULTS: Final = "spark-defaults"
+YARN_SITE: Final = "yarn-site"
+
+FORMATS: Final = frozenset({YUNIKORN, *SCHEDULERS})
+"""The formats of policies."""
+FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
+"""The formats of all files that can be checked: policies, and the files beside them."""
+
+# A byte order mark, a declaration and comments may come before the first tag. The groups are
+# atomic so that a text of nothing but comments takes linear time.
+_FIRST_TAG: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*+>)*+<([\w:.-]++)", re.DOTALL
+)
+_FORMAT_BY_FIRST_TAG: Final = {
+    b"allocations": "fair-scheduler",
+    b"configuration": "capacity-scheduler",
+}
+_OTHER_XML_FORMAT: Final = "fair-scheduler"
+_MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<[!?]")
+_SPARK_PROPERTY: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f]*(?:[#!][^\n]*)?\n)*[ \t\f]*spark\."
+)
+_SITE_KEYS: Final = (b"yarn.acl.enable", b"yarn.admin.acl")
+_CAPACITY_KEY_PREFIX: Final = b"yarn.scheduler.capacity."
+_MAX_SNIFFED_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a configuration text says."""
+class LoadResult:
+    """A policy that was loaded, or why it was not."""
 
     partitions: Mapping[str, Partition]
     """By name; empty if a diagnostic is an error."""
     diagnostics: tuple[Diagnostic, ...]
-    """All diagnostics, by position."""
-
-
-YUNIKORN: Final = "yunikorn"
-FORMATS: Final = frozenset({YUNIKORN, *yarn.STATES})
-"""The names of all formats."""
-
-# What may stand before the first tag: a byte order mark, a declaration, comments. Nothing
-# is tried twice: a text of comments must not take time without end.
-_FIRST_TAG: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*+>)*+<([\w:.-]++)", re.DOTALL
-)
-_FIRST_TAGS: Final = {
-    b"allocations": "fair-scheduler",
-    b"configuration": "capacity-scheduler",
-}
-_SOME_XML: Final = "fair-scheduler"
-_MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<[!?]")
-_LOOKED_AT: Final = 65_536
+    """All diagnostics, sorted by position."""
 
 
 def detect_format(data: bytes) -> str:
-    """Return the name of the format that a text seems to have: XML by its top element, also
-    where that is not found, as behind a document type; everything else is YuniKorn's.
+    """Return the format that a policy seems to have.
+
+    XML is recognized by its top element, or by a declaration if the element is not found, as
+    behind a document type. Everything else is YuniKorn's.
     """
-    start = data[:_LOOKED_AT]
+    start = data[:_MAX_SNIFFED_BYTES]
     if found := _FIRST_TAG.match(start):
-        return _FIRST_TAGS.get(found[1], _SOME_XML)
-    return _SOME_XML if _MARKUP.match(start) else YUNIKORN
+        return _FORMAT_BY_FIRST_TAG.get(found[1], _OTHER_XML_FORMAT)
+    return _OTHER_XML_FORMAT if _MARKUP.match(start) else YUNIKORN
+
+
+def detect_file_format(data: bytes) -> str:
+    """Return the format that a file seems to have, as `detect_format` does for policies."""
+    if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
+        return SPARK_DEFAULTS
+    found = detect_format(data)
+    is_site = any(key in data for key in _SITE_KEYS) and _CAPACITY_KEY_PREFIX not in data
+    return YARN_SITE if found == "capacity-scheduler" and is_site else found
 
 
 def load_policy(
@@ -58,37 +82,106 @@ def load_policy(
     file: str,
     *,
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
-    resolver_types: frozenset[str] = yunikorn.RESOLVER_TYPES,
+    resolver_types: frozenset[str] = RESOLVER_TYPES,
     yarn_options: YarnOptions = DEFAULT_OPTIONS,
-) -> Loaded:
-    """Read a policy; find everything that is wrong in it in one go.
+) -> LoadResult:
+    """Load a policy and report everything that is wrong with it in one pass.
 
-    `file` is the name that the diagnostics show. `acl_names` says which names ACLs may
-    list, in all partitions or by the name of the partition. `resolver_types` are the
-    types of group resolvers that a partition may ask for beside those that the format
-    knows itself. `yarn_options` matter to the formats of YARN, the others to YuniKorn's.
-    May take seconds for a large text; needs no event loop.
+    A large text takes seconds.
 
-    Raises ValueError if the format is not known.
+    Args:
+        format_name: One of `FORMATS`.
+        data: The text.
+        file: The name that the diagnostics show.
+        acl_names: Which names YuniKorn's ACLs may list, in all partitions or by the name of
+            the partition.
+        resolver_types: The group resolvers that a partition of YuniKorn may name, beside those
+            that YuniKorn itself knows.
+        yarn_options: What applies to the formats of YARN.
+
+    Raises:
+        ValueError: The format is unknown.
     """
-    if format_name not in FORMATS:
-        raise ValueError(unknown_format(format_name))
-    if format_name in yarn.STATES:
-        partitions, diagnostics = yarn.load(yarn.STATES[format_name], data, file, yarn_options)
+    _check_format(format_name)
+    if format_name in SCHEDULERS:
+        partitions, diagnostics = load_scheduler(format_name, data, file, yarn_options)
     else:
-        partitions, diagnostics = yunikorn.load(
-            data, file, acl_names=names_chooser(acl_names), resolver_types=resolver_types
+        partitions, diagnostics = load_queues(
+            data, file, acl_names=_by_partition(acl_names), resolver_types=resolver_types
         )
-    return Loaded(MappingProxyType(dict(partitions)), diagnostics)
+    return LoadResult(MappingProxyType(dict(partitions)), diagnostics)
 
 
-def names_chooser(acl_names: Callable[[str], AclNames] | AclNames) -> Callable[[str], AclNames]:
-    """Return which names the ACLs of a partition may list, by the name of the partition."""
-    if isinstance(acl_names, AclNames):
-        return lambda _: acl_names
-    return acl_names
+def lint_policy(
+    format_name: str,
+    data: bytes,
+    file: str,
+    *,
+    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
+    semantics: Semantics = Semantics.DOCUMENTED,
+) -> list[Diagnostic]:
+    """Return warnings about what is valid but probably not meant; none for an unreadable text.
+
+    Errors and ignored names are reported by `load_policy`, which takes the same arguments.
+    `semantics` applies to the formats of YARN.
+
+    Raises:
+        ValueError: The format is unknown.
+    """
+    _check_format(format_name)
+    if format_name in SCHEDULERS:
+        return list(lint_scheduler(format_name, data, file, semantics))
+    return list(lint_queues(data, file, acl_names=_by_partition(acl_names)))
 
 
-def unknown_format(name: str) -> str:
-    """Say that a format is not known, and which ones are."""
-    return f"{name!r} is not a format of policies; known are {', '.join(sorted(FORMATS))}"
+def check_file(
+    format_name: str,
+    data: bytes,
+    file: str,
+    *,
+    with_lint: bool,
+    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
+    resolver_types: frozenset[str] = RESOLVER_TYPES,
+    yarn_options: YarnOptions = DEFAULT_OPTIONS,
+) -> list[Diagnostic]:
+    """Return the diagnostics of any file in one of `FILE_FORMATS`, sorted by position.
+
+    `with_lint` adds the warnings of the linter. The other arguments are those of
+    `load_policy`.
+
+    Raises:
+        ValueError: The format is unknown.
+    """
+    if format_name == SPARK_DEFAULTS:
+        return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
+    if format_name == YARN_SITE:
+        options = replace(yarn_options, site=(data, file))
+        warnings = lint_site(options) if with_lint else ()
+        return sort_diagnostics((*read_site(options)[1], *warnings))
+    diagnostics = load_policy(
+        format_name,
+        data,
+        file,
+        acl_names=acl_names,
+        resolver_types=resolver_types,
+        yarn_options=yarn_options,
+    ).diagnostics
+    if not with_lint or has_errors(diagnostics):
+        return sort_diagnostics(diagnostics)
+    semantics = yarn_options.semantics(yarn_options.partition)
+    warnings = (
+        *lint_policy(format_name, data, file, acl_names=acl_names, semantics=semantics),
+        *(lint_site(yarn_options) if format_name in SCHEDULERS else ()),
+    )
+    # The loader and the linter may report the same thing.
+    return sort_diagnostics(dict.fromkeys((*diagnostics, *warnings)))
+
+
+def _check_format(name: str) -> None:
+    if name not in FORMATS:
+        known = ", ".join(sorted(FORMATS))
+        raise ValueError(f"unknown policy format {name!r}; use one of {known}")
+
+
+def _by_partition(acl_names: Callable[[str], AclNames] | AclNames) -> Callable[[str], AclNames]:
+    return (lambda _: acl_names) if isinstance(acl_names, AclNames) else acl_names

@@ -1,52 +1,59 @@
-"""spark-defaults.conf: a property on each line, read as Java reads its property files."""
+"""spark-defaults.conf: one property a line, read as Java reads property files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from queuegate.policy.acl import WILDCARD
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
+    Position,
     TooManyErrors,
     quoted,
 )
-from queuegate_server.formats.spark_lint import lint_spark
-from queuegate_server.formats.yaml_text import ParseError, Position, decode
+from queuegate_server.formats.source_text import ParseError, decode
 
 _LINE: Final = re.compile(
     r"[ \t\f]*(?P<key>[^\s=:]+)(?:[ \t\f]*[=:]|[ \t\f]|$)[ \t\f]*(?P<value>.*)"
 )
+_SWITCHES: Final = frozenset({"spark.acls.enable", "spark.history.ui.acls.enable"})
+_FOR_ALL: Final = ("spark.admin.acls", "spark.modify.acls", "spark.history.ui.admin.acls")
+_LISTS: Final = frozenset(
+    name + kind for name in (*_FOR_ALL, "spark.ui.view.acls") for kind in ("", ".groups")
+)
+_REMOVED: Final = "spark.ui.acls.enable"
 
 
 def read_spark_defaults(
     data: bytes, file: str, *, with_lint: bool = False
 ) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
-    """Return the properties, and the diagnostics in order, also in what is valid but doubtful if
-    asked to. Of one name the last one counts.
+    """Return the properties and the diagnostics. The last property of a name wins.
 
     A line is `name value`, `name=value` or `name: value`; values are trimmed, as Spark does.
-    Neither lines that go on in the next one nor escapes are accepted: no ACL needs them.
+    Continued lines and escapes are errors, because no ACL needs them. `with_lint` adds warnings
+    about what is valid but probably not meant.
     """
     diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}
     stated: list[tuple[Position, str, str]] = []
     try:
         text = decode(data)
-    except ParseError as fault:
-        diagnostics.error(fault.position, fault.message, fault.remedy)
+    except ParseError as error:
+        diagnostics.error(error.position, error.message, error.remedy)
         return {}, diagnostics.sorted()
     with suppress(TooManyErrors):
         for position, name, value in _read(text, diagnostics):
             if name in properties:
-                message = f"{quoted(name)} is set above, too: this value replaces that one"
+                message = f"{quoted(name)} is already set above; this value replaces that one"
                 diagnostics.warning(position, message, "remove one of them")
             properties[name] = value
             stated.append((position, name, value))
     if with_lint:
-        lint_spark(stated, diagnostics)
+        _lint(stated, diagnostics)
     return properties, diagnostics.sorted()
 
 
@@ -58,7 +65,7 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
             continue
         found = _LINE.fullmatch(line)
         if found is None or (found["key"].startswith("spark.") and "\\" in line and "acls" in line):
-            message = f"{quoted(stated)} is no property that is understood here"
+            message = f"{quoted(stated)} is not a valid property"
             diagnostics.error(
                 position, message, "write the name, a space and the value on one line"
             )
@@ -69,3 +76,38 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
         except SparkError as error:
             diagnostics.error(position, str(error), "write true or false")
         yield position, name, value
+
+
+def _lint(properties: Iterable[tuple[Position, str, str]], diagnostics: Diagnostics) -> None:
+    """Warn about properties, each given with its position, name and value."""
+    for position, name, value in properties:
+        if name == _REMOVED:
+            message = f"{_REMOVED} has no effect since Spark 3"
+            diagnostics.warning(position, message, "write spark.acls.enable")
+        elif name in _LISTS:
+            _lint_list(position, name, value, diagnostics)
+        elif _looks_like_acl(name) and name not in _SWITCHES:
+            message = f"{quoted(name)} is not a property of Spark: it is ignored"
+            diagnostics.warning(position, message, f"write one of {', '.join(sorted(_LISTS))}")
+        if "${" in value and name in _LISTS:
+            message = f"the variable in {quoted(value)} is not replaced but read as a name"
+            diagnostics.warning(position, message, "write its value instead")
+
+
+def _looks_like_acl(name: str) -> bool:
+    lowered = name.lower()
+    return lowered.startswith("spark.") and "acl" in lowered
+
+
+def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
+    names = [stated for entry in value.split(",") if (stated := entry.strip(TRIMMED))]
+    with_blank = next((each for each in names if len(each.split()) > 1), None)
+    if with_blank is not None:
+        message = f"{quoted(with_blank)} is one name: only commas separate names"
+        diagnostics.warning(position, message, "write commas between the names")
+    if WILDCARD in names and name.removesuffix(".groups") in _FOR_ALL:
+        message = f"{name} has a *: everybody may modify every application"
+        diagnostics.warning(position, message, "list a few users or groups")
+    elif WILDCARD in names and len(names) > 1:
+        message = f"{name} has a *: everybody is let in, whatever other names it lists"
+        diagnostics.warning(position, message, "write * alone, or remove it")

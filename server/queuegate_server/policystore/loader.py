@@ -13,7 +13,7 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import Content, FileWatcher, Source
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
-from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
+from queuegate_server.formats.registry import YUNIKORN, LoadResult, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.identity.registry import types
@@ -160,7 +160,7 @@ class PolicySources:
 
     def _load(
         self, source: _Source, format_name: str, contents: Mapping[_File, Content[bytes]]
-    ) -> Loaded:
+    ) -> LoadResult:
         site = source.site
         data = contents[source.policy].data
         message = remedy = ""
@@ -173,7 +173,7 @@ class PolicySources:
             remedy = "put the queues.yaml back, or correct the settings and start again"
         if message:
             problem = Diagnostic(source.policy.name, 1, 1, Severity.ERROR, message, remedy)
-            return Loaded({}, (problem,))
+            return LoadResult({}, (problem,))
         return load_policy(
             format_name,
             data,
@@ -188,7 +188,7 @@ class PolicySources:
             ),
         )
 
-    def _pointless_semantics(self, loaded: Loaded, file: str) -> list[Diagnostic]:
+    def _pointless_semantics(self, loaded: LoadResult, file: str) -> list[Diagnostic]:
         message = "the semantics of partition {!r} are set, which mean nothing to YuniKorn"
         remedy = "remove `semantics` from the partition's settings"
         return [

@@ -7,7 +7,7 @@ from typing import Final
 from queuegate_server.files.configmap import overlaid, policy_key
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.files.watcher import Source, file_folders, file_status
-from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.settings.model import PolicySource
 
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")

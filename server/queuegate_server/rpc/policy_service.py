@@ -9,7 +9,7 @@ from queuegate.policy.queue import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
-from queuegate_server.formats.files import FILE_FORMATS, check_file, detect_file_format
+from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 from queuegate_server.snapshot import Served

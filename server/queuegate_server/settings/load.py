@@ -8,9 +8,8 @@ from pydantic import ValidationError
 
 from queuegate_server.files.safe_open import read_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
-from queuegate_server.formats.yaml_nodes import plain_data
-from queuegate_server.formats.yaml_text import MAX_BYTES
-from queuegate_server.formats.yaml_tree import Document, read
+from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.formats.yaml_reader import YamlDocument, plain_data, read_yaml
 from queuegate_server.settings.layers import Overrides, from_environment, from_options
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import SourceMap, locate
@@ -42,7 +41,7 @@ def load_settings(
     Raises:
         SettingsError: With all errors of all sources.
     """
-    document = _read(file) if content is None else read(content, str(file))
+    document = _read(file) if content is None else read_yaml(content, str(file))
     tree_or_text = plain_data(document.root)
     problems = list(document.diagnostics)
     name = "settings" if file is None else str(file)
@@ -80,14 +79,14 @@ def _validated(tree: dict[str, Any], source_map: SourceMap, problems: list[Diagn
     return settings
 
 
-def _read(file: Path | None) -> Document:
+def _read(file: Path | None) -> YamlDocument:
     if file is None:
-        return Document(None, ())
+        return YamlDocument(None, ())
     try:
-        return read(read_regular(file, MAX_BYTES), str(file))
+        return read_yaml(read_regular(file, MAX_BYTES), str(file))
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
-        return Document(None, (_of_file(str(file), message, remedy(error)),))
+        return YamlDocument(None, (_of_file(str(file), message, remedy(error)),))
 
 
 def _of_file(file: str, message: str, what_to_do: str) -> Diagnostic:

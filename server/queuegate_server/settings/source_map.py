@@ -11,9 +11,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from queuegate_server.formats import yaml_nodes
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
-from queuegate_server.formats.yaml_nodes import Node, Scalar
+from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
     BrokenResolverType,
     UnknownResolverType,
@@ -93,7 +92,7 @@ class SourceMap:
                 break
             key, node = below
             depth += 1
-            is_value = isinstance(node, Scalar) and not node.is_null
+            is_value = isinstance(node, ScalarNode) and not node.is_null
             place = node if is_value and not at_key else key
         return depth, place
 
@@ -128,9 +127,9 @@ def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
 
     An item of a list stands for both.
     """
-    if isinstance(node, yaml_nodes.Mapping):
+    if isinstance(node, MappingNode):
         return node.entries.get(str(part))
-    if isinstance(node, yaml_nodes.Sequence) and isinstance(part, int) and part < len(node.items):
+    if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
         return node.items[part], node.items[part]
     return None
 

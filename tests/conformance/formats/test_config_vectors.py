@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.formats.registry import Loaded, load_policy
+from queuegate_server.formats.registry import LoadResult, load_policy
 
 VECTORS: Final = Path(__file__).parents[2] / "vectors"
 CASES: Final[list[dict[str, Any]]] = json.loads((VECTORS / "config_vectors.json").read_text())[
@@ -16,14 +16,14 @@ CASES: Final[list[dict[str, Any]]] = json.loads((VECTORS / "config_vectors.json"
 ]
 
 MESSAGES: Final = {
-    "yaml_syntax": r"not valid YAML|starts a YAML alias|has no anchor|a tab stands where",
+    "yaml_syntax": r"invalid YAML|starts a YAML alias|has no anchor|a tab is not allowed",
     "unknown_field": r"unknown key ",
     "duplicate_key": r"the key .* is repeated",
     "type_mismatch": r" must be (a mapping|a list|a text|true or false), not ",
     "no_queues": r"has no queues",
     "duplicate_partition": r"partition .* is defined twice",
     "duplicate_queue": r"queue .* is defined twice",
-    "invalid_queue_name": r"is not a queue name|a queue has no name",
+    "invalid_queue_name": r"is not a queue name|the queue has no name",
     "root_resources": r"the root queue must not have resources",
     "acl_fields": r"the ACL .* has 3 lists",
     "limit_user_name": r"is not a user name",
@@ -33,7 +33,7 @@ MESSAGES: Final = {
 }
 """What one of the errors must say, by the reason that the vector gives."""
 
-VALID_BUT_NOT_LOADED: Final = r"YuniKorn validates it but refuses to load it"
+VALID_BUT_NOT_LOADED: Final = r"YuniKorn's validator accepts it, but its scheduler does not load it"
 
 DEVIATIONS: Final = {
     "config-203": '4:13: error: "bogus" is not a type of resolver',
@@ -42,11 +42,11 @@ DEVIATIONS: Final = {
 """The only error that we give, by the vector that expects none."""
 
 
-def load(case: dict[str, Any]) -> Loaded:
+def load(case: dict[str, Any]) -> LoadResult:
     return load_policy("yunikorn", case["yaml"].encode(), "queues.yaml")
 
 
-def errors(loaded: Loaded) -> list[str]:
+def errors(loaded: LoadResult) -> list[str]:
     return [
         str(diagnostic).removeprefix("queues.yaml:")
         for diagnostic in loaded.diagnostics

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from queuegate.policy.acl import AclError, parse
 from queuegate_server.formats.diagnostics import has_errors, sort_diagnostics
-from queuegate_server.formats.lint import lint
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import lint_policy, load_policy
 
 _KEYS = """
     partitions name queues submitacl adminacl parent resources max guaranteed maxapplications
@@ -75,7 +74,7 @@ def check(data: bytes) -> None:
     assert all("\n" not in str(diagnostic) for diagnostic in loaded.diagnostics)
     if has_errors(loaded.diagnostics):
         assert not loaded.partitions
-    assert not has_errors(lint("yunikorn", data, "f"))
+    assert not has_errors(lint_policy("yunikorn", data, "f"))
 
 
 @settings(max_examples=60)

@@ -12,7 +12,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.registry import Loaded, detect_format, load_policy
+from queuegate_server.formats.registry import LoadResult, detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.unit.policy.test_yarn_acl import VECTORS, readings
 
@@ -39,7 +39,7 @@ def configuration(properties: dict[str, str]) -> str:
     )
 
 
-def loaded(asked: dict[str, Any], semantics: Semantics) -> Loaded:
+def loaded(asked: dict[str, Any], semantics: Semantics) -> LoadResult:
     text = asked.get("xml") or configuration(asked["properties"])
     site = configuration(asked["yarn_site"]).encode()
     options = YarnOptions(

@@ -35,7 +35,9 @@ def test_what_is_exact_is_written_without_a_word() -> None:
 def test_what_cannot_be_expressed_is_told_on_stderr() -> None:
     result = run("-", stdin=TWINS)
     assert result.exit_code == 1
-    assert result.stderr.startswith('<stdin>:1:14: warning: "a" differs only in case')
+    assert result.stderr.startswith(
+        '<stdin>:1:14: warning: "a" differs from a sibling only in case'
+    )
     assert not load_policy("yunikorn", result.stdout.encode(), "f").diagnostics
 
 
@@ -82,11 +84,11 @@ def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:
     [
         ([], "", "Missing argument"),
         (["-"], "partitions: []", "no file of a scheduler of YARN"),
-        (["-"], "<allocations><queue/></allocations>", "a queue has no name"),
+        (["-"], "<allocations><queue/></allocations>", "the queue has no name"),
         (["-", "--to", "yarn"], EXACT, "Invalid value for '--to'"),
         (["nosuch.xml"], "", "cannot be read: No such file"),
         (["-", "--yarn-site", "nosuch.xml"], EXACT, "cannot be read: No such file"),
-        (["examples/yarn-site.xml", "--semantics", "hadoop"], "", "root.queues names no queue"),
+        (["examples/yarn-site.xml", "--semantics", "hadoop"], "", "root.queues lists no queue"),
     ],
 )
 def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: str) -> None:

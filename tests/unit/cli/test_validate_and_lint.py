@@ -22,11 +22,11 @@ WARNED = (
 )
 FAULT = (
     '1:48: error: the ACL "a b c" has 3 lists instead of one of users and one of groups '
-    "(separate names by commas; one blank stands between users and groups, or before groups "
-    "without users)\n"
+    "(separate names by commas, and users from groups by one blank; a list of groups alone "
+    "starts with a blank)\n"
 )
 DOUBT = (
-    '1:48: warning: the blank after the comma makes groups of "b" '
+    '1:48: warning: the blank after the comma turns "b" into groups '
     "(for users remove the blank, for groups remove the comma)\n"
 )
 
@@ -186,7 +186,7 @@ ADMINS = "<property><name>yarn.admin.acl</name><value>bob</value></property>"
         (SITE.format("true", ADMINS), [], 0, "0 errors, 0 warnings"),
         (SITE.format("no", ADMINS), [], 0, "neither true nor false, so false"),
         (SITE.format("true", ""), ["--format", "yarn-site"], 0, "not set, and * by default"),
-        ("<configuration/>", [], 1, "names no queue"),
+        ("<configuration/>", [], 1, "lists no queue"),
         (CLOSED, [], 0, '"bob g h" is ambiguous'),
         (CLOSED, ["--semantics", "hadoop"], 0, "0 errors, 0 warnings"),
     ],

@@ -14,7 +14,7 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.formats.yarn.convert import Converted, convert
+from queuegate_server.formats.yarn.convert import Conversion, convert
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn_files import by_path, capacity_xml, fair_xml, site
 
@@ -48,13 +48,13 @@ QUEUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def converted(format_name: str, text: str, options: YarnOptions, names: AclNames) -> Converted:
+def converted(format_name: str, text: str, options: YarnOptions, names: AclNames) -> Conversion:
     result = convert(format_name, text.encode(), "f.xml", options, names)
     assert not has_errors(result.diagnostics)
     return result
 
 
-def loaded(result: Converted, names: AclNames) -> Partition:
+def loaded(result: Conversion, names: AclNames) -> Partition:
     found = load_policy("yunikorn", result.text.encode(), "queues.yaml", acl_names=names)
     assert found.diagnostics == (), (found.diagnostics, result.text)
     return found.partitions["default"]
@@ -132,12 +132,15 @@ def queue(name: str, submit: str = " ", below: str = "") -> str:
         (queue("a", "9,bob g.1"), [("root.a", "drops these names from the submit ACL")]),
         (
             queue("a", "bob", queue("x")) + queue("A", "eve"),
-            [("root.a", "differs only in case"), ("root.A", "differs only in case")],
+            [
+                ("root.a", "differs from a sibling only in case"),
+                ("root.A", "differs from a sibling only in case"),
+            ],
         ),
-        (queue("q q", "bob", queue("x")), [("root.q q", "is no name of a queue in YuniKorn")]),
-        (queue("é"), [("root.é", "is no name of a queue in YuniKorn")]),
+        (queue("q q", "bob", queue("x")), [("root.q q", "is not a queue name in YuniKorn")]),
+        (queue("é"), [("root.é", "is not a queue name in YuniKorn")]),
         (queue("@Recovery@", "bob"), [("root.@Recovery@", "the recovery queue")]),
-        (queue("k") + queue("\u212a"), [("root.\u212a", "is no name of a queue")]),
+        (queue("k") + queue("\u212a"), [("root.\u212a", "is not a queue name")]),
         (queue("a", "bob g h"), []),
     ],
 )
@@ -158,7 +161,7 @@ def test_proxies_and_disabled_acls_of_hadoop() -> None:
     text = in_root(queue("a", "~knox,bob"))
     hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP)
     (diagnostic,) = converted(FAIR, text, hadoop, AclNames.YUNIKORN).lost
-    assert 'no proxies: submit ACL, "~knox"' in diagnostic.message
+    assert 'no proxies; submit ACL: "~knox"' in diagnostic.message
     off = YarnOptions(semantics=lambda _: Semantics.HADOOP, site=site(enabled="false"))
     result = converted(FAIR, in_root(queue("a", "bob")), off, AclNames.YUNIKORN)
     assert "the fair scheduler still checks" in result.lost[0].message
@@ -197,7 +200,7 @@ def test_levels_that_a_document_cannot_have_are_left_out() -> None:
         text = queue("a", " ", text)
     result = converted(FAIR, in_root(text), YarnOptions(), AclNames.YUNIKORN)
     (diagnostic,) = result.lost
-    assert "on a level below 96" in diagnostic.message
+    assert "more than 96 levels deep" in diagnostic.message
     assert len(loaded(result, AclNames.YUNIKORN).queues) == 96
 
 

@@ -6,10 +6,8 @@ import pytest
 
 from queuegate_server.formats import diagnostics as module
 from queuegate_server.formats.diagnostics import Diagnostics, TooManyErrors, quoted
-from queuegate_server.formats.lint import lint
-from queuegate_server.formats.registry import load_policy
-from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.formats.yaml_tree import read
+from queuegate_server.formats.registry import lint_policy, load_policy
+from queuegate_server.formats.yaml_reader import ScalarNode, read_yaml
 
 
 def test_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +19,10 @@ def test_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             diagnostics.error(None, "e", "r")
     assert [str(diagnostic) for diagnostic in diagnostics.sorted()] == [
         "f: error: e (r)",
-        "f: error: more than 1 errors: the rest of the file was not checked (repair those above)",
+        (
+            "f: error: more than 1 errors: the rest of the file was not checked "
+            "(fix those above first)"
+        ),
     ]
 
 
@@ -29,15 +30,15 @@ def test_errors_and_warnings_are_bounded_apart(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "MAX_DIAGNOSTICS", 2)
     diagnostics = Diagnostics("f")
     for line in range(5, 0, -1):
-        diagnostics.warning(Scalar(line, 1, "", plain=True), f"w{line}", "r")
-    diagnostics.error(Scalar(9, 9, "", plain=True), "e", "r")
+        diagnostics.warning(ScalarNode(line, 1, "", plain=True), f"w{line}", "r")
+    diagnostics.error(ScalarNode(9, 9, "", plain=True), "e", "r")
     diagnostics.suppress_warnings(4)
     assert diagnostics.error_count == 1
     assert [str(diagnostic) for diagnostic in diagnostics.sorted()] == [
         "f:4:1: warning: w4 (r)",
         "f:5:1: warning: w5 (r)",
         "f:9:9: error: e (r)",
-        "f: warning: 7 more warnings are not shown (repair those above)",
+        "f: warning: 7 more warnings are not shown (fix those above first)",
     ]
 
 
@@ -46,12 +47,12 @@ def test_a_flood_of_faults_fills_no_memory() -> None:
     diagnostics = load_policy("yunikorn", text.encode(), "f").diagnostics
     assert len(diagnostics) == module.MAX_DIAGNOSTICS + 1
     assert diagnostics[0].message == "more than 10000 errors: the rest of the file was not checked"
-    assert lint("yunikorn", text.encode(), "f") == []
+    assert lint_policy("yunikorn", text.encode(), "f") == []
 
 
 def test_a_flood_of_repeated_keys_ends_the_reading() -> None:
     text = "a: 1\n" * (module.MAX_DIAGNOSTICS + 5)
-    document = read(text.encode(), "f")
+    document = read_yaml(text.encode(), "f")
     assert document.root is None
     assert len(document.diagnostics) == module.MAX_DIAGNOSTICS + 1
 
@@ -101,7 +102,7 @@ def test_a_document_leaves_no_cycles_behind(format_name: str, text: str) -> None
         for _ in range(5):
             gc.collect()
             load_policy(format_name, text.encode(), "f")
-            lint(format_name, text.encode(), "f")
+            lint_policy(format_name, text.encode(), "f")
             found.append(gc.collect())
     finally:
         gc.enable()

@@ -7,8 +7,8 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
 from queuegate_server.formats.diagnostics import Severity, has_errors
 from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.yarn.load import read_site
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.formats.yarn.site import read_site
 from tests.support.generators.yarn_files import CAPACITY, prop, site
 
 
@@ -46,8 +46,8 @@ def test_traps_of_yarn_site(properties: str, told: list[str]) -> None:
         ("${a} ${a}", {"a": "x"}, "x x"),
         ("$ {x} ${} ${a b}", {}, "$ {x} ${} ${a b}"),
         ("${a}", {}, '"a" is not set in this file'),
-        ("${user.name}", {"user.name": "x"}, "Hadoop's own process"),
-        ("${env.USER:-x}", {}, "Hadoop's own process"),
+        ("${user.name}", {"user.name": "x"}, "environment of Hadoop's process"),
+        ("${env.USER:-x}", {}, "environment of Hadoop's process"),
         ("${a}", {"a": "${b}", "b": "${a}"}, '"a" contains itself'),
         ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "more than 20 variables"),
         ("${a}", {"a": "${b}${c}", "b": "x" * 600_000, "c": "y" * 600_000}, "too long"),
@@ -95,11 +95,11 @@ def test_a_fault_in_variables_is_where_it_is_written(
 def test_variables_do_not_fill_the_memory() -> None:
     key = "yarn.scheduler.capacity.root"
     many = "".join(prop(f"{key}.q{n}.acl_submit_applications", "${a}") for n in range(1_000))
-    for long, words in (("x" * 900_000, "together make"), ("x" * 900_000 + "${a}", "contains")):
+    for long, words in (("x" * 900_000, "together become"), ("x" * 900_000 + "${a}", "contains")):
         data = f"<configuration>{prop('a', long)}{many}</configuration>".encode()
         found = load_policy(CAPACITY, data, "f").diagnostics
         assert any(words in diagnostic.message for diagnostic in found)
-        assert any("together make the file too long" in diagnostic.message for diagnostic in found)
+        assert any("together become too long" in diagnostic.message for diagnostic in found)
         assert sum(diagnostic.severity is Severity.ERROR for diagnostic in found) < 100
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.formats.lint import lint
-from queuegate_server.formats.registry import FORMATS, load_policy
+from queuegate_server.formats.registry import FORMATS, lint_policy, load_policy
 from queuegate_server.formats.yunikorn.lint import RULES
 
 REPOSITORY = Path(__file__).parents[3]
@@ -15,7 +14,7 @@ HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 def diagnostics(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
     """Lint a document that goes on below a root queue; lines count from there."""
-    found = lint("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
+    found = lint_policy("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
     assert all(diagnostic.remedy and str(diagnostic).isprintable() for diagnostic in found)
     return [
         f"{diagnostic.line - 4}:{diagnostic.column}: {diagnostic.message}" for diagnostic in found
@@ -149,14 +148,14 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
 @pytest.mark.parametrize(
     ("acl", "expected"),
     [
-        ("sue, bob", ['the blank after the comma makes groups of "bob"']),
-        ("sue, bob,john", ['the blank after the comma makes groups of "bob,john"']),
+        ("sue, bob", ['the blank after the comma turns "bob" into groups']),
+        ("sue, bob,john", ['the blank after the comma turns "bob,john" into groups']),
         ("sue,bob dev", []),
         ('"sue, "', []),
         ('"*,sue"', ['"*" is not a user name that an ACL accepts; it grants nothing']),
         ('"sue dev,*"', ['"*" is not a group name that an ACL accepts; it grants nothing']),
-        ('"* dev"', ['the list "*" lets everybody in: the other list means nothing']),
-        ('"sue *"', ['the list "*" lets everybody in: the other list means nothing']),
+        ('"* dev"', ['the list "*" lets everybody in, so the other list has no effect']),
+        ('"sue *"', ['the list "*" lets everybody in, so the other list has no effect']),
         ('"*"', []),
         ('" *"', ['" *" lets everybody in, not only the members of some group']),
         ('"* "', []),
@@ -193,9 +192,9 @@ def test_extended_names_are_names() -> None:
     assert diagnostics(acl, AclNames.EXTENDED) == []
 
 
-SUBMIT = 'this ACL changes nothing: queue "{}" lets everybody submit'
-ADMINISTER = 'this ACL changes nothing: queue "{}" lets everybody administer'
-OPEN = 'this ACL does not close the queue: what "{}" grants holds here too'
+SUBMIT = 'this ACL has no effect: queue "{}" lets everybody submit'
+ADMINISTER = 'this ACL has no effect: queue "{}" lets everybody administer'
+OPEN = 'this ACL does not close the queue: what "{}" grants applies here, too'
 
 
 @pytest.mark.parametrize(
@@ -234,7 +233,9 @@ def test_queues_and_those_above(root: str, lines: list[str], expected: list[str]
 
 def test_recovery_queue() -> None:
     text = "        queues: [{name: '@Recovery@', queues: [{name: '@recovery@'}]}]\n"
-    assert diagnostics(text) == ["1:25: root.@recovery@ is YuniKorn's own: nobody can submit to it"]
+    assert diagnostics(text) == [
+        "1:25: root.@recovery@ is reserved by YuniKorn: nobody can submit to it"
+    ]
 
 
 def test_names_in_two_cases() -> None:
@@ -257,20 +258,20 @@ def test_names_in_two_cases() -> None:
 def test_our_own_files_have_no_findings(path: str) -> None:
     data = (REPOSITORY / path).read_bytes()
     assert load_policy("yunikorn", data, path).diagnostics == ()
-    assert lint("yunikorn", data, path) == []
+    assert lint_policy("yunikorn", data, path) == []
 
 
 def test_what_cannot_be_read_has_no_findings() -> None:
-    assert lint("yunikorn", b"a: *", "f") == []
-    assert lint("yunikorn", b"\xff", "f") == []
-    assert lint("yunikorn", b"", "f") == []
+    assert lint_policy("yunikorn", b"a: *", "f") == []
+    assert lint_policy("yunikorn", b"\xff", "f") == []
+    assert lint_policy("yunikorn", b"", "f") == []
 
 
 def test_every_format_has_a_linter_and_others_are_refused() -> None:
     for format_name in FORMATS:
-        assert lint(format_name, b"", "f") == []
-    with pytest.raises(ValueError, match="'xml' is not a format of policies; known are capacity"):
-        lint("xml", b"", "f")
+        assert lint_policy(format_name, b"", "f") == []
+    with pytest.raises(ValueError, match="unknown policy format 'xml'; use one of capacity"):
+        lint_policy("xml", b"", "f")
 
 
 def test_every_rule_stands_in_the_table_once() -> None:

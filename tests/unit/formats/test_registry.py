@@ -115,7 +115,7 @@ def test_no_partition_is_valid_but_worth_a_word() -> None:
 
 
 def test_unknown_format() -> None:
-    with pytest.raises(ValueError, match="'hadoop' is not a format of policies; known are cap"):
+    with pytest.raises(ValueError, match="unknown policy format 'hadoop'; use one of cap"):
         load_policy("hadoop", b"", "f")
     assert sorted(FORMATS) == ["capacity-scheduler", "fair-scheduler", "yunikorn"]
 

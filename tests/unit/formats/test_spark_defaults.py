@@ -3,7 +3,7 @@
 import pytest
 
 from queuegate_server.formats.diagnostics import has_errors
-from queuegate_server.formats.files import check_file
+from queuegate_server.formats.registry import check_file
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 
 
@@ -25,9 +25,9 @@ def test_lines() -> None:
     ("data", "position", "words"),
     [
         (b"a b\nspark.acls.enable maybe", (2, 1), "should be true or false, not 'maybe'"),
-        (b"a b\na c", (2, 1), "is set above"),
-        (b"spark.ui.view.acls a,\\\nb", (1, 1), "no property that is understood"),
-        (b"= b", (1, 1), "no property that is understood"),
+        (b"a b\na c", (2, 1), "is already set above"),
+        (b"spark.ui.view.acls a,\\\nb", (1, 1), "is not a valid property"),
+        (b"= b", (1, 1), "is not a valid property"),
         (b"a \xff", (1, 3), "not UTF-8"),
     ],
 )
@@ -43,13 +43,13 @@ def test_faults(data: bytes, position: tuple[int, int], words: str) -> None:
     ("line", "words"),
     [
         ("spark.ui.view.acls a b,c", '"a b" is one name'),
-        ("spark.ui.acls.enable true", "means nothing since Spark 3"),
-        ("spark.ui.view.acl a", '"spark.ui.view.acl" is no property of Spark'),
-        ("spark.Admin.ACLs a", '"spark.Admin.ACLs" is no property of Spark'),
-        ("spark.admin.acls a,*", "everybody may change each application"),
-        ("spark.modify.acls.groups *", "everybody may change each application"),
+        ("spark.ui.acls.enable true", "has no effect since Spark 3"),
+        ("spark.ui.view.acl a", '"spark.ui.view.acl" is not a property of Spark'),
+        ("spark.Admin.ACLs a", '"spark.Admin.ACLs" is not a property of Spark'),
+        ("spark.admin.acls a,*", "everybody may modify every application"),
+        ("spark.modify.acls.groups *", "everybody may modify every application"),
         ("spark.ui.view.acls *,a", "everybody is let in"),
-        ("spark.admin.acls ${ops}", "is not replaced here"),
+        ("spark.admin.acls ${ops}", "is not replaced"),
         ("spark.ui.view.acls *", ""),
         ("spark.admin.acls.groups a, b", ""),
         ("spark.acls.enable true", ""),

@@ -4,33 +4,33 @@ import math
 
 import pytest
 
-from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
+from queuegate_server.formats.yaml_reader import ScalarNode
+from queuegate_server.formats.yunikorn.fields import boolean, floating, unsigned
 
 
-def plain(text: str) -> Scalar:
-    return Scalar(1, 1, text, plain=True)
+def plain(text: str) -> ScalarNode:
+    return ScalarNode(1, 1, text, plain=True)
 
 
-def in_quotes(text: str) -> Scalar:
-    return Scalar(1, 1, text, plain=False)
+def in_quotes(text: str) -> ScalarNode:
+    return ScalarNode(1, 1, text, plain=False)
 
 
 @pytest.mark.parametrize("text", "true True TRUE y Y yes Yes YES on On ON".split())  # noqa: SIM905
 def test_true(text: str) -> None:
-    assert truth_value(plain(text)) is True
-    assert truth_value(in_quotes(text)) is (None if text.lower() == "true" else True)
+    assert boolean(plain(text)) is True
+    assert boolean(in_quotes(text)) is (None if text.lower() == "true" else True)
 
 
 @pytest.mark.parametrize("text", "false False FALSE n N no No NO off Off OFF".split())  # noqa: SIM905
 def test_false(text: str) -> None:
-    assert truth_value(plain(text)) is False
-    assert truth_value(in_quotes(text)) is (None if text.lower() == "false" else False)
+    assert boolean(plain(text)) is False
+    assert boolean(in_quotes(text)) is (None if text.lower() == "false" else False)
 
 
 @pytest.mark.parametrize("text", ["tRue", "yEs", "1", "0", "", "maybe", "t", " true"])
 def test_neither(text: str) -> None:
-    assert truth_value(plain(text)) is None
+    assert boolean(plain(text)) is None
 
 
 @pytest.mark.parametrize(

@@ -5,26 +5,31 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.formats import yaml_builder, yaml_text, yaml_tree
-from queuegate_server.formats.yaml_nodes import Mapping, Scalar, Sequence, plain_data
-from queuegate_server.formats.yaml_tree import read
+from queuegate_server.formats import source_text, yaml_reader
+from queuegate_server.formats.yaml_reader import (
+    MappingNode,
+    ScalarNode,
+    SequenceNode,
+    plain_data,
+    read_yaml,
+)
 
 PARSERS = {"libyaml": yaml.CBaseLoader, "pure Python": yaml.BaseLoader}
 
 
 @pytest.fixture(params=PARSERS)
 def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_tree, "_PARSER", PARSERS[request.param])
+    monkeypatch.setattr(yaml_reader, "_PARSER", PARSERS[request.param])
 
 
 def data(text: str) -> object:
-    document = read(text.encode(), "f")
+    document = read_yaml(text.encode(), "f")
     assert document.diagnostics == ()
     return plain_data(document.root)
 
 
 def fault(text: str | bytes) -> str:
-    document = read(text if isinstance(text, bytes) else text.encode(), "f")
+    document = read_yaml(text if isinstance(text, bytes) else text.encode(), "f")
     assert document.root is None
     (diagnostic,) = document.diagnostics
     assert diagnostic.remedy
@@ -32,7 +37,7 @@ def fault(text: str | bytes) -> str:
 
 
 def test_libyaml_is_used() -> None:
-    assert yaml_tree._PARSER is yaml.CBaseLoader
+    assert yaml_reader._PARSER is yaml.CBaseLoader
 
 
 @pytest.mark.usefixtures("_parser")
@@ -78,23 +83,23 @@ def test_keeps_texts_and_structure(text: str, expected: object) -> None:
 
 @pytest.mark.usefixtures("_parser")
 def test_nodes_know_their_place_and_how_they_were_written() -> None:
-    root = read('# é\nä: "x"\nlist:\n  - plain\n  - {k: ~}\nb: |\n  text\n'.encode(), "f").root
-    assert isinstance(root, Mapping)
+    root = read_yaml('# é\nä: "x"\nlist:\n  - plain\n  - {k: ~}\nb: |\n  text\n'.encode(), "f").root
+    assert isinstance(root, MappingNode)
     assert (root.line, root.column) == (2, 1)
     key, value = root.entries["ä"]
-    assert isinstance(value, Scalar)
+    assert isinstance(value, ScalarNode)
     assert (key.line, key.column, value.line, value.column, value.plain) == (2, 1, 2, 4, False)
     items = root.get("list")
-    assert isinstance(items, Sequence)
+    assert isinstance(items, SequenceNode)
     plain, flow = items.items
-    assert isinstance(plain, Scalar)
+    assert isinstance(plain, ScalarNode)
     assert (plain.line, plain.column, plain.plain, plain.is_null) == (4, 5, True, False)
-    assert isinstance(flow, Mapping)
+    assert isinstance(flow, MappingNode)
     null = flow.get("k")
-    assert isinstance(null, Scalar)
+    assert isinstance(null, ScalarNode)
     assert (null.line, null.column, null.text, null.is_null) == (5, 9, "~", True)
     block = root.get("b")
-    assert isinstance(block, Scalar)
+    assert isinstance(block, ScalarNode)
     assert (block.line, block.column, block.plain) == (6, 4, False)
     assert root.get("missing") is None
 
@@ -107,16 +112,16 @@ def test_nodes_know_their_place_and_how_they_were_written() -> None:
         ("a: *b\n", "1:4: error: the alias *b has no anchor &b above it"),
         ("a: &a [*a]", "1:8: error: the anchor &a contains itself"),
         ("a: &a {<<: *a}", "1:12: error: the anchor &a contains itself"),
-        ("a:\n\t- b\n", "2:1: error: a tab stands where YAML allows none"),
+        ("a:\n\t- b\n", "2:1: error: a tab is not allowed here"),
         ("? [a]\n: b", "1:3: error: a key is a list or a mapping"),
         ("? {a: b}\n: b", "1:3: error: a key is a list or a mapping"),
         ("~: b", "1:1: error: a key is missing"),
-        ("<<: a", "1:5: error: << merges something that is no mapping"),
-        ("<<: [{}, []]", "1:10: error: << merges something that is no mapping"),
-        ("a: !!int 5", '1:4: error: the tag "tag:yaml.org,2002:int" is not supported here'),
-        ("a: !!map []", '1:4: error: the tag "tag:yaml.org,2002:map" is not supported here'),
-        ("a: !x {}", '1:4: error: the tag "!x" is not supported here'),
-        ("%YAML 1.2\n---\na: b", "1:1: error: only YAML 1.1 is read here, as in YuniKorn"),
+        ("<<: a", "1:5: error: << merges something that is not a mapping"),
+        ("<<: [{}, []]", "1:10: error: << merges something that is not a mapping"),
+        ("a: !!int 5", '1:4: error: the tag "tag:yaml.org,2002:int" is not supported'),
+        ("a: !!map []", '1:4: error: the tag "tag:yaml.org,2002:map" is not supported'),
+        ("a: !x {}", '1:4: error: the tag "!x" is not supported'),
+        ("%YAML 1.2\n---\na: b", "1:1: error: only YAML 1.1 is supported, as in YuniKorn"),
         ("ä: \x07", "1:4: error: YAML does not allow the character U+0007"),
         ("a\r\n\0", "2:1: error: YAML does not allow the character U+0000"),
         ("a: \ufeffb", "1:4: error: YAML does not allow the character U+FEFF"),
@@ -155,28 +160,28 @@ def test_refuses_with_a_place(text: str | bytes, expected: str) -> None:
     ],
 )
 def test_syntax_errors_have_a_place(text: str, positions: set[tuple[int, int]]) -> None:
-    document = read(text.encode(), "f")
+    document = read_yaml(text.encode(), "f")
     assert document.root is None
     (diagnostic,) = document.diagnostics
-    assert diagnostic.message.startswith("not valid YAML: ")
+    assert diagnostic.message.startswith("invalid YAML: ")
     assert (diagnostic.line, diagnostic.column) in positions
 
 
 @pytest.mark.usefixtures("_parser")
 def test_repeated_keys_are_all_reported_and_the_first_ones_count() -> None:
-    document = read(b"a: 1\nb: {c: 1, c: 2, 'c': 3}\na: 2\n", "f")
+    document = read_yaml(b"a: 1\nb: {c: 1, c: 2, 'c': 3}\na: 2\n", "f")
     assert plain_data(document.root) == {"a": "1", "b": {"c": "1"}}
     assert [(p.line, p.column, p.message) for p in document.diagnostics] == [
-        (2, 11, 'the key "c" is repeated; it stands in line 2 already'),
-        (2, 17, 'the key "c" is repeated; it stands in line 2 already'),
-        (3, 1, 'the key "a" is repeated; it stands in line 1 already'),
+        (2, 11, 'the key "c" is repeated; line 2 has it already'),
+        (2, 17, 'the key "c" is repeated; line 2 has it already'),
+        (3, 1, 'the key "a" is repeated; line 1 has it already'),
     ]
 
 
 @pytest.mark.usefixtures("_parser")
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", "")])
 def test_depth_is_bounded(opening: str, closing: str) -> None:
-    deep = yaml_builder.MAX_DEPTH
+    deep = yaml_reader.MAX_DEPTH
     assert data(opening * deep + "x" + closing * deep)
     too_deep = opening * (deep + 1) + "x" + closing * (deep + 1)
     assert f"nested more than {deep} levels deep" in fault(too_deep)
@@ -191,14 +196,14 @@ def test_an_alias_flood_is_refused_before_it_is_spelled_out() -> None:
 
 
 def test_a_merge_flood_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_builder, "MAX_NODES", 10_000)
+    monkeypatch.setattr(yaml_reader, "MAX_NODES", 10_000)
     rows = ["- &a0 {k: v}"]
     rows += [f"- &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: v}}" for i in range(1, 40)]
     assert "more than 10000 keys and values" in fault("\n".join(rows))
 
 
 def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_builder, "MAX_BYTES", 1000)
+    monkeypatch.setattr(yaml_reader, "MAX_BYTES", 1000)
     text = "- &a " + "x" * 100 + "\n- &b [*a, *a]\n" + "- *b\n" * 3
     assert data(text)
     assert fault(text + "- *a\n- *a\n") == (
@@ -207,7 +212,7 @@ def test_text_repeated_by_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_number_of_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_builder, "MAX_NODES", 100)
+    monkeypatch.setattr(yaml_reader, "MAX_NODES", 100)
     assert data("[" + "x," * 99 + "]") == ["x"] * 99
     assert "1:200: error: the document has more than 100 keys and values" in fault(
         "[" + "x," * 100 + " x]"
@@ -215,7 +220,7 @@ def test_the_number_of_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_text, "MAX_BYTES", 10)
+    monkeypatch.setattr(source_text, "MAX_BYTES", 10)
     assert data("a: 4567890") == {"a": "4567890"}
     assert fault("a: 45678901") == "f: error: the file is larger than 10 bytes"
 
@@ -223,7 +228,7 @@ def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # PyYAML writes the line breaks of Unicode in a way that it cannot read itself.
 TEXTS = st.text(
     st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029"), max_size=8
-).filter(lambda text: not yaml_text._FORBIDDEN.search(text))
+).filter(lambda text: not source_text._FORBIDDEN.search(text))
 TREES = st.recursive(
     st.one_of(st.none(), TEXTS),
     lambda inner: st.one_of(
@@ -249,8 +254,8 @@ def test_both_parsers_read_the_same(text: str) -> None:
     documents = []
     for parser in PARSERS.values():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(yaml_tree, "_PARSER", parser)
-            documents.append(read(text.encode(errors="surrogatepass"), "f"))
+            patch.setattr(yaml_reader, "_PARSER", parser)
+            documents.append(read_yaml(text.encode(errors="surrogatepass"), "f"))
     fast, slow = documents
     # PyYAML's own parser takes a few texts that libyaml refuses, and the other way round.
     if not fast.diagnostics and not slow.diagnostics:
@@ -261,7 +266,7 @@ def test_both_parsers_read_the_same(text: str) -> None:
     st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=40).map("".join).map(str.encode))
 )
 def test_nothing_makes_it_raise(text: bytes) -> None:
-    document = read(text, "f")
+    document = read_yaml(text, "f")
     assert document.root is None or plain_data(document.root) is not None
     assert all(
         diagnostic.line or "larger" in diagnostic.message for diagnostic in document.diagnostics

@@ -5,11 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.formats.files import check_file, detect_file_format
-from queuegate_server.formats.lint import lint
-from queuegate_server.formats.registry import detect_format, load_policy
-from queuegate_server.formats.xml_tree import MAX_DEPTH
-from queuegate_server.formats.yaml_text import MAX_BYTES
+from queuegate_server.formats.registry import (
+    check_file,
+    detect_file_format,
+    detect_format,
+    lint_policy,
+    load_policy,
+)
+from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.formats.xml_reader import MAX_DEPTH
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn_files import CAPACITY, CLOSED, FAIR, prop
 
@@ -21,9 +25,9 @@ END = "</queue></queue>"
     [
         (FAIR, "<configuration/>", 1, 1, "not <allocations>"),
         (CAPACITY, "<allocations/>", 1, 1, "not <configuration>"),
-        (FAIR, "<allocations>\n <queue>", 2, 9, "not valid XML: no element found"),
+        (FAIR, "<allocations>\n <queue>", 2, 9, "invalid XML: no element found"),
         (FAIR, "", 1, 1, "no element found"),
-        (FAIR, "<allocations>\n é<queue name='a.b'/></allocations>", 2, 3, "has a dot"),
+        (FAIR, "<allocations>\n é<queue name='a.b'/></allocations>", 2, 3, "contains a dot"),
         (FAIR, "<allocations><queue/></allocations>", 1, 14, "has no name"),
         (FAIR, "<allocations><queue name='\u00a0'/></allocations>", 1, 14, "has no name"),
         (FAIR, "<allocations><queue name='Root'/></allocations>", 1, 14, 'is spelled "Root"'),
@@ -55,20 +59,20 @@ END = "</queue></queue>"
             1,
             "included files are not read",
         ),
-        (CAPACITY, "<configuration/>", 1, 1, "no file of the capacity scheduler"),
+        (CAPACITY, "<configuration/>", 1, 1, "no capacity-scheduler.xml"),
         (
             CAPACITY,
             f"<configuration>{prop('fs.defaultFS', 'hdfs://h')}</configuration>",
             1,
             1,
-            "no file of the capacity scheduler",
+            "no capacity-scheduler.xml",
         ),
         (
             CAPACITY,
             f"<configuration>{prop('yarn.scheduler.capacity.root.queues', ', ,')}</configuration>",
             1,
             74,
-            "root.queues names no queue",
+            "root.queues lists no queue",
         ),
         (FAIR, '<?xml version="1.0" encoding="klingon"?><allocations/>', 1, None, "encoding"),
     ],
@@ -160,7 +164,7 @@ def test_an_acl_is_one_text(text: str) -> None:
         loaded = load_policy(format_name, data.encode(), "f")
         assert not loaded.partitions
         (fault,) = (one for one in loaded.diagnostics if one.severity is Severity.ERROR)
-        assert "holds more than a text" in fault.message
+        assert "is not plain text" in fault.message
         assert fault.line
         assert fault.remedy
 
@@ -179,7 +183,7 @@ def test_misspelt_acls_are_told() -> None:
     loaded = load_policy(FAIR, data, "f")
     assert [diagnostic.queue for diagnostic in loaded.diagnostics] == ["root.a"] * 3
     for name, diagnostic in zip(names, loaded.diagnostics, strict=True):
-        assert f"<{name}> has no meaning" in diagnostic.message
+        assert f"<{name}> is unknown" in diagnostic.message
         assert diagnostic.remedy == "write aclSubmitApps or aclAdministerApps"
     assert not loaded.partitions["default"].queues["root.a"].submit_acl.users
 
@@ -206,7 +210,7 @@ def test_errors_without_number_are_no_crash(format_name: str, text: str) -> None
     found = check_file(format_name, text.encode(), "f", with_lint=True)
     assert any("more than 10000 errors" in diagnostic.message for diagnostic in found)
     if format_name in {FAIR, CAPACITY}:
-        assert lint(format_name, text.encode(), "f") == []
+        assert lint_policy(format_name, text.encode(), "f") == []
 
 
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
@@ -214,7 +218,7 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
     for format_name in (FAIR, CAPACITY):
         for start in (b"", b"<allocations>", b"<configuration><property>"):
             load_policy(format_name, start + data, "f", yarn_options=YarnOptions(site=(data, "s")))
-            lint(format_name, start + data, "f")
+            lint_policy(format_name, start + data, "f")
     detect_format(data)
 
 
@@ -237,7 +241,7 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
         ),
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>*,b</aclSubmitApps>" + END,
-            ["a name like any other"],
+            ["an ordinary name"],
         ),
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>u g h</aclSubmitApps>"
@@ -249,7 +253,7 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
 )
 def test_traps_of_the_fair_scheduler(queues: str, words: list[str]) -> None:
     text = f"<allocations>{queues}</allocations>".encode()
-    found = lint(FAIR, text, "f")
+    found = lint_policy(FAIR, text, "f")
     for expected in words:
         assert any(expected in diagnostic.message for diagnostic in found)
     for diagnostic in found:
@@ -273,10 +277,10 @@ def test_traps_of_the_capacity_scheduler() -> None:
     ).encode()
     loaded = load_policy(CAPACITY, text, "f")
     assert loaded.partitions["default"].queues["root.a"].admin_acl.text == "x"
-    messages = "\n".join(map(str, (*loaded.diagnostics, *lint(CAPACITY, text, "f"))))
+    messages = "\n".join(map(str, (*loaded.diagnostics, *lint_policy(CAPACITY, text, "f"))))
     for words in (
         "empty value, which sets nothing",
-        '"acl_submit_application" is no property',
+        '"acl_submit_application" is not a property',
         'no queue "a"',
         "is final above",
         "root has no .acl_submit_applications: in Hadoop it is then *",

@@ -159,8 +159,8 @@ async def test_each_read_has_a_time_limit(
         ("fair.xml", "", "no element found"),
         ("fair.xml", " \n", "no element found"),
         ("capacity.xml", FAIR, "not <configuration>"),
-        ("capacity.xml", "<configuration/>", "names no queue"),
-        ("capacity.xml", QUEUES.format("default"), "not valid XML"),
+        ("capacity.xml", "<configuration/>", "lists no queue"),
+        ("capacity.xml", QUEUES.format("default"), "invalid XML"),
         ("queues.yaml", FAIR, "this is XML"),
     ],
 )

@@ -192,7 +192,7 @@ def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> N
     ("text", "place"),
     [
         ("listen: ['[::1]:1']\nlisten: ['[::1]:2']", "queuegate.yaml:2:1: "),
-        ("listen: [", "queuegate.yaml:2:1: error: not valid YAML: "),
+        ("listen: [", "queuegate.yaml:2:1: error: invalid YAML: "),
         ("- a", "queuegate.yaml: error: contains no keys (write keys and values"),
         ("text", "queuegate.yaml: error: contains no keys (write keys and values"),
     ],

@@ -1,10 +1,10 @@
 """The file of a YARN scheduler -> a queues.yaml that grants the same access to queues.
 
-What YuniKorn cannot express is left out, so that the result never grants more, and told.
+What YuniKorn cannot express is left out and reported, so the result never grants more.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -25,29 +25,30 @@ from queuegate_server.formats.diagnostics import (
     Severity,
     quoted,
 )
-from queuegate_server.formats.yaml_text import MAX_BYTES
-from queuegate_server.formats.yarn.load import STATES, Read, read
+from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.formats.yarn.load import LoadedScheduler, read_cluster
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.formats.yunikorn.write import MAX_LEVELS, WrittenQueue, write_queues
 
+MAX_LEVELS: Final = 96
+"""The depth of the tree of queues. Each level is two levels of YAML, of which `yaml_reader`
+accepts 200."""
 _EVERYBODY: Final = Acl(text=WILDCARD, allows_all=True)
-_SHOWN_NAMES: Final = 20
-_HEAD: Final = (
+_MAX_SHOWN_NAMES: Final = 20
+_HEADER: Final = (
     "Access to queues, from {file}, read as {semantics}.",
     "Not converted: resources, limits, placement, and where groups come from.",
 )
 
 
-class Converted(NamedTuple):
-    """What came of a conversion."""
+class Conversion(NamedTuple):
+    """The result of a converter."""
 
     text: str
     """The queues.yaml; empty if the scheduler's file cannot be loaded."""
     remarks: tuple[str, ...]
-    """What was done that is not obvious, and is exact."""
+    """Changes that are not obvious, but grant the same access."""
     lost: tuple[Diagnostic, ...]
-    """What cannot be expressed, with the queue that it is about. It grants less there, and
-    below."""
+    """What cannot be expressed: the result grants less on that queue and below it."""
     diagnostics: tuple[Diagnostic, ...]
     """The diagnostics of loading."""
 
@@ -58,30 +59,39 @@ def convert(
     file: str,
     options: YarnOptions,
     names: AclNames = AclNames.YUNIKORN,
-) -> Converted:
-    """Convert a text in one of the formats of YARN. `names` says which names the ACLs of the
-    result may list.
+) -> Conversion:
+    """Convert a file in one of the formats of YARN.
+
+    `names` selects which names the ACLs of the result may list.
     """
-    found, diagnostics = read(STATES[format_name], data, file, options)
+    found, diagnostics = read_cluster(format_name, data, file, options)
     if found is None:
-        return Converted("", (), (), diagnostics)
-    conversion = _Conversion(found, file, names)
-    queues = conversion.queues()
-    head = [
+        return Conversion("", (), (), diagnostics)
+    converter = _Converter(found, file, names)
+    queues = converter.convert()
+    header = [
         line.format(file=quoted(file), semantics=options.semantics(options.partition))
-        for line in _HEAD
+        for line in _HEADER
     ]
-    text = write_queues(queues, (*head, *conversion.remarks))
+    text = write_queues(queues, (*header, *converter.remarks))
     if len(text) > MAX_BYTES:
         message = f"the queues.yaml would be larger than {MAX_BYTES} bytes"
         diagnostic = Diagnostic(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
-        return Converted("", (), (), (*diagnostics, diagnostic))
-    return Converted(text, tuple(conversion.remarks), conversion.diagnostics.sorted(), diagnostics)
+        return Conversion("", (), (), (*diagnostics, diagnostic))
+    return Conversion(text, tuple(converter.remarks), converter.diagnostics.sorted(), diagnostics)
+
+
+class WrittenQueue(NamedTuple):
+    """A queue to write; its names must be those that YuniKorn accepts."""
+
+    path: str
+    submit: Acl
+    admin: Acl
 
 
 @dataclass(slots=True)
-class _Conversion:
-    found: Read
+class _Converter:
+    found: LoadedScheduler
     file: str
     names: AclNames
     remarks: list[str] = field(default_factory=list)
@@ -96,9 +106,9 @@ class _Conversion:
             raise AssertionError("a partition of YARN has a cluster")
         return self.found.partition.cluster
 
-    def queues(self) -> Sequence[WrittenQueue]:
-        """Return the queues to write, and note what is not written."""
-        positions = {stated.path: stated.position for stated in self.found.stated.queues}
+    def convert(self) -> Sequence[WrittenQueue]:
+        """Return the queues to write, and report what is left out."""
+        positions = {queue.path: queue.position for queue in self.found.file.queues}
         queues = self.found.partition.queues
         if not self._cluster.acls_enabled and self._opens_everything():
             acls = {ROOT: _EVERYBODY}
@@ -121,11 +131,11 @@ class _Conversion:
         return written
 
     def _opens_everything(self) -> bool:
-        """Say whether disabled ACLs open all queues, and note what they do."""
+        """Return whether disabled ACLs open all queues, and report their effect."""
         cluster = self._cluster
         if cluster.semantics is Semantics.HADOOP and cluster.checks_submission_always:
-            message = "ACLs are disabled, and the fair scheduler still checks who submits:"
-            message += " everybody may administer, which in YuniKorn is to submit, too"
+            message = "ACLs are disabled, but the fair scheduler still checks who submits:"
+            message += " everybody may administer, which in YuniKorn includes submitting"
             remedy = "the ACLs are written as if they were enabled; set yarn.acl.enable to true"
             self.diagnostics.warning(None, message, remedy, ROOT)
             return False
@@ -133,8 +143,8 @@ class _Conversion:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Put the administrators of the cluster into the admin ACL of the root, where they are
-        granted what they have in YARN: everything.
+        """Add the administrators of the cluster to the admin ACL of the root, which grants them
+        what they have in YARN: everything.
         """
         admins, cluster = self._cluster.admins, self._cluster
         if admins.is_empty:
@@ -152,7 +162,7 @@ class _Conversion:
         )
 
     def _expressed(self, acl: Acl, kind: str, path: str, position: Positioned) -> Acl:
-        """Return the part of an ACL that YuniKorn accepts, and note the rest."""
+        """Return the part of an ACL that YuniKorn accepts, and report the rest."""
         if acl.allows_all:
             if path == ROOT:
                 self.remarks.append(
@@ -163,52 +173,89 @@ class _Conversion:
         lost = [*(acl.users - users), *(acl.groups - groups)]
         for names, message in (
             (lost, "YuniKorn drops these names from the {} ACL: {}"),
-            ([f"~{name}" for name in acl.proxies], "YuniKorn knows no proxies: {} ACL, {}"),
+            ([f"~{name}" for name in acl.proxies], "YuniKorn has no proxies; {} ACL: {}"),
         ):
             if names:
-                shown = ", ".join(quoted(name) for name in sorted(names)[:_SHOWN_NAMES])
-                more = len(names) - _SHOWN_NAMES
+                shown = ", ".join(quoted(name) for name in sorted(names)[:_MAX_SHOWN_NAMES])
+                more = len(names) - _MAX_SHOWN_NAMES
                 shown += f" and {more} more" if more > 0 else ""
-                remedy = "rename them, or list other names"
+                remedy = "rename them, or list others"
                 if names is lost and self.names is AclNames.YUNIKORN:
                     remedy += "; acl_names: extended accepts some"
                 self.diagnostics.warning(position, message.format(kind, shown), remedy, path)
         return Acl(users=users, groups=groups)
 
     def _kept(self, positions: dict[str, Positioned]) -> Iterator[str]:
-        """Yield the paths of the queues that YuniKorn can have, as a tree; note the others."""
+        """Yield the paths that YuniKorn accepts, as a tree; report the others."""
         below: dict[str, list[str]] = {}
         for path in positions:
             below.setdefault(parent_path(path), []).append(path)
-        waiting = [ROOT]
-        while waiting:
-            path = waiting.pop()
+        stack = [ROOT]
+        while stack:
+            path = stack.pop()
             yield path
             children = below.get(path, [])
-            spelled = Counter(child.lower() for child in children if child.isascii())
+            spellings = Counter(child.lower() for child in children if child.isascii())
             kept = []
             for child in children:
-                fault = _fault(child, spelled)
-                if fault:
-                    message, remedy = fault
-                    message = f"{message}; it is left out, with all below it"
+                obstacle = _obstacle(child, spellings)
+                if obstacle:
+                    message, remedy = obstacle
+                    message = f"{message}; it is left out, with all queues below it"
                     self.diagnostics.warning(positions[child], message, remedy, child)
                 else:
                     kept.append(child)
-            waiting += reversed(kept)
+            stack += reversed(kept)
 
 
-def _fault(path: str, spelled: Counter[str]) -> tuple[str, str] | None:
-    """Say why YuniKorn cannot have a queue, and what to do; None if it can."""
+def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
+    """Return why YuniKorn cannot have a queue, and the remedy; None if it can."""
     name = path.rpartition(SEPARATOR)[2]
     if not is_queue_name(name):
-        message = f"{quoted(name)} is no name of a queue in YuniKorn"
+        message = f"{quoted(name)} is not a queue name in YuniKorn"
         return message, "rename it: 1 to 64 letters, digits and _ : # / @ -"
     if path.lower() == RECOVERY_QUEUE:
-        return "in YuniKorn this is the recovery queue, to which nobody submits", "rename it"
-    if spelled[path.lower()] > 1:
-        message = f"{quoted(name)} differs only in case from a queue beside it, which is one queue"
-        return f"{message} in YuniKorn", "rename one of them"
+        return "in YuniKorn this is the recovery queue; nobody can submit to it", "rename it"
+    if spellings[path.lower()] > 1:
+        message = (
+            f"{quoted(name)} differs from a sibling only in case: in YuniKorn they are one queue"
+        )
+        return message, "rename one of them"
     if path.count(SEPARATOR) >= MAX_LEVELS:
-        return f"it is on a level below {MAX_LEVELS}", "flatten the tree"
+        return f"the queue is more than {MAX_LEVELS} levels deep", "flatten the tree"
     return None
+
+
+def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
+    """Return a document with one partition, `default`.
+
+    The queues must be in depth-first order, the root first. Remarks become comments; each must
+    be one line.
+    """
+    lines = [f"# {remark}" for remark in remarks]
+    lines += ["partitions:", "  - name: default", "    queues:"]
+    depth = 0
+    for path, submit, admin in queues:
+        level = path.count(SEPARATOR)
+        indent = "      " + "    " * level
+        if level > depth:
+            lines.append(f"{indent[2:]}queues:")
+        depth = level
+        # In quotes: a name may also be `null`, or contain a `#`.
+        lines.append(f"{indent}- name: {_quoted(path.rpartition(SEPARATOR)[2]) if level else ROOT}")
+        for key, acl in (("submitacl", submit), ("adminacl", admin)):
+            if not acl.is_empty:
+                lines.append(f"{indent}  {key}: {_quoted(acl_text(acl))}")
+    return "\n".join(lines) + "\n"
+
+
+def acl_text(acl: Acl) -> str:
+    """Return the shortest text of an ACL, with its names sorted."""
+    if acl.allows_all:
+        return WILDCARD
+    users, groups = (",".join(sorted(names)) for names in (acl.users, acl.groups))
+    return f"{users} {groups}" if groups else users
+
+
+def _quoted(text: str) -> str:
+    return "'{}'".format(text.replace("'", "''"))

@@ -1,5 +1,6 @@
-"""From what a scheduler's file states to a partition."""
+"""The files of a YARN cluster -> a partition: its scheduler's queues and yarn-site.xml."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +10,7 @@ from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.names import ROOT
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -17,49 +18,57 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     quoted,
 )
-from queuegate_server.formats.yarn import capacity_scheduler, fair_scheduler
-from queuegate_server.formats.yarn.doubt import Doubt, doubt
-from queuegate_server.formats.yarn.model import Stated, Text, YarnOptions
-from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.formats.yarn.capacity_scheduler import read_capacity_scheduler
+from queuegate_server.formats.yarn.fair_scheduler import read_fair_scheduler
+from queuegate_server.formats.yarn.model import SchedulerFile, Site, Text, YarnOptions
+from queuegate_server.formats.yarn.properties import boolean, is_boolean, read_properties
 
-State = Callable[[bytes, str, Diagnostics], Stated | None]
-
-STATES: Final[Mapping[str, State]] = {
-    "fair-scheduler": fair_scheduler.state,
-    "capacity-scheduler": capacity_scheduler.state,
+SCHEDULERS: Final[Mapping[str, Callable[[bytes, Diagnostics], SchedulerFile | None]]] = {
+    "fair-scheduler": read_fair_scheduler,
+    "capacity-scheduler": read_capacity_scheduler,
 }
-"""By the name of the format: what reads the file of a scheduler."""
+"""The readers of the schedulers' files, by the name of the format."""
 
 NOBODY: Final = " "
-_SHOWN_NAMES: Final = 10
+ENABLE: Final = "yarn.acl.enable"
+ADMINS: Final = "yarn.admin.acl"
+_ENFORCED: Final = Site(acls_enabled=True, admins=NOBODY)
+_MAX_SHOWN_NAMES: Final = 10
+_LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
+_BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 
 
-class Read(NamedTuple):
-    """What a scheduler's file and those beside it say."""
+class LoadedScheduler(NamedTuple):
+    """A scheduler's file, and the partition that it and yarn-site.xml define."""
 
-    stated: Stated
+    file: SchedulerFile
     partition: Partition
 
 
-def load(
-    state: State, data: bytes, file: str, options: YarnOptions
+class Ambiguity(NamedTuple):
+    """Why an ACL probably does not mean what its author thinks."""
+
+    message: str
+    remedy: str
+
+
+def load_scheduler(
+    format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
-    """Return the partition by its name, and all diagnostics; no partition if one is an error."""
-    found, diagnostics = read(state, data, file, options)
-    return {found.partition.name: found.partition} if found else {}, diagnostics
+    """Return the partition by its name, none after an error, and all diagnostics."""
+    loaded, diagnostics = read_cluster(format_name, data, file, options)
+    return {loaded.partition.name: loaded.partition} if loaded else {}, diagnostics
 
 
-def read(
-    state: State, data: bytes, file: str, options: YarnOptions
-) -> tuple[Read | None, tuple[Diagnostic, ...]]:
-    """Return the queues as stated and as a partition, None if a diagnostic is an error; and all
-    diagnostics.
-    """
+def read_cluster(
+    format_name: str, data: bytes, file: str, options: YarnOptions
+) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
+    """Return what a cluster's files define, None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
-    stated = read_stated(state, data, file, diagnostics)
-    site, of_site = read_site(options)
-    if stated is None or diagnostics.error_count or has_errors(of_site):
-        return None, (*diagnostics.sorted(), *of_site)
+    scheduler = read_scheduler_file(format_name, data, diagnostics)
+    site, site_diagnostics = read_site(options)
+    if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
+        return None, (*diagnostics.sorted(), *site_diagnostics)
     semantics = options.semantics(options.partition)
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
@@ -68,59 +77,117 @@ def read(
         semantics,
         admins,
         site.acls_enabled,
-        stated.checks_submission_always,
-        stated.has_short_names,
+        scheduler.checks_submission_always,
+        scheduler.has_short_names,
     )
-    reader = AclReader(semantics, diagnostics)
+    reader = _AclReader(semantics, diagnostics)
     queues = [
         QueueAcls(
             queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
         )
-        for queue in stated.queues
+        for queue in scheduler.queues
     ]
     partition = build_partition(options.partition, "", queues, cluster)
-    return Read(stated, partition), (*diagnostics.sorted(), *of_site)
+    return LoadedScheduler(scheduler, partition), (*diagnostics.sorted(), *site_diagnostics)
 
 
-def read_stated(state: State, data: bytes, file: str, diagnostics: Diagnostics) -> Stated | None:
-    """Return what a file states; None if it is unusable or has more errors than are kept."""
+def read_scheduler_file(
+    format_name: str, data: bytes, diagnostics: Diagnostics
+) -> SchedulerFile | None:
+    """Return the content of a file; None if it is unusable or has too many errors."""
     with suppress(TooManyErrors):
-        return state(data, file, diagnostics)
+        return SCHEDULERS[format_name](data, diagnostics)
     return None
 
 
-class AclReader:
+def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
+    """Return what yarn-site.xml sets, and all diagnostics.
+
+    What the file does not set has Hadoop's defaults: ACLs are disabled, and everybody
+    administers the cluster. Without a file ACLs are enforced.
+    """
+    if options.site is None:
+        return _ENFORCED, ()
+    data, file = options.site
+    diagnostics = Diagnostics(file)
+    properties = None
+    with suppress(TooManyErrors):
+        properties = read_properties(
+            data, diagnostics, is_read=lambda name: name in {ENABLE, ADMINS}
+        )
+    if properties is None:
+        return _ENFORCED, diagnostics.sorted()
+    switch, admins = properties.get(ENABLE), properties.get(ADMINS)
+    enabled = boolean(switch, default=False)
+    if not enabled:
+        message = f"{ENABLE} is not set, and false by default"
+        if switch is not None:
+            message = f"{ENABLE} is {quoted(switch.text)}"
+            message += "" if is_boolean(switch) else ", which is neither true nor false, so false"
+        message += ": access is granted to everybody"
+        diagnostics.warning(switch, message, "set it to true")
+    text = admins.text if admins else WILDCARD
+    if enabled and text.strip() == WILDCARD:
+        message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
+        message += " everybody administers the cluster, and no queue is protected"
+        diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
+    return Site(enabled, text, admins), diagnostics.sorted()
+
+
+def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
+    """Return why an ACL is ambiguous or misleading, in one message; None if it is not."""
+    found: list[Ambiguity] = []
+    if _LINE_BREAK_OR_TAB.search(text):
+        # The first blank of the indentation separates users from groups.
+        message = "this ACL contains a line break or tab: blanks after it turn users into groups"
+        found.append(Ambiguity(message, "write the ACL on one line, right between the tags"))
+    elif _BLANK_AT_COMMA.match(text):
+        message = "the blank beside the comma turns the names after it into groups"
+        found.append(Ambiguity(message, "remove the blank"))
+    hadoop = parse_yarn(text, Semantics.HADOOP)
+    if WILDCARD in hadoop.users | hadoop.groups:
+        message = "a * among other names is an ordinary name"
+        found.append(Ambiguity(message, "write * alone, or remove it"))
+    if differs := difference(text):
+        message = f"{quoted(text)} is ambiguous: {differs}; it is read as {semantics}"
+        remedy = "write users, one space, groups, and separate names by commas only"
+        found.append(Ambiguity(message, remedy))
+    if not found:
+        return None
+    return Ambiguity("; ".join(each.message for each in found), found[0].remedy)
+
+
+class _AclReader:
     """Parses ACLs and applies defaults. Equal texts share one ACL."""
 
     def __init__(self, semantics: Semantics, diagnostics: Diagnostics) -> None:
-        """Take whose rules hold, and where to report to."""
         self._semantics = semantics
         self._diagnostics = diagnostics
-        self._read: dict[str, Acl] = {NOBODY: replace(EMPTY, text=NOBODY)}
+        self._parsed: dict[str, Acl] = {NOBODY: replace(EMPTY, text=NOBODY)}
 
     def read(self, text: Text | None, path: str) -> Acl:
-        """Return an ACL of a queue. One that is not set lets nobody in, except that in
-        Hadoop each one of the root lets everybody in.
+        """Return an ACL of a queue. An unset ACL grants nobody, except that in Hadoop an unset
+        ACL of the root grants everybody.
         """
         if text is None:
-            open_root = path == ROOT and self._semantics is Semantics.HADOOP
-            return self._parse(WILDCARD if open_root else NOBODY)
+            is_open = path == ROOT and self._semantics is Semantics.HADOOP
+            return self._parse(WILDCARD if is_open else NOBODY)
         acl = self._parse(text.text)
         ignored = (*acl.dropped_users, *acl.dropped_groups)
         if not ignored:
             return acl
-        # In the words of the linter where it says something, so that nothing is said twice.
-        told = doubt(text.text, self._semantics)
-        if told is None:
-            names = ", ".join(quoted(name) for name in ignored[:_SHOWN_NAMES])
-            message = f"ignored in this ACL, as documented: {names}"
-            message += ", …" if len(ignored) > _SHOWN_NAMES else ""
-            told = Doubt(message, "write names that can be those of users and groups")
-        self._diagnostics.warning(text, told.message, told.remedy, path)
+        # The linter's own words, if it has any, so that nothing is reported twice.
+        found = ambiguity(text.text, self._semantics)
+        if found is None:
+            names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
+            message = f"these names in the ACL are invalid and ignored: {names}"
+            message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
+            found = Ambiguity(message, "use valid names of users and groups")
+        self._diagnostics.warning(text, found.message, found.remedy, path)
         return acl
 
     def _parse(self, text: str) -> Acl:
-        acl = self._read.get(text)
+        acl = self._parsed.get(text)
         if acl is None:
-            acl = self._read[text] = parse_yarn(text, self._semantics)
+            acl = self._parsed[text] = parse_yarn(text, self._semantics)
         return acl

@@ -1,4 +1,4 @@
-"""What the files of YARN's schedulers state, before it becomes a partition."""
+"""The model of the files of YARN's schedulers, before a partition is built from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ def _documented(_partition: str) -> Semantics:
 
 @dataclass(frozen=True, slots=True)
 class YarnOptions:
-    """What is said beside the scheduler's own file."""
+    """What the settings add to the scheduler's own file."""
 
     partition: str = DEFAULT_PARTITION
     """The name under which the queues are served."""
     semantics: Callable[[str], Semantics] = _documented
-    """Whose rules hold, by the name of the partition."""
+    """The semantics of ACLs, by the name of the partition."""
     site: tuple[bytes, str] | None = None
     """The content and the name of `yarn-site.xml`. Without it ACLs are enforced, and
     nobody administers the cluster."""
@@ -40,8 +40,8 @@ class Text(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class StatedQueue:
-    """A queue as a file states it. An ACL is None where the file says nothing of it."""
+class QueueEntry:
+    """A queue of a file. An ACL is None where the file does not set it."""
 
     path: str
     position: Positioned
@@ -50,22 +50,22 @@ class StatedQueue:
 
 
 @dataclass(slots=True)
-class Stated:
-    """The queues of a file, each after its parent and the root first."""
+class SchedulerFile:
+    """The queues of a file, the root first and each queue after its parent."""
 
     submit_name: str
     """What the file calls the submit ACL."""
     admin_name: str
     checks_submission_always: bool
-    queues: list[StatedQueue] = field(default_factory=list)
+    queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
-    """True if a name without dots is any queue of that name."""
+    """True if a name without dots refers to the queue of that name, wherever it is."""
 
 
 class Site(NamedTuple):
-    """What yarn-site.xml says."""
+    """What yarn-site.xml sets."""
 
     acls_enabled: bool
     admins: str
-    position: Text | None = None
-    """Where `yarn.admin.acl` is, if it is set."""
+    admins_position: Text | None = None
+    """The value of `yarn.admin.acl`, if it is set."""

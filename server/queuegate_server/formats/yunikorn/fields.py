@@ -1,21 +1,25 @@
-"""Decodes the values of known keys; reports unknown keys and values of the wrong type.
+"""Decodes the values of known keys, and reports unknown keys and values of the wrong type.
 
-As go-yaml v3 does with known fields: null counts as absent, null items of a list are
-dropped, and every single value is a text.
+The rules are those of go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`):
+null counts as absent, null items of a list are dropped, a text field accepts every scalar as it
+is written, and the fields of type bool, uint64 and float64 have their own grammars.
 """
 
 import difflib
+import math
+import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar, Sequence
+from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.model import Count
-from queuegate_server.formats.yunikorn.values import floating, truth_value, unsigned
 
-_LONGEST_KEY: Final = 64
-_ALIKE: Final = 0.75
-"""How similar, by difflib, a key must be to a known one to be taken for a misspelling."""
+MAX_UINT64: Final = 2**64 - 1
+
+_MAX_KEY_LENGTH: Final = 64
+_MIN_SIMILARITY: Final = 0.75
+"""How similar, by difflib, a key must be to a known one to count as a misspelling."""
 _REMEDIES: Final = {
     "a mapping": "write keys with values below it",
     "a list": "write items with a dash below it",
@@ -27,30 +31,52 @@ _REMEDIES: Final = {
 
 _UNQUOTED: Final = frozenset({"true or false", "a number", "a whole number"})
 
+_TRUE: Final = frozenset({"true", "True", "TRUE"})
+_FALSE: Final = frozenset({"false", "False", "FALSE"})
+# Words of YAML 1.1, which are booleans even in quotes.
+_YES: Final = frozenset({"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
+_NO: Final = frozenset({"n", "N", "no", "No", "NO", "off", "Off", "OFF"})
+
+_INTEGER: Final = re.compile(
+    r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)"
+    r"|0[oO]?(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*))"
+)
+_BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_MAX_NUMBER_LENGTH: Final = 400
+_NUMBER_STARTS: Final = tuple("+-.0123456789")
+_INFINITE: Final = frozenset({".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"})
+_MINUS_INFINITE: Final = frozenset({"-.inf", "-.Inf", "-.INF"})
+_NOT_A_NUMBER: Final = frozenset({".nan", ".NaN", ".NAN"})
+
 
 class Fields:
-    """Decodes nodes into what the model wants."""
+    """Decodes nodes into the values of the model."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
-        """Take where to report to."""
         self._diagnostics = diagnostics
         self.queue = ""
         """The path of the queue that the diagnostics are about."""
 
     def entries(
-        self, mapping: Mapping | None, known: Collection[str], what: str
+        self, mapping: MappingNode | None, known: Collection[str], what: str
     ) -> Iterator[tuple[str, Node]]:
-        """Give the keys that are known and their values; report the other keys."""
+        """Yield the known keys and their values; report the other keys.
+
+        `what` names the mapping in the message.
+        """
         for key, (position, value) in mapping.entries.items() if mapping else ():
             if key in known:
                 yield key, value
             else:
                 self.unknown_key(position, known, what)
 
-    def unknown_key(self, key: Scalar, known: Collection[str], what: str) -> None:
+    def unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
         """Report a key that YuniKorn does not know."""
         lower = key.text.lower()
-        close = difflib.get_close_matches(lower[:_LONGEST_KEY], known, n=1, cutoff=_ALIKE)
+        close = difflib.get_close_matches(
+            lower[:_MAX_KEY_LENGTH], known, n=1, cutoff=_MIN_SIMILARITY
+        )
         if lower in known:
             remedy = f"write {lower}"
         elif close:
@@ -59,73 +85,75 @@ class Fields:
             remedy = f"remove it; known keys are {', '.join(sorted(known))}"
         self._error(key, f"unknown key {quoted(key.text)} in {what}", remedy)
 
-    def mapping(self, key: str, node: Node) -> Mapping | None:
-        """Return a mapping; None if it is null or no mapping."""
-        if isinstance(node, Mapping):
+    def mapping(self, key: str, node: Node) -> MappingNode | None:
+        """Return a mapping; None if it is null or invalid."""
+        if isinstance(node, MappingNode):
             return node
         self._wrong_type(key, node, "a mapping")
         return None
 
     def items(self, key: str, node: Node) -> list[Node] | None:
-        """Return the items of a list that are not null; None if it is null or no list."""
-        if isinstance(node, Sequence):
-            return [item for item in node.items if not (isinstance(item, Scalar) and item.is_null)]
+        """Return the items of a list that are not null; None if it is null or invalid."""
+        if isinstance(node, SequenceNode):
+            return [
+                item for item in node.items if not (isinstance(item, ScalarNode) and item.is_null)
+            ]
         self._wrong_type(key, node, "a list")
         return None
 
-    def mappings(self, key: str, node: Node) -> list[Mapping]:
+    def mappings(self, key: str, node: Node) -> list[MappingNode]:
         """Return the items of a list of mappings."""
         found = []
         for item in self.items(key, node) or ():
-            if isinstance(item, Mapping):
+            if isinstance(item, MappingNode):
                 found.append(item)
             else:
                 self._wrong_type(f"an item of {key}", item, "a mapping")
         return found
 
-    def text(self, key: str, node: Node) -> Scalar | None:
-        """Return a text; None if it is null or no single value."""
-        if isinstance(node, Scalar):
+    def text(self, key: str, node: Node) -> ScalarNode | None:
+        """Return a text; None if it is null or invalid."""
+        if isinstance(node, ScalarNode):
             return None if node.is_null else node
         self._wrong_type(key, node, "a text")
         return None
 
-    def texts(self, key: str, node: Node) -> list[Scalar] | None:
-        """Return a list of texts; None if it is null or no list."""
+    def texts(self, key: str, node: Node) -> list[ScalarNode] | None:
+        """Return a list of texts; None if it is null or invalid."""
         items = self.items(key, node)
         if items is None:
             return None
         texts = (self.text(f"an item of {key}", item) for item in items)
         return [text for text in texts if text is not None]
 
-    def text_map(self, key: str, node: Node) -> dict[str, Scalar] | None:
-        """Return texts by name, null as an empty one; None if it is null or no mapping."""
+    def text_map(self, key: str, node: Node) -> dict[str, ScalarNode] | None:
+        """Return texts by name, null as an empty text; None if it is null or invalid."""
         mapping = self.mapping(key, node)
         if mapping is None:
             return None
         texts = {}
         for name, (_, value) in mapping.entries.items():
-            if isinstance(value, Scalar):
-                empty = Scalar(value.line, value.column, "", plain=False)
+            if isinstance(value, ScalarNode):
+                empty = ScalarNode(value.line, value.column, "", plain=False)
                 texts[name] = empty if value.is_null else value
             else:
                 self._wrong_type(f"{key}.{name}", value, "a text")
         return texts
 
-    def truth(self, key: str, node: Node) -> bool:
-        """Return a truth value; False if it is null or none."""
-        if isinstance(node, Scalar):
+    def boolean(self, key: str, node: Node) -> bool:
+        """Return a boolean; False if it is null or invalid."""
+        if isinstance(node, ScalarNode):
             if node.is_null:
                 return False
-            value = truth_value(node)
+            value = boolean(node)
             if value is not None:
                 return value
         self._wrong_type(key, node, "true or false")
         return False
 
     def count(self, key: str, node: Node) -> Count | None:
-        """Return a number of applications; None if it is null or none."""
-        if isinstance(node, Scalar):
+        """Return a number of applications; None if it is null or invalid."""
+        if isinstance(node, ScalarNode):
             if node.is_null:
                 return None
             value = unsigned(node)
@@ -134,13 +162,13 @@ class Fields:
         self._wrong_type(key, node, "a whole number")
         return None
 
-    def float_map(self, key: str, node: Node) -> dict[str, tuple[float, Scalar]]:
+    def float_map(self, key: str, node: Node) -> dict[str, tuple[float, ScalarNode]]:
         """Return numbers by name; null counts as 0."""
         mapping = self.mapping(key, node)
         numbers = {}
         for name, (_, value) in (mapping.entries if mapping else {}).items():
             number = None
-            if isinstance(value, Scalar):
+            if isinstance(value, ScalarNode):
                 number = 0.0 if value.is_null else floating(value)
                 if number is not None:
                     numbers[name] = (number, value)
@@ -149,15 +177,64 @@ class Fields:
         return numbers
 
     def _wrong_type(self, key: str, node: Node, wanted: str) -> None:
-        if isinstance(node, Scalar):
+        if isinstance(node, ScalarNode):
             if node.is_null:
                 return
             found = quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
                 found = f"the quoted text {found}"
         else:
-            found = "a list" if isinstance(node, Sequence) else "a mapping"
+            found = "a list" if isinstance(node, SequenceNode) else "a mapping"
         self._error(node, f"{key} must be {wanted}, not {found}", _REMEDIES[wanted])
 
     def _error(self, node: Node, message: str, remedy: str) -> None:
         self._diagnostics.error(node, message, remedy, self.queue)
+
+
+def boolean(node: ScalarNode) -> bool | None:
+    """Return a scalar as a boolean; None if it is none."""
+    text = node.text
+    if text in _YES or (node.plain and text in _TRUE):
+        return True
+    if text in _NO or (node.plain and text in _FALSE):
+        return False
+    return None
+
+
+def unsigned(node: ScalarNode) -> int | None:
+    """Return a scalar as a number from 0 to 2^64 - 1, rounded down; None if it is none."""
+    value = _number(node)
+    if value is None or not 0 <= value <= MAX_UINT64:
+        return None
+    return int(value)
+
+
+def floating(node: ScalarNode) -> float | None:
+    """Return a scalar as a floating-point number; None if it is none."""
+    value = _number(node)
+    return None if value is None else float(value)
+
+
+def _number(node: ScalarNode) -> int | float | None:
+    text = node.text
+    if not node.plain or len(text) > _MAX_NUMBER_LENGTH or not text.startswith(_NUMBER_STARTS):
+        return None
+    digits = text if text[0] == "." else text.replace("_", "")
+    integer = _INTEGER.fullmatch(digits)
+    if integer:
+        kind = integer.lastgroup or "decimal"
+        value = int(integer["sign"] + integer[kind], _BASES[kind])
+        if -(2**63) <= value <= (2**63 - 1 if integer["sign"] else MAX_UINT64):
+            return value
+    if _FLOAT.fullmatch(digits):
+        value_as_float = float(digits)
+        return None if math.isinf(value_as_float) else value_as_float
+    return _special_float(text)
+
+
+def _special_float(text: str) -> float | None:
+    if text in _INFINITE:
+        return math.inf
+    if text in _MINUS_INFINITE:
+        return -math.inf
+    return math.nan if text in _NOT_A_NUMBER else None

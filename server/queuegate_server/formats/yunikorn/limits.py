@@ -1,19 +1,21 @@
-"""Rules about the limits of users and groups.
+"""Rules for the limits of users and groups.
 
 They are those of `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and
-`checkLimitMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`.
+`checkLimitMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. A limit must
+not allow more than the limits of the same user or group in the queues above. A name that has no
+limit above is compared with `*` there.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.names import ROOT, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.formats.yunikorn.inherited_limits import check_inherited
-from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Queue
-from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, is_zero
+from queuegate_server.formats.yaml_reader import ScalarNode
+from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, QueueConfig
+from queuegate_server.formats.yunikorn.resources import Amounts, amounts, excess, is_zero, smaller
 
 
 class _Kind(NamedTuple):
@@ -26,7 +28,7 @@ _GROUP: Final = _Kind("group", is_group_name)
 
 
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all limits of a partition; those of the partition itself are its root's."""
+    """Check all limits of a partition; its own limits are those of its root."""
     if not partition.queues:
         return
     root = partition.queues[0]
@@ -34,9 +36,9 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
         root.limits = partition.limits
     elif partition.limits and _content(partition.limits) != _content(root.limits):
         position = partition.limits[0].position
-        message = "the limits of the partition and those of its root queue differ"
+        message = "the limits of the partition differ from those of its root queue"
         diagnostics.error(
-            position, message, "give the limits in one of the two places only", root.path
+            position, message, "set the limits in one of the two places only", root.path
         )
     limited = False
     for queue in partition.queues:
@@ -44,11 +46,11 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
             limited = True
             _check_queue(queue, diagnostics)
     if limited:
-        check_inherited(partition.queues, diagnostics)
+        _check_inherited(partition.queues, diagnostics)
 
 
 def _content(limits: list[Limit]) -> list[object]:
-    """Return what limits say, to compare; a list that is missing is not an empty one."""
+    """Return the content of limits, to compare; a missing list is not an empty one."""
     return [
         (
             limit.description,
@@ -63,16 +65,16 @@ def _content(limits: list[Limit]) -> list[object]:
     ]
 
 
-def _check_queue(queue: Queue, diagnostics: Diagnostics) -> None:
+def _check_queue(queue: QueueConfig, diagnostics: Diagnostics) -> None:
     maximum: Amounts = {}
     if queue.name != ROOT and queue.resources:
-        # Faults in the queue's own resources are reported with those.
+        # Errors in the queue's own resources are reported elsewhere.
         maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
-    users: dict[str, Scalar] = {}
-    groups: dict[str, Scalar] = {}
+    users: dict[str, ScalarNode] = {}
+    groups: dict[str, ScalarNode] = {}
     for limit in queue.limits:
         if not limit.users and not limit.groups:
-            message = f"limit {quoted(limit.description)} is for no user and no group"
+            message = f"limit {quoted(limit.description)} applies to no user and no group"
             diagnostics.error(limit.position, message, "add users or groups", queue.path)
         for name in limit.users or ():
             _check_name(_USER, name, users, diagnostics, queue.path)
@@ -86,7 +88,7 @@ def _check_queue(queue: Queue, diagnostics: Diagnostics) -> None:
 
 
 def _check_name(
-    kind: _Kind, name: Scalar, seen: dict[str, Scalar], diagnostics: Diagnostics, queue: str
+    kind: _Kind, name: ScalarNode, seen: dict[str, ScalarNode], diagnostics: Diagnostics, queue: str
 ) -> None:
     text = name.text
     if text != WILDCARD and not kind.is_valid(text):
@@ -102,7 +104,9 @@ def _check_name(
         diagnostics.error(name, message, f'put the limit of the {kind.word} "*" last', queue)
 
 
-def _check_amounts(limit: Limit, queue: Queue, maximum: Amounts, diagnostics: Diagnostics) -> None:
+def _check_amounts(
+    limit: Limit, queue: QueueConfig, maximum: Amounts, diagnostics: Diagnostics
+) -> None:
     name = quoted(limit.description)
     resources: Amounts = {}
     if limit.max_resources:
@@ -123,7 +127,102 @@ def _check_amounts(limit: Limit, queue: Queue, maximum: Amounts, diagnostics: Di
         message = f"limit {name} allows more resources than the queue: {too_much}"
         diagnostics.error(limit.position, message, "lower maxresources", queue.path)
     if limit.max_applications and queue.max_applications:
-        allowed, most = limit.max_applications, queue.max_applications.value
-        if 0 < most < allowed.value:
-            message = f"limit {name} allows {allowed.value} applications, the queue only {most}"
+        allowed, maximum_count = limit.max_applications, queue.max_applications.value
+        if 0 < maximum_count < allowed.value:
+            message = (
+                f"limit {name} allows {allowed.value} applications, the queue only {maximum_count}"
+            )
             diagnostics.error(allowed.position, message, "lower maxapplications", queue.path)
+
+
+@dataclass(slots=True)
+class _Allowed:
+    """What a name may use, by the limits of all queues from here up to the root."""
+
+    resources: Amounts
+    applications: int
+    """0 means unlimited."""
+
+
+@dataclass(slots=True)
+class _LimitScope:
+    """The limits of a queue, by name, and the scope of the queues above.
+
+    Nothing is copied from above: a queue with thousands of limited names may have thousands of
+    queues below it.
+    """
+
+    above: "_LimitScope | None"
+    allowed: dict[tuple[str, str], _Allowed] = field(default_factory=dict)
+    """By `user` or `group`, and name."""
+
+    def find(self, kind: str, name: str) -> _Allowed | None:
+        """Return the nearest limit of a name, from here up to the root."""
+        scope: _LimitScope | None = self
+        while scope is not None:
+            found = scope.allowed.get((kind, name))
+            if found is not None:
+                return found
+            scope = scope.above
+        return None
+
+
+_NO_LIMITS: Final = _LimitScope(None)
+
+
+def _check_inherited(queues: list[QueueConfig], diagnostics: Diagnostics) -> None:
+    """Compare the limits of all queues, each listed after its parent, with those above."""
+    scopes: dict[QueueConfig, _LimitScope] = {}
+    for queue in queues:
+        above = scopes.get(queue.parent, _NO_LIMITS) if queue.parent else _NO_LIMITS
+        own = above
+        if queue.limits:
+            own = _LimitScope(above)
+            for limit in queue.limits:
+                # Errors in the amounts are reported with the limit itself.
+                allowed = _Allowed(
+                    amounts(limit.max_resources, Diagnostics(""), queue.path),
+                    limit.max_applications.value if limit.max_applications else 0,
+                )
+                for kind, names in (("user", limit.users), ("group", limit.groups)):
+                    for name in names or ():
+                        own.allowed[kind, name.text] = _compare(
+                            kind, name, allowed, above, queue=queue.path, diagnostics=diagnostics
+                        )
+        if queue.has_children and own is not _NO_LIMITS:
+            scopes[queue] = own
+
+
+def _compare(
+    kind: str,
+    name: ScalarNode,
+    allowed: _Allowed,
+    above: _LimitScope,
+    *,
+    queue: str,
+    diagnostics: Diagnostics,
+) -> _Allowed:
+    """Report what exceeds the limits above; return the limit for the queues below."""
+    same = above.find(kind, name.text)
+    bound = same or above.find(kind, WILDCARD)
+    if bound is None:
+        return allowed
+    who = f"{kind} {quoted(name.text)}"
+    whose = "" if same else f'the {kind} "*" '
+    too_much = excess(bound.resources, allowed.resources)
+    if too_much:
+        message = f"{who} may use more resources than {whose}in a queue above: {too_much}"
+        diagnostics.error(name, message, "lower maxresources here or raise it there", queue)
+    if bound.applications and not 0 < allowed.applications <= bound.applications:
+        message = (
+            f"{who} may run {allowed.applications or 'any number of'} applications, "
+            f"but {whose}only {bound.applications} in a queue above"
+        )
+        remedy = f"set maxapplications from 1 to {bound.applications}"
+        diagnostics.error(name, message, remedy, queue)
+    if not same:
+        return allowed
+    return _Allowed(
+        smaller(allowed.resources, bound.resources),
+        min(allowed.applications, bound.applications),
+    )

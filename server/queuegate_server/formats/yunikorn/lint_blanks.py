@@ -1,11 +1,9 @@
-"""Lint rule for the blank that begins a list of groups, where YAML took it for its own."""
+"""Finds the blank that starts a list of groups where YAML dropped it as white space."""
 
 import re
 from typing import Final, NamedTuple
 
-from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_nodes import Scalar
-from queuegate_server.formats.yunikorn.lint_subject import ListedAcl, Subject
+from queuegate_server.formats.yaml_reader import MappingNode, ScalarNode
 
 _ACL_KEYS: Final = frozenset({"submitacl", "adminacl"})
 _GAP: Final = re.compile(
@@ -20,22 +18,21 @@ _GAP: Final = re.compile(
 """From the end of a key to the first character of its value."""
 _COMMENT: Final = re.compile(r"(?<=\s)#[^\n]*+")
 _BLANKS: Final = re.compile(r"\s+")
-_NO_PLAIN_TEXT: Final = "\"'*[{"
-"""What begins a value in quotes, an alias, a list and a mapping."""
-_LINES_LOOKED_AT: Final = 4
-_CHARACTERS_LOOKED_AT: Final = 200
-"""Of each of these lines."""
+_NOT_PLAIN: Final = "\"'*[{"
+"""The first characters of quoted values, aliases, lists and mappings."""
+_MAX_LINES: Final = 4
+_MAX_LINE_LENGTH: Final = 200
 
 
 class _Gap(NamedTuple):
-    """What stands between a key and its value."""
+    """The text between a key and its value."""
 
     blanks: list[str]
-    """White space, in one piece or around tags and anchors."""
+    """Runs of white space; tags and anchors separate them."""
     first: str
     """The first character of the value."""
     column: int
-    """Where that stands if it is on the line of the key; else 0."""
+    """Its column if it is on the line of the key, otherwise 0."""
 
     @property
     def is_wide(self) -> bool:
@@ -43,46 +40,37 @@ class _Gap(NamedTuple):
         return self.column > 0 and any(len(run) > 1 for run in self.blanks)
 
 
-def swallowed_blank(subject: Subject, diagnostics: Diagnostics) -> None:
-    """A list of groups whose leading blank YAML took for indentation."""
-    for listed in subject.acls:
-        if has_swallowed_blank(subject, listed):
-            text = listed.scalar.text.strip()
-            message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"
-            groups = quoted(f" {text}")
-            remedy = f"for groups write {groups} in quotes, for users leave one blank"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+def has_swallowed_blank(lines: list[str], mapping: MappingNode, key: str) -> bool:
+    """Return whether the blanks before a list have no other explanation than a list of groups.
 
+    One blank belongs to the colon. Blanks that align the values of several keys are no sign,
+    and neither is the indentation of a value on its own line, unless it is off by one in a
+    document that is indented by twos.
 
-def has_swallowed_blank(subject: Subject, listed: ListedAcl) -> bool:
-    """Say whether a list without groups has a blank before it that nothing else explains.
-
-    One blank belongs to the colon. Blanks that bring the values of several keys into one
-    column are no sign, nor is the indentation of a line of its own, unless that is one
-    blank off in a document that is indented by twos.
+    Args:
+        lines: The source text.
+        mapping: The queue.
+        key: `submitacl` or `adminacl`, which the queue must have.
     """
-    mapping = listed.queue.position
-    if mapping is None or listed.has_groups or listed.acl.allows_all or not listed.scalar.text:
-        return False
-    key = mapping.entries[listed.key][0]
-    gap = _gap(subject, key)
-    if gap is None or gap.first in _NO_PLAIN_TEXT:
+    scalar = mapping.entries[key][0]
+    gap = _gap(lines, scalar)
+    if gap is None or gap.first in _NOT_PLAIN:
         return False
     if not gap.column:
-        return any(_is_one_off(run, key) for run in gap.blanks)
+        return any(_is_off_by_one(blanks, scalar) for blanks in gap.blanks)
     return gap.is_wide and not any(
-        (beside := _gap(subject, other)) and beside.is_wide and beside.column == gap.column
+        (beside := _gap(lines, other)) and beside.is_wide and beside.column == gap.column
         for other, _ in mapping.entries.values()
         if other.text not in _ACL_KEYS
     )
 
 
-def _gap(subject: Subject, key: Scalar) -> _Gap | None:
-    """Return what stands behind a key; None if that is not told easily."""
+def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
+    """Return what follows a key; None if that is hard to find."""
     start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
-    lines = subject.lines[key.line - 1 : key.line - 1 + _LINES_LOOKED_AT]
-    lines[:1] = [line[start : start + _CHARACTERS_LOOKED_AT] for line in lines[:1]]
-    text = "\n".join(line[:_CHARACTERS_LOOKED_AT] for line in lines)
+    lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
+    lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]
+    text = "\n".join(line[:_MAX_LINE_LENGTH] for line in lines)
     found = _GAP.match(text)
     if found is None:
         return None
@@ -91,7 +79,7 @@ def _gap(subject: Subject, key: Scalar) -> _Gap | None:
     return _Gap(blanks, found["first"], start + found.start("first") + 1 if one_line else 0)
 
 
-def _is_one_off(run: str, key: Scalar) -> bool:
-    indentation = len(run) - run.rfind("\n") - 1
+def _is_off_by_one(blanks: str, key: ScalarNode) -> bool:
+    indentation = len(blanks) - blanks.rfind("\n") - 1
     offset = key.column - 1
-    return "\n" in run and indentation > offset and offset % 2 == 0 and indentation % 2 == 1
+    return "\n" in blanks and indentation > offset and offset % 2 == 0 and indentation % 2 == 1

@@ -1,4 +1,4 @@
-"""queues.yaml -> partitions, with everything that is wrong in it found in one go."""
+"""queues.yaml -> partitions, with everything that is wrong in it reported at once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -7,7 +7,6 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, build_partition
-from queuegate_server.formats import yaml_tree
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -16,6 +15,7 @@ from queuegate_server.formats.diagnostics import (
     quoted,
     sort_diagnostics,
 )
+from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.limits import check_limits
@@ -24,18 +24,18 @@ from queuegate_server.formats.yunikorn.placement import check_placement
 from queuegate_server.formats.yunikorn.queues import (
     check_partition_names,
     check_queues,
-    normal_name,
+    normalized_name,
 )
 from queuegate_server.formats.yunikorn.resources import check_resources
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
-"""What `usergroupresolver.type` may be. YuniKorn takes any other text for `none`."""
+"""The values of `usergroupresolver.type`. YuniKorn reads any other text as `none`."""
 
 NO_PARTITION: Final = "the document defines no partition: every request will be answered NOT_FOUND"
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
 
-def load(
+def load_queues(
     data: bytes,
     file: str,
     *,
@@ -44,15 +44,15 @@ def load(
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partitions by name, and all diagnostics; no partitions after an error.
 
-    `acl_names` says for the name of a partition which names its ACLs may list;
-    `resolver_types` are accepted beside those that YuniKorn knows.
+    `acl_names` selects which names ACLs may list, by the name of the partition;
+    `resolver_types` are accepted beside those of YuniKorn.
     """
-    document = yaml_tree.read(data, file)
+    document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
     diagnostics = Diagnostics(file)
     built = {}
     if document.second is not None:
-        message = "a second YAML document starts here: only the first one is read"
+        message = "a second YAML document starts here; only the first one is read"
         diagnostics.warning(document.second, message, "put everything into one document")
     try:
         partitions = decode(document.root, diagnostics)
@@ -60,7 +60,7 @@ def load(
             diagnostics.warning(document.root, NO_PARTITION, "add a partition under partitions")
         check_partition_names(partitions, diagnostics)
         for partition in partitions:
-            name = normal_name(partition.name)
+            name = normalized_name(partition.name)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
             queues = _read_acls(partition, AclReader(acl_names(name), diagnostics))
             if not document.diagnostics and not diagnostics.error_count:
@@ -101,7 +101,7 @@ def _check_partition(
     if resolver and resolver.text not in resolver_types:
         known = ", ".join(sorted(resolver_types - {""}))
         message = f"{quoted(resolver.text)} is not a type of resolver"
-        diagnostics.error(resolver, message, f"write one of {known}, or leave it out")
+        diagnostics.error(resolver, message, f"write one of {known}, or remove it")
 
 
 def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics) -> None:

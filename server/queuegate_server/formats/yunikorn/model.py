@@ -1,16 +1,16 @@
-"""A queues.yaml as it is decoded: the parts of it that have rules, with their positions.
+"""The model of a queues.yaml: the parts that have rules, with their positions.
 
-Fields keep the node they come from where a diagnostic may have to point at it. A value
-of the wrong type is reported when it is decoded and stands here as if it were absent;
-`name_known` says where that must not lead to a second diagnostic.
+A field keeps its node where a diagnostic may have to refer to it. A value of the wrong type is
+reported when it is decoded and is absent here; `name_known` is False where that must not lead
+to a second diagnostic.
 """
 
 from dataclasses import dataclass, field
 
-from queuegate_server.formats.yaml_nodes import Mapping, Node, Scalar
+from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode
 
-Quantities = dict[str, Scalar]
-"""Amounts of resources as they are written, by the name of the resource."""
+Quantities = dict[str, ScalarNode]
+"""The texts of amounts, by the name of the resource."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,19 +23,19 @@ class Count:
 
 @dataclass(slots=True, eq=False)
 class Limit:
-    """What some users and groups may use at most."""
+    """A limit on what some users and groups may use."""
 
-    position: Mapping
+    position: MappingNode
     description: str = ""
-    users: list[Scalar] | None = None
-    groups: list[Scalar] | None = None
+    users: list[ScalarNode] | None = None
+    groups: list[ScalarNode] | None = None
     max_resources: Quantities | None = None
     max_applications: Count | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Resources:
-    """What a queue is guaranteed and what it may use at most."""
+    """The guaranteed and the maximum resources of a queue."""
 
     position: Node
     guaranteed: Quantities | None = None
@@ -43,51 +43,51 @@ class Resources:
 
 
 @dataclass(slots=True, eq=False)
-class Queue:
-    """A queue. A root that the document leaves out has no position."""
+class QueueConfig:
+    """A queue. A root that the document omits has no position."""
 
     path: str
-    """The full path in lower case, below `root` also where the root is left out."""
-    above: "Queue | None"
-    position: Mapping | None
+    """The full path in lower case, below `root` even where the document omits the root."""
+    parent: "QueueConfig | None"
+    position: MappingNode | None
     name: str = ""
     name_known: bool = True
     name_position: Node | None = None
-    submit_acl: Scalar | None = None
-    admin_acl: Scalar | None = None
+    submit_acl: ScalarNode | None = None
+    admin_acl: ScalarNode | None = None
     is_parent: bool = False
-    """True if it is marked as a parent; it may have children anyway."""
+    """True if it is marked as a parent; other queues may have children, too."""
     resources: Resources | None = None
     max_applications: Count | None = None
     limits: list[Limit] = field(default_factory=list)
     template_resources: Resources | None = None
     has_children: bool = False
-    """Children know their parent and not the other way round: no cycle keeps a document
-    in memory after it was read."""
+    """Children refer to their parent and not vice versa, so no cycle keeps a document in
+    memory."""
 
 
 @dataclass(slots=True, eq=False)
 class Filter:
-    """Whom a placement rule applies to."""
+    """The users and groups that a placement rule applies to."""
 
     position: Node
-    kind: Scalar | None = None
-    users: list[Scalar] | None = None
-    groups: list[Scalar] | None = None
+    kind: ScalarNode | None = None
+    users: list[ScalarNode] | None = None
+    groups: list[ScalarNode] | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Rule:
-    """A placement rule; `parent` says below which queue its queue stands."""
+class PlacementRule:
+    """A placement rule; `parent` places the parent of its queue."""
 
-    position: Mapping
+    position: MappingNode
     name: str = ""
     name_known: bool = True
     name_position: Node | None = None
     create: bool = False
     filter: Filter | None = None
-    parent: "Rule | None" = None
-    value: Scalar | None = None
+    parent: "PlacementRule | None" = None
+    value: ScalarNode | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -95,24 +95,24 @@ class NodeSortPolicy:
     """How the nodes of a partition are sorted."""
 
     position: Node
-    kind: Scalar | None = None
-    weights: dict[str, tuple[float, Scalar]] = field(default_factory=dict)
+    kind: ScalarNode | None = None
+    weights: dict[str, tuple[float, ScalarNode]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class PartitionConfig:
     """A partition of the document."""
 
-    position: Mapping
+    position: MappingNode
     name: str = ""
     name_known: bool = True
     name_position: Node | None = None
     has_queues: bool = False
-    """False if the queues are missing or null; an explicit empty list is fine."""
-    queues: list[Queue] = field(default_factory=list)
-    """All queues, each after its parent and beginning with the root; empty if the
-    document has none or they are not a list."""
-    rules: list[Rule] = field(default_factory=list)
+    """False if the queues are missing or null; an empty list is valid."""
+    queues: list[QueueConfig] = field(default_factory=list)
+    """All queues, the root first and each after its parent; empty if the document has none or
+    they are not a list."""
+    rules: list[PlacementRule] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None
-    resolver_type: Scalar | None = None
+    resolver_type: ScalarNode | None = None

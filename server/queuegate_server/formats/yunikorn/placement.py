@@ -1,9 +1,9 @@
-"""Rules about placement rules: names, filters, and fixed queues that must exist.
+"""Checks of placement rules: names, filters, and fixed queues that must exist.
 
 They are those of `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath`
 and `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`.
-Where YuniKorn's releases differ about which queue is a parent, what any of them takes
-passes here.
+Where YuniKorn's releases differ about which queue is a parent, whatever any of them accepts is
+valid here.
 """
 
 import re
@@ -12,9 +12,14 @@ from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_nodes import Scalar
+from queuegate_server.formats.yaml_reader import ScalarNode
 from queuegate_server.formats.yunikorn.go_regexp import compiles
-from queuegate_server.formats.yunikorn.model import Filter, PartitionConfig, Queue, Rule
+from queuegate_server.formats.yunikorn.model import (
+    Filter,
+    PartitionConfig,
+    PlacementRule,
+    QueueConfig,
+)
 
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
@@ -37,46 +42,46 @@ def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
 
 
 def is_regexp(text: str) -> bool:
-    """Say whether YuniKorn takes the only entry of a filter's list as a regexp."""
+    """Return whether YuniKorn reads the only entry of a filter's list as a regexp."""
     return _REGEXP_CHARACTER.search(text) is not None and compiles(text)
 
 
-def rule_chain(rule: Rule) -> Iterator[Rule]:
-    """Give a rule and its parents."""
-    link: Rule | None = rule
+def rule_chain(rule: PlacementRule) -> Iterator[PlacementRule]:
+    """Yield a rule and its parents."""
+    link: PlacementRule | None = rule
     while link:
         yield link
         link = link.parent
 
 
-def _check_name(rule: Rule, diagnostics: Diagnostics) -> None:
+def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
     position = rule.name_position or rule.position
     if not rule.name_known:
         return
     known = ", ".join(sorted(_KNOWN_RULES))
     if not _RULE_NAME.fullmatch(rule.name):
-        message = f"{quoted(rule.name)} is not a name of a placement rule"
+        message = f"{quoted(rule.name)} is not a valid name of a placement rule"
         diagnostics.error(position, message, f"write one of {known}")
     elif rule.name.lower() not in _KNOWN_RULES:
-        message = f"YuniKorn has no placement rule {quoted(rule.name)}; it will not use these rules"
+        message = f"YuniKorn has no placement rule {quoted(rule.name)} and will not use these rules"
         diagnostics.warning(position, message, f"write one of {known}")
 
 
 def _check_filter(found: Filter, diagnostics: Diagnostics) -> None:
     if found.kind and found.kind.text.lower() not in _FILTER_TYPES:
         message = f"{quoted(found.kind.text)} is not a type of filter"
-        diagnostics.error(found.kind, message, "write allow or deny; allow may be left out")
+        diagnostics.error(found.kind, message, "write allow or deny; allow is the default")
     _check_only_entry("user", found.users, is_user_name, diagnostics)
     _check_only_entry("group", found.groups, is_group_name, diagnostics)
 
 
 def _check_only_entry(
     kind: str,
-    entries: list[Scalar] | None,
+    entries: list[ScalarNode] | None,
     is_valid: Callable[[str], bool],
     diagnostics: Diagnostics,
 ) -> None:
-    """Check a list of one entry, which may be a regexp; YuniKorn checks no longer list."""
+    """Check a list of one entry, which may be a regexp; YuniKorn does not check longer lists."""
     if entries is None or len(entries) != 1:
         return
     entry = entries[0]
@@ -86,15 +91,15 @@ def _check_only_entry(
 
 
 class _Tree:
-    """The queues of a partition, each after its parent, by name below their parents."""
+    """The queues of a partition, by parent and name."""
 
-    def __init__(self, queues: list[Queue]) -> None:
+    def __init__(self, queues: list[QueueConfig]) -> None:
         self._root = queues[0]
-        self._exact = {(queue.above, queue.name): queue for queue in queues}
-        self._folded = {(queue.above, queue.name.lower()) for queue in queues}
+        self._exact = {(queue.parent, queue.name): queue for queue in queues}
+        self._folded = {(queue.parent, queue.name.lower()) for queue in queues}
 
-    def fault(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
-        """Say why no application can be placed into a queue, and the remedy.
+    def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
+        """Return why no application can be placed into a queue, and the remedy.
 
         `dynamic` means that further levels below it depend on the application.
         """
@@ -118,7 +123,7 @@ _MISSING: Final = ("which does not exist and which it may not create", "add it o
 
 
 def _check_fixed_queue(
-    rule: Rule, chain: list[Rule], tree: _Tree, diagnostics: Diagnostics
+    rule: PlacementRule, chain: list[PlacementRule], tree: _Tree, diagnostics: Diagnostics
 ) -> None:
     """Check the part of a rule's queue that does not depend on the application."""
     path = ""
@@ -139,7 +144,7 @@ def _check_fixed_queue(
         else:
             path = f"{path or ROOT}{SEPARATOR}{value}"
     levels = path.lower().split(SEPARATOR)
-    fault = tree.fault(levels, create=rule.create, dynamic=dynamic) if path else None
-    if fault:
-        message = f"the rule places into {quoted(path)}, {fault[0]}"
-        diagnostics.error(rule.value or rule.position, message, fault[1])
+    obstacle = tree.obstacle(levels, create=rule.create, dynamic=dynamic) if path else None
+    if obstacle:
+        message = f"the rule places into {quoted(path)}, {obstacle[0]}"
+        diagnostics.error(rule.value or rule.position, message, obstacle[1])

@@ -1,21 +1,109 @@
-"""Rules about the resources of queues: parents hold what their children are promised.
+"""Amounts of resources, and the rules for the resources of queues.
 
-They are those of `checkQueueResource` in YuniKorn's `configvalidator.go`. The resources
-of a child template are parsed only when its scheduler builds a parent queue.
+The grammar and the comparison of amounts are those of YuniKorn's
+`pkg/common/resources/quantity.go` and `resources.go`; an unset amount is unlimited. The rules
+are those of `checkQueueResource` in its `configvalidator.go`. YuniKorn parses the resources of
+a child template only when its scheduler builds a parent queue.
 """
 
+import re
+from typing import Final
+
+from queuegate.policy.acl import WHITE_SPACE
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yunikorn.model import PartitionConfig, Queue, Resources
-from queuegate_server.formats.yunikorn.quantities import Amounts, amounts, excess, is_zero, smaller
+from queuegate_server.formats.yunikorn.model import (
+    PartitionConfig,
+    Quantities,
+    QueueConfig,
+    Resources,
+)
+
+Amounts = dict[str, int]
+"""Amounts by the name of the resource: bytes, thousandths of a core, or a plain number."""
+
+_CORES: Final = "vcore"
+_QUANTITY: Final = re.compile(r"0*([0-9]{1,19})[\t\n\f\r ]*([A-Za-z]*)")
+_MAX_AMOUNT: Final = 2**63 - 1
+_SCALES: Final = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+    "Ei": 2**60,
+}
+_MILLI: Final = "m"
+
+
+def amount(resource: str, text: str) -> int | None:
+    """Return a text as an amount of a resource; None if it is invalid."""
+    match = _QUANTITY.fullmatch(text.strip(WHITE_SPACE))
+    if match is None:
+        return None
+    number, suffix = int(match[1]), match[2]
+    if resource == _CORES:
+        scale = 1 if suffix == _MILLI else 1000 * _SCALES.get(suffix, 0)
+    else:
+        scale = _SCALES.get(suffix, 0)
+    value = number * scale
+    return value if scale and number <= _MAX_AMOUNT and value <= _MAX_AMOUNT else None
+
+
+def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str) -> Amounts:
+    """Return the valid amounts, and report the others."""
+    found = {}
+    for resource, scalar in (quantities or {}).items():
+        value = amount(resource, scalar.text)
+        if value is None:
+            message = f"{quoted(scalar.text)} is not an amount of {quoted(resource)}"
+            remedy = "write a whole number, optionally with k M G T P E Ki Mi Gi Ti Pi or Ei"
+            if resource == _CORES:
+                remedy = f"{remedy}, or m for thousandths"
+            diagnostics.error(scalar, message, remedy, queue)
+        else:
+            found[resource] = value
+    return found
+
+
+def excess(limit: Amounts, wanted: Amounts) -> str:
+    """Return which of the wanted amounts exceed the limit, as text; empty if none does."""
+    return ", ".join(
+        f"{resource} {value}{unit} > {limit[resource]}{unit}"
+        for resource, value in wanted.items()
+        for unit in (_MILLI if resource == _CORES else "",)
+        if resource in limit and value > limit[resource]
+    )
+
+
+def smaller(one: Amounts, other: Amounts) -> Amounts:
+    """Return the smaller amount of each resource that either sets."""
+    if not one or not other:
+        return one or other
+    found = one | other
+    for resource in one.keys() & other.keys():
+        found[resource] = min(one[resource], other[resource])
+    return found
+
+
+def is_zero(found: Amounts) -> bool:
+    """Return whether no amount is above 0."""
+    return not any(found.values())
 
 
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check the resources of all queues of a partition."""
-    guaranteed: dict[Queue, Amounts] = {}
-    maximum: dict[Queue, Amounts] = {}
+    guaranteed: dict[QueueConfig, Amounts] = {}
+    maximum: dict[QueueConfig, Amounts] = {}
     for queue in partition.queues:
         _check_template(queue, diagnostics)
-        above = maximum.get(queue.above, {}) if queue.above else {}
+        above = maximum.get(queue.parent, {}) if queue.parent else {}
         own: Amounts = {}
         if queue.resources:
             own = amounts(queue.resources.maximum, diagnostics, queue.path)
@@ -29,7 +117,7 @@ def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
         _check_sums(partition.queues, guaranteed, maximum, diagnostics)
 
 
-def _check_template(queue: Queue, diagnostics: Diagnostics) -> None:
+def _check_template(queue: QueueConfig, diagnostics: Diagnostics) -> None:
     template = queue.template_resources
     if template and (queue.is_parent or queue.has_children):
         amounts(template.guaranteed, diagnostics, queue.path)
@@ -37,7 +125,7 @@ def _check_template(queue: Queue, diagnostics: Diagnostics) -> None:
 
 
 def _check_own(
-    queue: Queue,
+    queue: QueueConfig,
     resources: Resources,
     guaranteed: Amounts,
     maximum: Amounts,
@@ -58,13 +146,13 @@ def _check_own(
 
 
 def _check_sums(
-    queues: list[Queue],
-    guaranteed: dict[Queue, Amounts],
-    maximum: dict[Queue, Amounts],
+    queues: list[QueueConfig],
+    guaranteed: dict[QueueConfig, Amounts],
+    maximum: dict[QueueConfig, Amounts],
     diagnostics: Diagnostics,
 ) -> None:
-    """Compare what children are guaranteed together with what their parent has."""
-    sums: dict[Queue, Amounts] = {}
+    """Compare the sum of the children's guarantees with the resources of their parent."""
+    sums: dict[QueueConfig, Amounts] = {}
     for queue in reversed(queues):
         total = sums.pop(queue, {})
         own = guaranteed.get(queue, {})
@@ -79,7 +167,7 @@ def _check_sums(
                 remedy = f"lower guaranteed of the children or raise {name}"
                 diagnostics.error(position, message, remedy, queue.path)
         promised = total if is_zero(own) else own
-        if promised and queue.above:
-            above = sums.setdefault(queue.above, {})
+        if promised and queue.parent:
+            above = sums.setdefault(queue.parent, {})
             for resource, value in promised.items():
                 above[resource] = above.get(resource, 0) + value

@@ -1,10 +1,9 @@
-"""The text that YAML is written in: what it may contain, and how its positions are counted."""
+"""The text of a configuration file: its size, its characters and its lines."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
-from queuegate_server.formats.diagnostics import Positioned
+from queuegate_server.formats.diagnostics import Position, Positioned
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Three times what 100 000 queues with 1 000 000 ACL entries need."""
@@ -12,22 +11,14 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _ASCII: Final = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
-"""What YAML allows of it."""
+"""The ASCII characters that YAML allows."""
 _FORBIDDEN: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A position in a text, counted from 1."""
-
-    line: int
-    column: int
-
-
 class ParseError(Exception):
-    """Nothing after this fault can be understood."""
+    """A text cannot be understood from some position on."""
 
     def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -37,9 +28,12 @@ class ParseError(Exception):
 
 
 def decode(data: bytes) -> str:
-    """Return the text of a stream; raise ParseError at the position of what is none.
+    """Return the text of a UTF-8 file with the characters that YAML allows.
 
-    The parser would do that, too, but counts only bytes.
+    libyaml would check that, too, but reports the offset of a byte instead of a position.
+
+    Raises:
+        ParseError: The file is too large, is not UTF-8 or contains another character.
     """
     if len(data) > MAX_BYTES:
         raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
@@ -65,7 +59,7 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Return the lines of a stream that can be read, so that positions point into them."""
+    """Return the lines of a file that `decode` accepts, as positions count them."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 

@@ -1,24 +1,23 @@
-"""XML text -> elements that know their position. No input makes it raise, none reaches out.
+"""XML text -> elements with their positions. No input makes it raise or open anything.
 
-A document type is refused, so that there are no entities to expand or to fetch; size,
-depth and number of elements are bounded, and the tree is built without recursion.
+A document type is refused, so there are no entities to expand or to fetch. Size, depth and
+number of elements are bounded, and the tree is built without recursion.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
-from queuegate_server.formats.yaml_text import MAX_BYTES, ParseError, Position
+from queuegate_server.formats.diagnostics import Diagnostics, Position
+from queuegate_server.formats.source_text import MAX_BYTES, ParseError
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000
-_SMALLER: Final = "remove what is not needed"
 
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element, placed where its tag begins."""
+    """An element, at the position of its tag."""
 
     line: int
     column: int
@@ -28,28 +27,17 @@ class Element:
     text: str = ""
     """All characters directly inside it, without those of comments."""
     is_plain: bool = True
-    """False if a CDATA section or a processing instruction is directly inside it, where
-    readers of XML part a text."""
+    """False if a CDATA section or a processing instruction is directly inside it. Readers of
+    XML split the text there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What was read."""
-
-    root: Element | None
-    """None if the document cannot be read."""
-    diagnostics: tuple[Diagnostic, ...]
-    """Why it cannot be read; empty if it can."""
-
-
-def read(data: bytes, file: str) -> Document:
-    """Read a document. `file` is the name that the diagnostics show."""
-    diagnostics = Diagnostics(file)
+def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
+    """Return the top element of a document; None, and an error, if it cannot be read."""
     try:
-        return Document(_Builder().build(data), ())
-    except ParseError as fault:
-        diagnostics.error(fault.position, fault.message, fault.remedy)
-    return Document(None, diagnostics.sorted())
+        return _Builder().build(data)
+    except ParseError as error:
+        diagnostics.error(error.position, error.message, error.remedy)
+    return None
 
 
 class _Builder:
@@ -63,30 +51,31 @@ class _Builder:
 
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
-            raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", _SMALLER)
+            message = f"the file is larger than {MAX_BYTES} bytes"
+            raise ParseError(None, message, "make it smaller")
         parser = self._parser
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._characters
         parser.StartDoctypeDeclHandler = self._doctype
-        parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = self._parted
+        parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = self._split
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
             position = Position(error.lineno, error.offset + 1)
-            message = f"not valid XML: {expat.ErrorString(error.code)}"
+            message = f"invalid XML: {expat.ErrorString(error.code)}"
             remedy = "check the tags, quotes and &-signs here and in the lines above"
             raise ParseError(position, message, remedy) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know
-            raise ParseError(Position(1, 1), f"not readable: {error}", "save it as UTF-8") from None
+            raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None
         finally:
-            # In a cycle, the elements would stay until the collector stops every thread to
-            # find them.
+            # Otherwise the parser and this object form a cycle that keeps all elements until
+            # the garbage collector finds it.
             parser.StartElementHandler = parser.EndElementHandler = None
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
             parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None
         if self._root is None:
-            raise ParseError(Position(1, 1), "there is no element", "write an element")
+            raise ParseError(Position(1, 1), "the document has no element", "add one")
         return self._root
 
     def _position(self) -> Position:
@@ -100,7 +89,7 @@ class _Builder:
             raise ParseError(position, message, "flatten the document")
         if self._count > MAX_ELEMENTS:
             message = f"there are more than {MAX_ELEMENTS} elements"
-            raise ParseError(position, message, _SMALLER)
+            raise ParseError(position, message, "remove the ones that are not needed")
         element = Element(position.line, position.column, name, attributes)
         if self._open:
             self._open[-1].children.append(element)
@@ -116,11 +105,11 @@ class _Builder:
         if self._texts:
             self._texts[-1].append(text)
 
-    def _parted(self, *_: object) -> None:
+    def _split(self, *_: object) -> None:
         if self._open:
             self._open[-1].is_plain = False
 
     def _doctype(self, *_: object) -> None:
         message = "a document type (DOCTYPE) is not accepted"
-        remedy = "remove it, and write out what its entities stand for"
+        remedy = "remove it, and write the values of its entities instead of their names"
         raise ParseError(self._position(), message, remedy)

@@ -1,0 +1,384 @@
+"""YAML text -> nodes with their positions; scalars keep their text.
+
+The reference is go-yaml v3, with which YuniKorn reads its configuration: only the first
+document of a stream is read, a repeated key is an error, `<<` merges, and the reader of a
+scalar decides what it means (`007`, `yes` and `2024-01-01` stay as they are written). Unlike
+go-yaml, tags other than `!!str`, `!!seq` and `!!map` are refused, and size, depth and number
+of nodes are bounded. An alias counts as everything that it stands for, so a small text cannot
+become a large tree.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import yaml
+from yaml import events
+from yaml.tokens import StreamEndToken
+
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    Position,
+    Positioned,
+    TooManyErrors,
+    quoted,
+)
+from queuegate_server.formats.source_text import (
+    MAX_BYTES,
+    ParseError,
+    decode,
+    split_lines,
+)
+
+MAX_DEPTH: Final = 200
+"""Levels of nesting; a level of queues takes two."""
+MAX_NODES: Final = 5_000_000
+"""Keys, values, lists and mappings; the target of an alias counts each time."""
+
+_MERGE: Final = "<<"
+_VERSION: Final = (1, 1)
+# Only the parser of these classes is used. CBaseLoader needs libyaml.
+_PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_LOOKAHEAD_TOKENS: Final = 4
+"""The start of the stream, and the three tokens that go-yaml v3 scans to find comments."""
+_CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@dataclass(slots=True, eq=False)
+class ScalarNode:
+    """A single value, as it is written."""
+
+    line: int
+    column: int
+    text: str
+    plain: bool
+    """True without quotes, block style and tag: the text may then mean a number, a boolean or
+    null."""
+
+    @property
+    def is_null(self) -> bool:
+        """True for an empty text, `~` and `null`."""
+        return self.plain and self.text in _NULLS
+
+
+@dataclass(slots=True, eq=False)
+class SequenceNode:
+    """A list."""
+
+    line: int
+    column: int
+    items: list["Node"] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class MappingNode:
+    """A mapping in the order of the text, its merged keys last."""
+
+    line: int
+    column: int
+    entries: dict[str, tuple[ScalarNode, "Node"]] = field(default_factory=dict)
+    """The key and its value, by the text of the key."""
+
+    def get(self, key: str) -> "Node | None":
+        """Return the value of a key, or None if there is no such key."""
+        entry = self.entries.get(key)
+        return entry[1] if entry else None
+
+
+Node = ScalarNode | SequenceNode | MappingNode
+
+
+def plain_data(node: Node | None) -> object:
+    """Return a node as dicts, lists, texts and None, without the positions."""
+    if isinstance(node, MappingNode):
+        return {key: plain_data(value) for key, (_, value) in node.entries.items()}
+    if isinstance(node, SequenceNode):
+        return [plain_data(item) for item in node.items]
+    if node is None or node.is_null:
+        return None
+    return node.text
+
+
+_TAGS: Final = {
+    "!": (ScalarNode, SequenceNode, MappingNode),
+    "tag:yaml.org,2002:str": (ScalarNode,),
+    "tag:yaml.org,2002:seq": (SequenceNode,),
+    "tag:yaml.org,2002:map": (MappingNode,),
+}
+
+
+class _Size(NamedTuple):
+    """The size of a node with all its aliases expanded."""
+
+    nodes: int
+    characters: int
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A list or mapping whose end was not reached yet."""
+
+    node: SequenceNode | MappingNode
+    anchor: str | None
+    size_before: _Size
+    key: ScalarNode | None = None
+    """The key whose value comes next, in a mapping."""
+    merged: list[Node] = field(default_factory=list)
+
+
+class _Builder:
+    """Builds the tree of one document, without recursion."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        self._top = SequenceNode(0, 0)
+        self._open = [_Open(self._top, None, _Size(0, 0))]
+        self._anchors: dict[str, tuple[Node, _Size | None]] = {}
+        self._nodes = 0
+        self._characters = 0
+        self.ended: Any = None
+        """The mark at the end of the document, once it is built."""
+        # Equal texts are kept once, which saves memory in the names built from them.
+        self._texts: dict[str, str] = {}
+
+    def build(self, get_event: Callable[[], Any]) -> Node | None:
+        """Return the root of the first document, or None if it is empty.
+
+        Raises:
+            ParseError: The document cannot be understood.
+            TooManyErrors: Too many keys are repeated.
+        """
+        # Not an attribute: it would form a cycle that keeps all nodes until the garbage
+        # collector finds it.
+        handlers: dict[type, Callable[[Any], None]] = {
+            events.DocumentStartEvent: self._begin,
+            events.AliasEvent: self._alias,
+            events.SequenceStartEvent: lambda event: self._start(SequenceNode, event),
+            events.MappingStartEvent: lambda event: self._start(MappingNode, event),
+            events.SequenceEndEvent: self._end,
+            events.MappingEndEvent: self._end,
+        }
+        scalar_event, texts = events.ScalarEvent, self._texts
+        while True:
+            event = get_event()
+            kind = event.__class__
+            if kind is scalar_event:
+                # Most events are scalars, so the usual case makes no call.
+                value, tag, mark = event.value, event.tag, event.start_mark
+                text = texts.setdefault(value, value)
+                plain = tag is None and not event.style
+                node = ScalarNode(mark.line + 1, mark.column + 1, text, plain)
+                if tag is not None:
+                    self._check_tag(tag, node)
+                self._nodes += 1
+                self._characters += len(text)
+                if self._nodes > MAX_NODES or self._characters > MAX_BYTES:
+                    self._count(0, 0, node)
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = (node, _Size(1, len(text)))
+                self._add(node)
+            elif kind in handlers:
+                handlers[kind](event)
+            elif kind is events.DocumentEndEvent or kind is events.StreamEndEvent:
+                self.ended = event.start_mark
+                return self._top.items[0] if self._top.items else None
+
+    def _begin(self, event: Any) -> None:
+        if event.version not in {None, _VERSION}:
+            position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
+            message = "only YAML 1.1 is supported, as in YuniKorn"
+            raise ParseError(position, message, "remove the %YAML line")
+
+    def _start(self, kind: type[SequenceNode | MappingNode], event: Any) -> None:
+        node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
+        if event.tag is not None:
+            self._check_tag(event.tag, node)
+        if len(self._open) > MAX_DEPTH:
+            message = f"lists and mappings are nested more than {MAX_DEPTH} levels deep"
+            raise ParseError(node, message, "flatten the document")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, None)
+        self._open.append(_Open(node, event.anchor, _Size(self._nodes, self._characters)))
+        self._count(1, 0, node)
+
+    def _end(self, _event: Any) -> None:
+        done = self._open.pop()
+        if isinstance(done.node, MappingNode):
+            self._merge(done.node, done.merged)
+        if done.anchor is not None:
+            nodes, characters = done.size_before
+            size = _Size(self._nodes - nodes, self._characters - characters)
+            self._anchors[done.anchor] = (done.node, size)
+        self._add(done.node)
+
+    def _alias(self, event: Any) -> None:
+        position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
+        name = event.anchor
+        if name not in self._anchors:
+            message = f"the alias *{name} has no anchor &{name} above it"
+            raise ParseError(position, message, "define the anchor, or put the text in quotes")
+        node, size = self._anchors[name]
+        if size is None:
+            raise ParseError(
+                position, f"the anchor &{name} contains itself", "remove the alias inside it"
+            )
+        self._count(*size, position)
+        self._add(node)
+
+    def _count(self, nodes: int, characters: int, position: Positioned) -> None:
+        self._nodes += nodes
+        self._characters += characters
+        if self._nodes > MAX_NODES:
+            message = f"the document has more than {MAX_NODES} keys and values"
+            raise ParseError(position, message, "split it, or use fewer aliases")
+        if self._characters > MAX_BYTES:
+            message = f"with its aliases the document is larger than {MAX_BYTES} characters"
+            raise ParseError(position, message, "split it, or use fewer aliases")
+
+    def _add(self, node: Node) -> None:
+        parent = self._open[-1]
+        container = parent.node
+        if isinstance(container, SequenceNode):
+            container.items.append(node)
+            return
+        key = parent.key
+        if key is None:
+            parent.key = self._key(node)
+            return
+        parent.key = None
+        text = key.text
+        if text == _MERGE and key.plain:
+            parent.merged.append(node)
+        elif text in container.entries:
+            first = container.entries[text][0].line
+            message = f"the key {quoted(text)} is repeated; line {first} has it already"
+            self._diagnostics.error(key, message, "keep one of them")
+        else:
+            container.entries[text] = (key, node)
+
+    def _key(self, node: Node) -> ScalarNode:
+        if isinstance(node, ScalarNode) and not node.is_null:
+            return node
+        message = (
+            "a key is missing" if isinstance(node, ScalarNode) else "a key is a list or a mapping"
+        )
+        raise ParseError(node, message, "write a text before the colon")
+
+    def _merge(self, mapping: MappingNode, merged: list[Node]) -> None:
+        for node in merged:
+            for source in node.items if isinstance(node, SequenceNode) else [node]:
+                if not isinstance(source, MappingNode):
+                    message = "<< merges something that is not a mapping"
+                    raise ParseError(source, message, "merge an alias of a mapping")
+                for key, entry in source.entries.items():
+                    mapping.entries.setdefault(key, entry)
+
+    def _check_tag(self, tag: str, node: Node) -> None:
+        if not isinstance(node, _TAGS.get(tag, ())):
+            message = f"the tag {quoted(tag)} is not supported"
+            raise ParseError(node, message, "remove the tag, and quote the value if it is a text")
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDocument:
+    """The first document of a stream."""
+
+    root: Node | None
+    """None if the document is empty, null or unreadable."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Errors: repeated keys if there is a root, otherwise why there is none."""
+    second: Position | None = None
+    """The start of the next document that is not empty; it is not read."""
+
+
+def read_yaml(data: bytes, file: str) -> YamlDocument:
+    """Return the first document of a UTF-8 text. No input makes this function raise.
+
+    `file` is the name that the diagnostics show.
+    """
+    diagnostics = Diagnostics(file)
+    root = None
+    second = None
+    try:
+        text = decode(data)
+        try:
+            get_event = _PARSER(data).get_event
+            builder = _Builder(diagnostics)
+            built = builder.build(get_event)
+            _look_ahead(text, builder.ended)
+            root = built
+            second = _next_document(get_event)
+        except yaml.MarkedYAMLError as error:
+            raise _syntax_error(error, text) from None
+        except yaml.YAMLError as error:
+            raise ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX) from None
+    except ParseError as error:
+        with suppress(TooManyErrors):
+            diagnostics.error(error.position, error.message, error.remedy)
+    except TooManyErrors:
+        pass
+    if isinstance(root, ScalarNode) and root.is_null:
+        root = None
+    return YamlDocument(root, diagnostics.sorted(), second)
+
+
+def _position(event: Any) -> Position:
+    return Position(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _look_ahead(text: str, end: Any) -> None:
+    """Scan as far beyond the first document as go-yaml does, which refuses the whole text for
+    an error there.
+
+    Raises:
+        ParseError: There is an error.
+    """
+    rest = text[end.index :]
+    parser = _PARSER(rest.encode())
+    try:
+        for _ in range(_LOOKAHEAD_TOKENS):
+            if isinstance(parser.get_token(), StreamEndToken):
+                break
+    except yaml.MarkedYAMLError as error:
+        found = _syntax_error(error, rest)
+        at = found.position or Position(1, 1)
+        position = Position(end.line + at.line, at.column + (end.column if at.line == 1 else 0))
+        raise ParseError(position, found.message, found.remedy) from None
+
+
+def _next_document(get_event: Callable[[], Any]) -> Position | None:
+    """Return the start of the next document that is not empty."""
+    start = None
+    with suppress(yaml.YAMLError):  # a document that is not read may be invalid
+        while (event := get_event()) is not None:
+            if isinstance(event, events.DocumentStartEvent):
+                start = _position(event)
+            elif not isinstance(event, events.DocumentEndEvent | events.StreamEndEvent) and not (
+                isinstance(event, events.ScalarEvent) and not event.value
+            ):
+                return start
+    return None
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX)
+    position = Position(mark.line + 1, mark.column + 1)
+    lines = split_lines(text)
+    rest = lines[mark.line][mark.column :] if mark.line < len(lines) else ""
+    if error.context and "alias" in error.context and error.context_mark:
+        start = Position(error.context_mark.line + 1, error.context_mark.column + 1)
+        message = 'an unquoted "*" starts a YAML alias'
+        return ParseError(start, message, 'put the value in quotes, the wildcard as "*"')
+    if rest.startswith("\t"):
+        return ParseError(position, "a tab is not allowed here", "indent with blanks")
+    message = f"invalid YAML: {error.problem}"
+    if error.context:
+        message = f"{message}, {error.context}"
+        if error.context_mark and error.context_mark.line != mark.line:
+            message = f"{message} that starts in line {error.context_mark.line + 1}"
+    return ParseError(position, message, _CHECK_SYNTAX)

@@ -1,0 +1,236 @@
+"""The properties of a Hadoop configuration file, by the rules of Hadoop's `Configuration`.
+
+Names are trimmed, values are not. An empty value sets nothing. The last property of a name
+wins, unless an earlier one is final. Included files are not read.
+
+Hadoop looks a variable up in its process first and then among its properties
+(`Configuration.substituteVars`). Only the properties of the same file are known here, so a
+variable that may come from elsewhere is an error; its value is never guessed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
+from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.formats.xml_reader import Element, read_xml
+from queuegate_server.formats.yarn.model import Text
+
+_BOOLEANS: Final = {"true": True, "false": False}
+_VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
+_MAX_SUBSTITUTIONS: Final = 20
+"""Hadoop's own bound, `MAX_SUBST` of its `Configuration`."""
+_MAX_VALUE_LENGTH: Final = 1_048_576
+_PROCESS_PREFIXES: Final = (
+    "env.",
+    "file.",
+    "java.",
+    "jdk.",
+    "line.",
+    "os.",
+    "path.",
+    "sun.",
+    "user.",
+)
+"""Prefixes of the names that Hadoop takes from its environment and from the virtual machine."""
+
+
+def read_properties(
+    data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]
+) -> dict[str, Text] | None:
+    """Return the properties of a file by name, or None if it is no Hadoop configuration.
+
+    `is_read` selects the properties that matter: only their variables are replaced, and only
+    their values must be plain text.
+    """
+    root = read_xml(data, diagnostics)
+    if root is None:
+        return None
+    if root.name != "configuration":
+        message = f"the top element is <{root.name}>, not <configuration>"
+        diagnostics.error(root, message, "use a configuration file of Hadoop")
+        return None
+    collected = _PropertyCollector(diagnostics)
+    for element in _property_elements(root, diagnostics):
+        stated = _read_property(element)
+        if stated.not_plain is not None and is_read(stated.name):
+            message = f"the value of {quoted(stated.name)} is not plain text"
+            remedy = "remove the elements, processing instructions and CDATA sections from it"
+            diagnostics.error(stated.not_plain, message, remedy)
+        collected.add(stated)
+    found = collected.properties
+    original = dict(found)
+    budget = ExpansionBudget()
+    for name, value in original.items():
+        if "${" not in value.text or not is_read(name):
+            continue
+        try:
+            found[name] = value._replace(text=expand(name, original, budget))
+        except VariableError as error:
+            message = f"a variable in {quoted(name)} cannot be replaced: {error}"
+            diagnostics.error(error.position, message, "write its value instead", "")
+            if budget.left < 0:
+                break
+    return found
+
+
+def boolean(text: Text | None, *, default: bool) -> bool:
+    """Return a value as a boolean, as Hadoop reads it: anything else is the default."""
+    return _BOOLEANS.get(_normalized(text) if text else "", default)
+
+
+def is_boolean(text: Text) -> bool:
+    """Return whether a value is a boolean."""
+    return _normalized(text) in _BOOLEANS
+
+
+def _normalized(text: Text) -> str:
+    return text.text.strip(TRIMMED).lower()
+
+
+@dataclass(slots=True)
+class _Property:
+    element: Element
+    name: str = ""
+    value: Text | None = None
+    is_final: bool = False
+    not_plain: Element | None = None
+    """The element of the value or the name if it contains more than text."""
+
+
+class _PropertyCollector:
+    """Applies Hadoop's rules for repeated, final and empty properties."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        self._final: set[str] = set()
+        self.properties: dict[str, Text] = {}
+
+    def add(self, stated: _Property) -> None:
+        name = quoted(stated.name)
+        warn = self._diagnostics.warning
+        if not stated.name:
+            warn(stated.element, "a property without a name sets nothing", "give it a name")
+            return
+        if stated.value is None:
+            message = f"{name} has an empty value, which sets nothing"
+            warn(stated.element, message, "for nobody write a single space as the value")
+        elif stated.name in self._final:
+            message = f"{name} is final above, so this value is ignored"
+            warn(stated.element, message, "remove one of them")
+        else:
+            if stated.name in self.properties:
+                message = f"{name} is already set above; this value replaces that one"
+                warn(stated.element, message, "remove one of them")
+            self.properties[stated.name] = stated.value
+        if stated.is_final:
+            self._final.add(stated.name)
+
+
+def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Element]:
+    stack = [iter(root.children)]
+    while stack:
+        for element in stack[-1]:
+            name = element.name.rpartition(":")[2]
+            if name == "property":
+                yield element
+            elif name == "configuration":
+                stack.append(iter(element.children))
+                break
+            elif name == "include":
+                message = "included files are not read"
+                diagnostics.error(element, message, "copy their properties into this file")
+        else:
+            stack.pop()
+
+
+def _read_property(element: Element) -> _Property:
+    found = _Property(element)
+    attributes = element.attributes
+    found.name = attributes.get("name", "").strip(TRIMMED)
+    if attributes.get("value"):
+        found.value = Text(element.line, element.column, attributes["value"])
+    found.is_final = attributes.get("final", "").strip() == "true"
+    for child in element.children:
+        if child.name in {"name", "value"} and (child.children or not child.is_plain):
+            found.not_plain = child
+        match child.name:
+            case "name" if child.text:
+                found.name = child.text.strip(TRIMMED)
+            case "value" if child.text:
+                found.value = Text(child.line, child.column, child.text)
+            case "final":
+                found.is_final = child.text.strip() == "true"
+            case _:
+                pass
+    return found
+
+
+class VariableError(ValueError):
+    """A variable cannot be replaced; the message gives the reason."""
+
+    def __init__(self, message: str, position: Positioned) -> None:
+        """Keep the message and the position of the value that contains the variable."""
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass(slots=True)
+class ExpansionBudget:
+    """The number of characters that replacing variables may still produce in a file, so that a
+    small file cannot fill the memory.
+    """
+
+    left: int = MAX_BYTES
+
+
+def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget) -> str:
+    """Return the value of a property with its variables replaced.
+
+    Raises:
+        VariableError: A variable is unknown or recursive, or the value becomes too long.
+    """
+    values = [properties[name]]
+    text = values[0].text
+    for _ in range(_MAX_SUBSTITUTIONS):
+        found = _VARIABLE.search(text)
+        if found is None:
+            return text
+        variable = found[1]
+        position = next((one for one in reversed(values) if found[0] in one.text), values[0])
+        if variable.startswith(_PROCESS_PREFIXES):
+            message = f"{quoted(variable)} comes from the environment of Hadoop's process"
+            raise VariableError(message, position)
+        if variable not in properties:
+            raise VariableError(f"{quoted(variable)} is not set in this file", position)
+        value = properties[variable]
+        budget.left -= len(text) + len(value.text)
+        if budget.left < 0:
+            message = "all values of the file together become too long"
+            raise VariableError(message, position)
+        if variable in _reachable(value.text, properties):
+            raise VariableError(f"{quoted(variable)} contains itself", value)
+        values.append(value)
+        text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
+        if len(text) > _MAX_VALUE_LENGTH:
+            raise VariableError(f"{quoted(variable)} makes the value too long", position)
+    if _VARIABLE.search(text):
+        raise VariableError(f"there are more than {_MAX_SUBSTITUTIONS} variables", values[0])
+    return text
+
+
+def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
+    """Return the variables in a text and in their values, up to the bound on substitutions."""
+    reachable: set[str] = set()
+    stack = [text]
+    while stack:
+        for found in _VARIABLE.finditer(stack.pop()):
+            if found[1] not in reachable and found[1] in properties:
+                reachable.add(found[1])
+                stack.append(properties[found[1]].text)
+            if len(reachable) >= _MAX_SUBSTITUTIONS:
+                return reachable
+    return reachable
