@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2
 
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
 
-SHIM = Path(__file__).parents[2] / "examples" / "shim.py"
+SHIM = Path(__file__).parents[3] / "examples" / "shim.py"
 
 
 def test_shim() -> None:

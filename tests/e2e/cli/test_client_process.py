@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from queuegate.v1 import policy_pb2
-from tests.support.fakes.scripted_server import Script, ScriptedServer
+from tests.support.fakes.scripted_server import ScriptedServer
 
 QUEUES = ["root", "root.a", "root.b\x1b"]
 Capture = pytest.CaptureFixture[str]
@@ -84,12 +84,12 @@ def test_interrupt(server: ScriptedServer) -> None:
     assert process.returncode == 130
 
 
-def test_a_reader_that_goes_away(script: Script) -> None:
+def test_a_reader_that_goes_away(server: ScriptedServer) -> None:
     answer = policy_pb2.GetPolicyResponse()
     answer.queues.extend(
         policy_pb2.PolicyQueue(path=f"root.q{number}", submit_acl="*") for number in range(20_000)
     )
-    script.answers["GetPolicy"] = answer
+    server.script.answers["GetPolicy"] = answer
     process = subprocess.Popen([*COMMAND, "policy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout
     assert process.stderr
