@@ -8,7 +8,7 @@ import click
 
 from queuegate_server.cli.failure import Failure
 from queuegate_server.identity.resolver import Found, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.instrumentation import Step
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStep
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.printable import printable
 from queuegate_server.settings.load import SettingsError, load_settings
@@ -69,22 +69,24 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
-    # They load the driver, which `--help` does not need.
-    from queuegate_server.identity.resolvers.ldap.check import Check  # noqa: PLC0415
+    """Print what every server returns; return whether all know the user and agree."""
+    # These modules load the driver, which `--help` does not need.
+    from queuegate_server.identity.resolvers.ldap.diagnose import (  # noqa: PLC0415
+        diagnose,
+        servers_of,
+    )
     from queuegate_server.identity.resolvers.ldap.errors import LdapFault  # noqa: PLC0415
 
-    check = Check(options, _show)
     try:
-        servers = await check.servers()
+        servers = await servers_of(options)
     except LdapFault as fault:
         click.echo(f"FAILED: {fault.detail}\n  advice: {fault.advice}")
         return False
     answers: set[frozenset[str] | None] = set()
-    have_answered = True
+    all_answered = True
     for url in servers:
         click.echo(f"\n{url}")
-        result = await check.look_up(url, user)
-        outcome = result.outcome
+        outcome, notes = await diagnose(url, user, options, _show)
         if isinstance(outcome, Found):
             answers.add(frozenset(outcome.groups))
             names = printable(", ".join(outcome.groups)) or "none"
@@ -93,16 +95,16 @@ async def _check(options: LdapOptions, user: str) -> bool:
             answers.add(None)
             click.echo(f"  no such user: {outcome.detail}")
         else:
-            have_answered = False
+            all_answered = False
             click.echo(f"  could not ask: {printable(outcome.detail)}")
-        for note in result.notes:
+        for note in notes:
             click.echo(f"  note: {note}")
     if len(answers) > 1:
         click.echo("\nthe servers do not agree")
-    return have_answered and None not in answers and len(answers) == 1
+    return all_answered and None not in answers and len(answers) == 1
 
 
-def _show(step: Step) -> None:
+def _show(step: LdapStep) -> None:
     mark = "FAIL" if step.fault else "ok"
     detail = printable(step.fault or step.detail)
     click.echo(f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {detail}")

@@ -29,9 +29,8 @@ async def test_row_9_restart_while_idle_is_not_noticed(
 
 async def asked(opened: LdapResolver, count: int) -> list[asyncio.Task[tuple[Outcome, float]]]:
     """Return look-ups that wait for an answer of the first server, which hangs."""
-    assert opened._directory
-    assert opened._directory._servers
-    connection = await opened._directory._servers.all[0].connection()
+    assert opened.directory
+    connection = await opened.directory.pool.servers[0].connection()
     pending = [asyncio.create_task(timed(opened)) for _ in range(count)]
     await until(lambda: connection.in_flight == count)
     return pending
@@ -105,9 +104,8 @@ async def test_row_11_second_server_is_let_go_when_it_is_not_used(
         assert second.accepted == 1
         own_directory.start()
         await until_asked(opened, own_directory.url)
-        assert opened._directory
-        assert opened._directory._servers
-        server = opened._directory._servers.all[1]
+        assert opened.directory
+        server = opened.directory.pool.servers[1]
         while server.answers:
             await asyncio.sleep(0.02)
 
@@ -147,10 +145,9 @@ async def test_row_12_connection_of_before_a_sleep_is_tried_out_first(
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, **FAST)
         assert await opened.resolve("bob") == BOB
-        assert opened._directory
-        assert opened._directory._servers
-        connection = await opened._directory._servers.all[0].connection()
-        connection.heard -= 3600
+        assert opened.directory
+        connection = await opened.directory.pool.servers[0].connection()
+        connection.heard_at -= 3600
         proxy.pass_bytes = 0
         asyncio.get_running_loop().call_later(0.2, setattr, proxy, "pass_bytes", None)
         assert await opened.resolve("bob") == BOB

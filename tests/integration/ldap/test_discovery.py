@@ -12,9 +12,10 @@ import dns.rrset
 import pytest
 
 from queuegate_server.identity.resolver import CouldNotAsk
-from queuegate_server.identity.resolvers.ldap import discovery
+from queuegate_server.identity.resolvers.ldap import pool
+from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
+from queuegate_server.identity.resolvers.ldap.options import ServerUrl
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.looking_up import until_found
 from tests.support.servers.slapd import Slapd
@@ -63,12 +64,12 @@ Asked = tuple[NameServer, dns.asyncresolver.Resolver]
 
 async def test_the_best_server_comes_first(name_server: Asked) -> None:
     _, resolver = name_server
-    found = await discovery.discovered("corp.test", encrypted=False, seconds=30, resolver=resolver)
+    found = await discover_servers("corp.test", encrypted=False, timeout=30, resolver=resolver)
     assert found == (
         ServerUrl("ldap", "early.corp.test", 1389),
         ServerUrl("ldap", "late.corp.test", 389),
     )
-    found = await discovery.discovered("corp.test", encrypted=True, seconds=30, resolver=resolver)
+    found = await discover_servers("corp.test", encrypted=True, timeout=30, resolver=resolver)
     assert found == (ServerUrl("ldaps", "only.corp.test", 636),)
 
 
@@ -78,14 +79,14 @@ async def test_a_domain_without_servers_is_a_fault_of_the_settings(
 ) -> None:
     _, resolver = name_server
     with pytest.raises(SetupFault, match="names no server"):
-        await discovery.discovered(domain, encrypted=False, seconds=30, resolver=resolver)
+        await discover_servers(domain, encrypted=False, timeout=30, resolver=resolver)
 
 
 async def test_dns_that_does_not_answer_is_given_up(name_server: Asked) -> None:
     server, resolver = name_server
     server.silent = True
     with pytest.raises(ServerFault, match="within 0"):
-        await discovery.discovered("corp.test", encrypted=False, seconds=0.2, resolver=resolver)
+        await discover_servers("corp.test", encrypted=False, timeout=0.2, resolver=resolver)
 
 
 async def test_look_ups_go_to_the_discovered_servers(
@@ -96,14 +97,14 @@ async def test_look_ups_go_to_the_discovered_servers(
         (ServerUrl("ldap", "127.0.0.1", directory.port),),
     ]
 
-    async def discovered(domain: str, *, encrypted: bool, seconds: float) -> object:
-        assert (domain, encrypted, seconds) == ("corp.test", False, 30)
+    async def discovered(domain: str, *, encrypted: bool, timeout: float) -> object:  # noqa: ASYNC109
+        assert (domain, encrypted, timeout) == ("corp.test", False, 30)
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    monkeypatch.setattr(discovery, "discovered", discovered)
+    monkeypatch.setattr(pool, "discover_servers", discovered)
     opened = await resolver(directory, urls=None, discover="corp.test", retry_after=0.05)
     await asyncio.sleep(0)
     assert isinstance(await opened.resolve("bob"), CouldNotAsk)

@@ -95,7 +95,7 @@ async def test_row_16_refused_starttls_ends_before_the_bind(resolver: Build) -> 
     async with fake_directory(lambda _: Answer()) as fake:
         outcome = await (await resolver(fake.url)).resolve("bob")
         assert isinstance(outcome, CouldNotAsk)
-        assert "refuses StartTLS" in outcome.detail
+        assert "refused StartTLS" in outcome.detail
         assert fake.binds == 0
 
 

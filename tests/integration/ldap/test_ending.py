@@ -62,9 +62,8 @@ async def test_cancelled_look_ups_leave_nothing_behind(resolver: Build, director
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert all(task.cancelled() for task in tasks[::2])
-    assert opened._directory
-    assert opened._directory._servers
-    connection = await opened._directory._servers.all[0].connection()
+    assert opened.directory
+    connection = await opened.directory.pool.servers[0].connection()
     assert connection.in_flight == 0
     assert connection.quiet.is_set()
     assert await opened.resolve("bob") == BOB

@@ -101,19 +101,19 @@ def test_what_fails_is_said(kdc: Kdc, slapd: Slapd, configure: Configure, tmp_pa
     status, output = check(kdc, configure(keytab=unknown))
     # The KDC knows it, the directory lets it see nothing.
     assert status == 1
-    assert "could not ask: the base of the search does not exist or may not be seen" in output
+    assert "could not ask: the search base does not exist or is not visible" in output
 
     (tmp_path / "no-plugins").mkdir()
     status, output = check(kdc, configure(), SASL_PATH=str(tmp_path / "no-plugins"))
     assert status == 1
-    assert "GSSAPI is not to be had here" in output
-    assert "advice: install libsasl's module" in output
+    assert "GSSAPI is not available" in output
+    assert "advice: install its SASL module" in output
 
     kdc.stop()
     status, output = check(kdc, configure())
     assert status == 1
     assert "FAIL  bind" in output
-    assert "Kerberos gives us no ticket" in output
+    assert "cannot get a Kerberos ticket" in output
     assert "advice: check keytab_file" in output
 
 
@@ -135,7 +135,7 @@ def test_a_hung_kdc_holds_up_nobody(kdc: Kdc, configure: Configure) -> None:
         Client(server.address, timeout=60) as client,
     ):
         assert client.check("bob", "root.open")
-        with pytest.raises(GroupsUnavailable, match="gave no connection within"):
+        with pytest.raises(GroupsUnavailable, match="took longer than"):
             client.check("bob", "root.team")
         descriptors = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
         # Attempts to connect follow each other, and none leaves a process or a descriptor.

@@ -86,7 +86,7 @@ def test_user_that_is_not_there(
     status, output = run(config, "--user", "ALICE")
     assert status == 1
     assert "no such user" in output
-    assert "user_match: casefold takes it" in output
+    assert "user_match: casefold accepts it" in output
 
 
 def test_servers_that_say_different_things(

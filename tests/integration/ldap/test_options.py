@@ -9,13 +9,13 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.identity.resolvers.ldap.dn import is_dn
 from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
     UserFilter,
     assertions,
     escape,
 )
+from queuegate_server.identity.resolvers.ldap.options import is_dn
 from queuegate_server.settings.load import SettingsError, load_settings
 
 
@@ -52,7 +52,7 @@ def test_good_settings(tmp_path: Path) -> None:
         ({"urls": "['ldap://']"}, "names no host"),
         ({"urls": "['ldap://a:99999']"}, "port that is not between"),
         ({"urls": "['ldap://a/dc=a']"}, "host and port only"),
-        ({"urls": "['ldap://u:p@a']"}, "must hold no credentials"),
+        ({"urls": "['ldap://u:p@a']"}, "must not contain credentials"),
         ({"urls": "[ldaps://a, ldaps://a]"}, "is listed twice"),
         ({"urls": None}, "set either urls or discover"),
         ({"discover": "example.com"}, "set either urls or discover"),
@@ -115,7 +115,7 @@ def test_files_that_hold_the_wrong_thing(tmp_path: Path, ca: trustme.CA) -> None
     empty.write_text("\n")
     text.write_text("hello")
     assert "is empty" in faults(tmp_path, ca_file=empty)[0]
-    assert "holds no certificates" in faults(tmp_path, ca_file=text)[0]
+    assert "contains no certificates" in faults(tmp_path, ca_file=text)[0]
     leaf = ca.issue_cert("a")
     certificate, other = tmp_path / "a.pem", tmp_path / "b.pem"
     leaf.cert_chain_pems[0].write_to_path(str(certificate))

@@ -14,13 +14,12 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import CouldNotAsk
-from queuegate_server.identity.resolvers.ldap.binding import Connector
-from queuegate_server.identity.resolvers.ldap.connection import Connection
+from queuegate_server.identity.resolvers.ldap.bind import Connector
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pool import Server
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl, parse_url
+from queuegate_server.identity.resolvers.ldap.pool import ServerConnection
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from queuegate_server.identity.resolvers.ldap.urls import ServerUrl, parse_url
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.looking_up import BOB, timed, until_asked
@@ -218,9 +217,8 @@ async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, retry_after=30, operation_timeout=30)
         assert await opened.resolve("bob") == BOB
-        assert opened._directory
-        assert opened._directory._servers
-        connection = await opened._directory._servers.all[0].connection()
+        assert opened.directory
+        connection = await opened.directory.pool.servers[0].connection()
         proxy.delay = 10
         pending = [asyncio.create_task(opened.resolve("bob")) for _ in range(20)]
         while connection.in_flight < 20:
@@ -235,14 +233,13 @@ async def test_other_servers_by_dns_end_no_look_up(resolver: Build, directory: S
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, operation_timeout=30)
         assert await opened.resolve("bob") == BOB
-        assert opened._directory
-        assert opened._directory._servers
-        connection = await opened._directory._servers.all[0].connection()
+        assert opened.directory
+        connection = await opened.directory.pool.servers[0].connection()
         proxy.delay = 30
         pending = asyncio.create_task(opened.resolve("bob"))
         while not connection.in_flight:
             await asyncio.sleep(0.01)
-        await opened._directory._use([parse_url(directory.url)])
+        await opened.directory.pool.use([parse_url(directory.url)])
         assert await pending == BOB
 
 
@@ -255,9 +252,8 @@ async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
             proxy.url, urls=[dead, proxy.url], retry_after=60, operation_timeout=30
         )
         assert await opened.resolve("bob") == BOB
-        assert opened._directory
-        assert opened._directory._servers
-        connection = await opened._directory._servers.all[1].connection()
+        assert opened.directory
+        connection = await opened.directory.pool.servers[1].connection()
         proxy.delay = 30
         pending = asyncio.create_task(timed(opened))
         while not connection.in_flight:
@@ -275,23 +271,23 @@ async def test_who_waits_for_a_server_learns_that_it_is_left_alone(
     connector = Connector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None)
     connection = await connector.connect(parse_url(directory.url))
 
-    async def never(_: ServerUrl) -> Connection:
+    async def never(_: ServerUrl) -> LdapConnection:
         await asyncio.Event().wait()
         return connection
 
-    server = Server(
+    server = ServerConnection(
         parse_url(directory.url),
         options(directory),
         never,
         connector.password,
-        is_first=True,
+        is_preferred=True,
         others_answer=lambda _: False,
     )
     server.start()
     waiting = asyncio.create_task(server.connection())
     await asyncio.sleep(0)
     for _ in range(3):
-        server.failed(connection, ServerFault("busy"))
+        server.note_failure(connection, ServerFault("busy"))
     with pytest.raises(ServerFault, match="busy"):
         async with asyncio.timeout(HANGS):
             await waiting

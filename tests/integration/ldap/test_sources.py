@@ -148,7 +148,7 @@ async def test_two_groups_of_one_primary_number_are_a_failure(
     opened = await resolver(own_directory, **MEMBER_OF, group_base=SUFFIX, **GID)
     outcome = await opened.resolve("alice")
     assert isinstance(outcome, CouldNotAsk)
-    assert "let one group only have this number" in outcome.detail
+    assert "let only one group have this number" in outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ async def test_in_chain_is_refused_where_it_finds_nothing(
 @pytest.mark.parametrize(
     ("given", "detail"),
     [
-        ({"user_base": "ou=nowhere,dc=lab,dc=test"}, "does not exist or may not be seen"),
-        ({"group_base": "ou=nowhere,dc=lab,dc=test"}, "does not exist or may not be seen"),
-        ({"user_base": "ou=hidden,dc=lab,dc=test"}, "does not exist or may not be seen"),
+        ({"user_base": "ou=nowhere,dc=lab,dc=test"}, "does not exist or is not visible"),
+        ({"group_base": "ou=nowhere,dc=lab,dc=test"}, "does not exist or is not visible"),
+        ({"user_base": "ou=hidden,dc=lab,dc=test"}, "does not exist or is not visible"),
     ],
 )
 async def test_a_base_that_is_not_there_is_not_a_missing_user(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pyasn1.codec.ber import decoder, encoder
 from pyasn1_modules import rfc2251
 
-from queuegate_server.identity.resolvers.ldap.messages import take_message
+from queuegate_server.identity.resolvers.ldap.messages import pop_message
 
 Attributes = dict[str, list[bytes]]
 
@@ -67,7 +67,7 @@ class FakeDirectory:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 buffer += data
-                while (message := take_message(buffer)) is not None:
+                while (message := pop_message(buffer)) is not None:
                     writer.write(self._replies(message))
         writer.close()
 

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.identity.circuit_breaker import CircuitState
 from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.resolvers.ldap.instrumentation import Statistics
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.observe.lookups import Lookups
 
 _RESOLVER: Final = ("resolver", "defined_in")
@@ -157,7 +157,7 @@ class LdapMetrics(Collector):
         )
         for defined_in, resolver in self._resolvers.resolvers():
             counted = getattr(resolver.resolver, "statistics", None)
-            if not isinstance(counted, Statistics):
+            if not isinstance(counted, LdapStatistics):
                 continue
             labels = (resolver.name, defined_in)
             for (server, step), count in counted.steps.items():

@@ -1,11 +1,14 @@
 """Groups from an LDAP directory: OpenLDAP, 389-DS, FreeIPA, Active Directory.
 
-resolver    what the rest of the server sees; imports the driver in `open`
-options     what can be set, checked without the driver
-strategies  where groups come from: memberOf, a group search, nesting
-search      one search: escaping, bounds, paging, ranges
-servers     which server is asked; failover and fail-back
-server      one server's connection, kept in the background
-connection  many requests at once on one connection, each with a time limit
-transport   TCP, StartTLS, TLS and the hand-over to libldap
+resolver      the resolver as the rest of the server knows it; imports the driver when opened
+options       the settings, checked without the driver
+directory     one look-up: which server, which user, which groups, what is repeated
+pool          the servers, failover and fail-back; a connection to each, kept in the background
+bind          opening a bound connection; kerberos does so in a child process
+bridge        TCP, StartTLS, TLS, and the bytes between them and libldap
+connection    many requests at once on one connection, each with a time limit
+search        one search: limits, pages, ranges
+users         the entry of a user
+group_lookup  the groups of a user: memberOf, searches, nested groups
+diagnose      what `queuegate-server ldap-check` runs
 """

@@ -1,80 +1,86 @@
-"""Many requests at once on one connection, each with a time limit, and no threads.
+"""Many concurrent requests on one connection, each with a time limit, and no threads.
 
-python-ldap is used through its asynchronous calls only, on a descriptor that does not
-block; answers are fetched when the event loop says that there are bytes.
+Only python-ldap's asynchronous calls are used, on a descriptor that does not block; results are
+fetched when the event loop reports that there are bytes.
 """
 
 import asyncio
 import os
+import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import ldap
-import ldap.controls
+from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap import result_codes
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, Overloaded, ServerFault
+from queuegate_server.identity.resolvers.ldap.bridge import Bridge
+from queuegate_server.identity.resolvers.ldap.errors import (
+    LdapFault,
+    Overloaded,
+    ServerFault,
+    message_id,
+    to_fault,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.paging import PagedResults
-from queuegate_server.identity.resolvers.ldap.transport import Transport
-from queuegate_server.identity.resolvers.ldap.write_room import WriteRoom
 
 _LAST_BYTES_SECONDS: Final = 0.25
+_RESPONSE_CONTROLS: Final = {
+    SimplePagedResultsControl.controlType: SimplePagedResultsControl,
+}
 
 
-class Answer(NamedTuple):
-    """What a server answered to one request."""
+class SearchResult(NamedTuple):
+    """The whole result of one request."""
 
     entries: list[tuple[str | None, Any]]
     """DN and attributes; referrals have no DN."""
     controls: Sequence[Any]
 
 
-class Connection:
-    """A connection that libldap speaks on. Used from one event loop."""
+class LdapConnection:
+    """A connection that libldap speaks on."""
 
-    def __init__(self, transport: Transport, descriptor: int, options: LdapOptions) -> None:
-        """Take the transport and the descriptor that came of handing it over."""
-        self._transport = transport
+    def __init__(self, bridge: Bridge, descriptor: int, options: LdapOptions) -> None:
+        """Take over the descriptor that the bridge has handed over."""
+        self._bridge = bridge
         self._options = options
         self._loop = asyncio.get_running_loop()
-        self.server = str(transport.url)
-        self.opened = self.heard = time.monotonic()
-        self.used = self.opened
+        self.server = str(bridge.url)
+        self.opened_at = self.heard_at = self.used_at = time.monotonic()
         self.lost: str | None = None
-        """Why the connection ended, once it did."""
+        """Why the connection ended; None while it has not."""
         self.ended = asyncio.Event()
         self.quiet = asyncio.Event()
         """Set while no look-up uses the connection."""
-        self._users = 0
         self.quiet.set()
+        self._users = 0
         self.is_active_directory: bool | None = None
-        """Unknown until someone has asked."""
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
-        self._turns = asyncio.Semaphore(options.max_in_flight)
+        """None until the server has been asked."""
+        self._pending: dict[int, asyncio.Future[SearchResult]] = {}
+        self._slots = asyncio.Semaphore(options.max_in_flight)
         self._queued = 0
         self._descriptor = descriptor
         try:
-            self._ldap: Any = ldap.initialize(f"ldap://{transport.url.host}", fileno=descriptor)
+            self._ldap: Any = ldap.initialize(f"ldap://{bridge.url.host}", fileno=descriptor)
         except BaseException:
             os.close(descriptor)
             raise
         self._ldap.set_option(ldap.OPT_REFERRALS, ldap.OPT_OFF)
         self._ldap.set_option(ldap.OPT_DEREF, ldap.DEREF_NEVER)
-        self._room = WriteRoom(descriptor)
+        self._writable = _WritableDescriptor(descriptor)
         self._loop.add_reader(descriptor, self._read)
-        transport.when_lost(self._ending)
+        bridge.on_lost(self._close_soon)
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
-        return len(self._waiting)
+        """How many requests wait for their result."""
+        return len(self._pending)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep the connection from being closed for its age meanwhile."""
+        """Keep the connection from being closed for its age."""
         self._users += 1
         self.quiet.clear()
         try:
@@ -85,41 +91,47 @@ class Connection:
                 self.quiet.set()
 
     async def bind(self, name: str, password: bytes) -> None:
-        """Say who we are; an empty name and password are nobody. Raises LdapFault."""
-        # libldap takes text; what is not UTF-8 is not a password that it could send.
+        """Bind; an empty name and password make the bind anonymous. Raises LdapFault."""
+        # libldap takes text; it could not send a password that is not UTF-8.
         await self._request(lambda: self._ldap.simple_bind(name, password))
 
     async def search(
         self,
         base: str,
         scope: int,
-        text: str,
+        filter_text: str,
         attributes: Sequence[str],
         *,
-        most: int,
+        size_limit: int,
         controls: Sequence[Any] = (),
-    ) -> Answer:
-        """Search once; `most` is the bound that the server is asked to keep.
+    ) -> SearchResult:
+        """Search once; return the whole result. Raises LdapFault.
 
-        Raises LdapFault; nothing is answered unless the search was answered whole.
+        Args:
+            base: The DN to search below.
+            scope: One of python-ldap's scopes.
+            filter_text: The filter.
+            attributes: What to read of the entries.
+            size_limit: The number of entries that the server is asked not to exceed; 0: none.
+            controls: Request controls.
         """
         seconds = max(1, round(self._options.operation_timeout))
-        self.used = time.monotonic()
+        self.used_at = time.monotonic()
         return await self._request(
             lambda: self._ldap.search_ext(
                 base,
                 scope,
-                text,
+                filter_text,
                 list(attributes),
                 0,
                 serverctrls=list(controls) or None,
                 timeout=seconds,
-                sizelimit=most,
+                sizelimit=size_limit,
             )
         )
 
     async def verify(self) -> None:
-        """See whether the server still answers; raises LdapFault, and closes, if not."""
+        """Raise LdapFault and close the connection if the server does not answer any more."""
         try:
             await self._request(
                 lambda: self._ldap.search_ext(
@@ -130,31 +142,31 @@ class Connection:
             self.close(fault.detail)
             raise
         except LdapFault:
-            # It refuses to show its root entry, and so it answers.
+            # A refusal to show the root entry is an answer.
             return
 
-    async def _request(self, start: Callable[[], int]) -> Answer:
-        if self._turns.locked() and self._queued >= self._options.max_queued:
-            raise Overloaded("too many requests wait for the directory")
+    async def _request(self, start: Callable[[], int]) -> SearchResult:
+        if self._slots.locked() and self._queued >= self._options.max_queued:
+            raise Overloaded("too many requests are waiting for the directory")
         message: int | None = None
-        heard = self.heard
+        heard_at = self.heard_at
         self._queued += 1
         is_queued = True
         try:
-            async with asyncio.timeout(self._options.operation_timeout), self._turns:
+            async with asyncio.timeout(self._options.operation_timeout), self._slots:
                 self._queued -= 1
                 is_queued = False
-                await self._room.wait()
-                heard = self.heard
+                await self._writable.wait()
+                heard_at = self.heard_at
                 message = self._start(start)
-                future = self._waiting[message] = self._loop.create_future()
-                answer: Answer = await future
-                return answer
+                future = self._pending[message] = self._loop.create_future()
+                result: SearchResult = await future
+                return result
         except TimeoutError:
-            raise self._timed_out(heard, asked=message is not None) from None
+            raise self._timed_out(heard_at, sent=message is not None) from None
         finally:
             self._queued -= is_queued
-            if message is not None and self._waiting.pop(message, None) is not None:
+            if message is not None and self._pending.pop(message, None) is not None:
                 self._abandon(message)
 
     def _start(self, start: Callable[[], int]) -> int:
@@ -163,23 +175,23 @@ class Connection:
         try:
             return start()
         except ldap.LDAPError as error:
-            fault = result_codes.fault(error)
+            fault = to_fault(error)
             if isinstance(error, ldap.SERVER_DOWN | ldap.BUSY):
                 self.close(fault.detail)
             raise fault from None
         except (UnicodeEncodeError, TypeError, ValueError):
             raise LdapFault("a value cannot be sent to the directory") from None
 
-    def _timed_out(self, heard: float, *, asked: bool) -> ServerFault:
+    def _timed_out(self, heard_at: float, *, sent: bool) -> ServerFault:
         seconds = self._options.operation_timeout
         fault = ServerFault(
             f"{self.server} did not answer within {seconds:g} s",
             "check the load of the server and the indexes for the searched attributes",
         )
-        if not asked and self.in_flight:
+        if not sent and self.in_flight:
             return fault
-        # A server that answers others is slow with this one; one that is silent hangs.
-        if self.heard == heard:
+        # A server that answers other requests is slow with this one; a silent server hangs.
+        if self.heard_at == heard_at:
             self.close(fault.detail)
         return fault
 
@@ -188,61 +200,89 @@ class Connection:
             try:
                 self._ldap.abandon_ext(message)
             except ldap.LDAPError as error:
-                self.close(result_codes.fault(error).detail)
+                self.close(to_fault(error).detail)
 
     def _read(self) -> None:
-        self.heard = time.monotonic()
+        self.heard_at = time.monotonic()
         while self.lost is None:
             try:
                 kind, entries, message, controls = self._ldap.result3(
-                    ldap.RES_ANY,
-                    1,
-                    timeout=0,
-                    resp_ctrl_classes=PagedResults.KNOWN,
+                    ldap.RES_ANY, 1, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
                 )
             except ldap.LDAPError as error:
-                self._failed(error)
+                self._handle_error(error)
                 continue
             except Exception as error:
-                # Such as a DN that is not UTF-8; whose answer it was in is lost.
-                self.close(f"the server sent what cannot be read: {type(error).__name__}")
+                # Such as a DN that is not UTF-8; it is unknown which request it answers.
+                self.close(f"the server sent an unreadable answer: {type(error).__name__}")
                 return
             if kind is None:
                 return
-            self._transport.answer_is_complete()
-            future = self._waiting.pop(message, None)
+            self._bridge.note_complete_answer()
+            future = self._pending.pop(message, None)
             if future is not None and not future.done():
-                future.set_result(Answer(entries or [], controls or ()))
+                future.set_result(SearchResult(entries or [], controls or ()))
             elif not message:
                 self.close("the server announced the end of the connection")
 
-    def _failed(self, error: Any) -> None:
-        message = result_codes.message_id(error)
+    def _handle_error(self, error: ldap.LDAPError) -> None:
+        message = message_id(error)
         if not message:
-            # It is about the connection and not about a request.
-            self.close(self._transport.lost or result_codes.fault(error).detail)
+            # It concerns the connection and not a request.
+            self.close(self._bridge.lost or to_fault(error).detail)
             return
-        self._transport.answer_is_complete()
-        future = self._waiting.pop(message, None)
+        self._bridge.note_complete_answer()
+        future = self._pending.pop(message, None)
         if future is not None and not future.done():
-            future.set_exception(result_codes.fault(error))
+            future.set_exception(to_fault(error))
 
-    def _ending(self, reason: str) -> None:
-        """The server is gone: what it sent before is on its way through the socket pair."""
+    def _close_soon(self, reason: str) -> None:
+        """Leave libldap time to read what the server sent before it went."""
         if self.lost is None:
             self._loop.call_later(_LAST_BYTES_SECONDS, self.close, reason)
 
     def close(self, reason: str = "closed") -> None:
-        """End the connection and every request on it."""
+        """End the connection and fail every request on it."""
         if self.lost is not None:
             return
         self.lost = reason
         self.ended.set()
-        waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
             if not future.done():
                 future.set_exception(ServerFault(reason))
         self._loop.remove_reader(self._descriptor)
-        self._room.close()
+        self._writable.close()
         self._ldap = None  # Its end closes the descriptor.
-        self._transport.close(reason)
+        self._bridge.abort(reason)
+
+
+class _WritableDescriptor:
+    """Waits until at least three quarters of a Unix socket's send buffer are free.
+
+    No request is larger. libldap would lose track of a request that is sent in part.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    async def wait(self) -> None:
+        """Return when there is room, or after `close`."""
+        while not self._closed and not self._poll.poll(0):
+            self._changed.clear()
+            self._loop.add_writer(self._descriptor, self._wake)
+            await self._changed.wait()
+
+    def close(self) -> None:
+        """Wake all waiters. The descriptor must still be open."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._loop.remove_writer(self._descriptor)
+        self._changed.set()

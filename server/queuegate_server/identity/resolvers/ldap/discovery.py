@@ -1,36 +1,89 @@
-"""Which servers a domain's DNS names (SRV records, RFC 2782)."""
+"""DNS: the IP addresses of a host, and the servers of a domain (SRV records, RFC 2782)."""
 
 import asyncio
-
-import dns.asyncresolver
-import dns.exception
-import dns.name
-import dns.rdatatype
-import dns.rdtypes.IN.SRV
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, NamedTuple
 
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
+from queuegate_server.identity.resolvers.ldap.options import ServerUrl
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+
+if TYPE_CHECKING:
+    import dns.asyncresolver
 
 
-async def discovered(
+class IpAddress(NamedTuple):
+    """An IP address of a host."""
+
+    family: socket.AddressFamily
+    ip: str
+
+
+async def resolve_host(
+    host: str, port: int, threads: AbandonableThreadPool
+) -> tuple[IpAddress, ...]:
+    """Return the addresses of a host. Raises ServerFault.
+
+    The system's resolver blocks, so it runs in a thread that may be abandoned.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        is_ipv4 = isinstance(address, ipaddress.IPv4Address)
+        return (IpAddress(socket.AF_INET if is_ipv4 else socket.AF_INET6, host),)
+    try:
+        found = await threads.run(
+            host, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
+    except OSError as error:
+        raise ServerFault(
+            f"the host name {host} cannot be resolved: {error.strerror}",
+            "check the name in urls and the DNS of this machine",
+        ) from None
+    except (StillRunning, AllThreadsHang):
+        raise ServerFault(
+            f"an earlier attempt to resolve {host} still hangs", "check the DNS of this machine"
+        ) from None
+    return tuple(dict.fromkeys(IpAddress(entry[0], str(entry[4][0])) for entry in found))
+
+
+async def discover_servers(
     domain: str,
     *,
     encrypted: bool,
-    seconds: float,
+    timeout: float,  # noqa: ASYNC109 - the library is given it, too
     resolver: "dns.asyncresolver.Resolver | None" = None,
 ) -> tuple[ServerUrl, ...]:
-    """Return the servers that a domain's SRV records name, best first (RFC 2782).
+    """Return the servers that a domain's SRV records name, the best first.
 
-    Raises SetupFault if it names none, and ServerFault if DNS cannot be asked.
+    Args:
+        domain: The domain.
+        encrypted: Whether to look for `_ldaps._tcp` instead of `_ldap._tcp`.
+        timeout: Seconds that DNS may take.
+        resolver: How to ask; None: as the system is configured.
+
+    Raises:
+        SetupFault: DNS names no server.
+        ServerFault: DNS does not answer.
     """
+    # Imported here because it takes time and only `discover` needs it.
+    import dns.asyncresolver  # noqa: PLC0415
+    import dns.exception  # noqa: PLC0415
+    import dns.name  # noqa: PLC0415
+    import dns.rdatatype  # noqa: PLC0415
+    import dns.rdtypes.IN.SRV  # noqa: PLC0415
+
     scheme = "ldaps" if encrypted else "ldap"
     name = f"_{scheme}._tcp.{domain}"
     try:
-        asker = resolver or dns.asyncresolver.Resolver()
-        async with asyncio.timeout(seconds):
-            answer = await asker.resolve(name, dns.rdatatype.SRV, lifetime=seconds)
+        resolver = resolver or dns.asyncresolver.Resolver()
+        async with asyncio.timeout(timeout):
+            answer = await resolver.resolve(name, dns.rdatatype.SRV, lifetime=timeout)
     except (dns.exception.Timeout, TimeoutError):
-        raise ServerFault(f"DNS did not name the servers of {name} within {seconds:g} s") from None
+        raise ServerFault(f"DNS did not answer for {name} within {timeout:g} s") from None
     except dns.exception.DNSException as error:
         raise SetupFault(
             f"DNS names no server at {name}: {type(error).__name__}",
@@ -40,7 +93,7 @@ async def discovered(
     servers = tuple(
         ServerUrl(scheme, record.target.to_text(omit_final_dot=True), record.port)
         for record in records
-        # A single dot says that there is no such service.
+        # The root as target: there is no such service.
         if isinstance(record, dns.rdtypes.IN.SRV.SRV) and record.target != dns.name.root
     )
     if not servers:

@@ -1,27 +1,135 @@
-"""What can go wrong between us and a directory. The texts hold no secret."""
+"""Faults of directories, and what the driver's errors mean. The texts hold no secret.
+
+The driver's errors are known by name, so that this module works without the driver.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 
 class LdapFault(Exception):
-    """The directory could not be asked; the text says why, for people."""
+    """A directory could not be asked."""
 
     def __init__(self, detail: str, advice: str = "") -> None:
-        """Take what happened and, if there is anything, what to do about it."""
+        """Create a fault.
+
+        Args:
+            detail: What happened.
+            advice: What to do about it; empty if there is nothing to add.
+        """
         super().__init__(detail)
         self.detail = detail
         self.advice = advice
 
+    @property
+    def text(self) -> str:
+        """The detail, followed by the advice."""
+        return f"{self.detail} ({self.advice})" if self.advice else self.detail
+
 
 class ServerFault(LdapFault):
-    """One server failed; another one, or a new connection, may answer."""
-
-
-class Overloaded(LdapFault):
-    """There are more requests than this process may have under way."""
-
-
-class SetupFault(LdapFault):
-    """The directory answered, and the answer will stay the same until someone acts."""
+    """One server failed; another server, or a new connection, may answer."""
 
 
 class BindRefused(ServerFault):
-    """The server does not accept our credentials. Asking again may lock the account."""
+    """The server rejected the credentials. Trying again may lock the account."""
+
+
+class Overloaded(LdapFault):
+    """Too many requests are under way in this process."""
+
+
+class SetupFault(LdapFault):
+    """The directory answered, and will answer the same until someone changes its setup or ours."""
+
+
+class NoSuchEntry(SetupFault):
+    """The base of a search does not exist or is not visible to the bind account."""
+
+
+class TooManyEntries(LdapFault):
+    """The result exceeds the server's size limit."""
+
+
+_SIZE_LIMITS: Final = frozenset({"SIZELIMIT_EXCEEDED", "ADMINLIMIT_EXCEEDED"})
+_SERVER_FAILURES: Final = frozenset({
+    "SERVER_DOWN", "CONNECT_ERROR", "TIMEOUT", "TIMELIMIT_EXCEEDED", "BUSY", "UNAVAILABLE", "OTHER",
+    "DECODING_ERROR", "LOCAL_ERROR", "PROTOCOL_ERROR",
+})  # fmt: skip
+_REJECTED_CREDENTIALS: Final = frozenset({
+    "INVALID_CREDENTIALS", "INAPPROPRIATE_AUTH", "AUTH_UNKNOWN", "STRONG_AUTH_REQUIRED",
+    "STRONG_AUTH_NOT_SUPPORTED",
+})  # fmt: skip
+_TLS_REQUIRED: Final = "the directory requires TLS: use ldaps:// or start_tls: true"
+_ADVICE: Final[Mapping[str, str]] = {
+    "INVALID_CREDENTIALS": "check bind_dn and the password in bind_password_file",
+    "INSUFFICIENT_ACCESS": "grant the bind account the right to search and read there, and check "
+    "whether its password has expired",
+    "OPERATIONS_ERROR": "Active Directory answers so before a successful bind: check bind and "
+    "bind_dn",
+    "STRONG_AUTH_REQUIRED": _TLS_REQUIRED,
+    "CONFIDENTIALITY_REQUIRED": _TLS_REQUIRED,
+    "INAPPROPRIATE_AUTH": "the account has no password, or anonymous binds are disabled",
+    "UNWILLING_TO_PERFORM": "a policy of the directory forbids this request",
+    "FILTER_ERROR": "check user_filter and group_filter",
+    "INVALID_DN_SYNTAX": "check user_base, group_base and bind_dn",
+}
+_AD_CODE: Final = re.compile(r"data ([0-9a-f]{3})\b")
+_AD_REASONS: Final[Mapping[str, str]] = {
+    "525": "the account does not exist",
+    "52e": "wrong password",
+    "530": "the account may not log on at this time",
+    "531": "the account may not log on from this machine",
+    "532": "the password has expired",
+    "533": "the account is disabled",
+    "701": "the account has expired",
+    "773": "the password must be changed first",
+    "775": "the account is locked",
+}
+"""What Active Directory adds to code 49."""
+_MAX_INFO_CHARS: Final = 200
+
+
+def message_id(error: Exception) -> int:
+    """Return the id of the request that an error of the driver answers, 0 if it is none."""
+    found = _facts(error).get("msgid", 0)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+def to_fault(error: Exception) -> LdapFault:
+    """Return the fault for an error of the driver."""
+    kind = type(error).__name__
+    detail, advice = _describe(error), _ADVICE.get(kind, "")
+    if kind in _SIZE_LIMITS:
+        return TooManyEntries(f"the result exceeds the server's size limit: {detail}", "raise it")
+    if kind in _REJECTED_CREDENTIALS:
+        return BindRefused(f"the server rejected the credentials: {detail}", advice)
+    if kind in _SERVER_FAILURES:
+        return ServerFault(f"the server failed: {detail}", advice)
+    if kind == "NO_SUCH_OBJECT":
+        return NoSuchEntry(
+            f"the search base does not exist or is not visible: {detail}",
+            "check user_base, group_base and the rights of the bind account",
+        )
+    return SetupFault(f"the server refused the request: {detail}", advice)
+
+
+def _describe(error: Exception) -> str:
+    facts = _facts(error)
+    name = str(facts.get("desc", type(error).__name__))
+    code = facts.get("result")
+    info = str(facts.get("info", ""))[:_MAX_INFO_CHARS]
+    parts = [f"{name} ({code})" if isinstance(code, int) and code > 0 else name]
+    match = _AD_CODE.search(info)
+    if match and match[1] in _AD_REASONS:
+        parts.append(_AD_REASONS[match[1]])
+    elif info.isprintable() and info:
+        parts.append(info)
+    return ", ".join(parts)
+
+
+def _facts(error: Exception) -> Mapping[str, Any]:
+    # ldap.TIMEOUT has none.
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, Mapping) else {}

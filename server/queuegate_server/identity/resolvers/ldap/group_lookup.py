@@ -1,37 +1,46 @@
-"""Where the groups of a user come from. Everything here raises LdapFault, never a part."""
+"""The groups of a user: memberOf, group searches, nested groups and the primary group.
+
+Everything raises LdapFault rather than returning a part of the groups.
+"""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import logging
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-from queuegate_server.identity.resolvers.ldap import active_directory
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
-from queuegate_server.identity.resolvers.ldap.filters import escape
-from queuegate_server.identity.resolvers.ldap.group_list import GroupList
-from queuegate_server.identity.resolvers.ldap.instrumentation import Statistics
-from queuegate_server.identity.resolvers.ldap.names import GroupDns, text_of
+from queuegate_server.identity.resolvers.ldap.filters import escape, escape_bytes
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
+from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, NotADn, decode_value
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.search import Entry, Session
-from queuegate_server.identity.resolvers.ldap.users import FoundUser
+from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
+from queuegate_server.identity.resolvers.ldap.users import UserEntry
 
 T = TypeVar("T")
 
-_CHUNK: Final = 100
-_LONGEST_FILTER: Final = 32_768
+_LOG = logging.getLogger("queuegate_server.identity.ldap")
+
+_MAX_FILTER_PARTS: Final = 100
+_MAX_FILTER_CHARS: Final = 32_768
 _POSIX_GROUP: Final = "(objectClass=posixGroup)"
 _GID: Final = "gidNumber"
-_ONE_PRIMARY_GROUP: Final = "let one group only have this number, or narrow group_base"
+_ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
+_AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
+_AD_IN_CHAIN: Final = "1.2.840.113556.1.4.1941"
+_RID_BYTES: Final = 4
+_MAX_RID: Final = 2**32
+_MIN_SID_BYTES: Final = 12
 
 
-class Strategy:
-    """Gathers the groups of users as the options say. Used from one event loop."""
+class GroupLookup:
+    """Looks up the groups of users as the options state."""
 
-    def __init__(self, options: LdapOptions, statistics: Statistics) -> None:
+    def __init__(self, options: LdapOptions, statistics: LdapStatistics) -> None:
         self._options = options
         self._statistics = statistics
         self._dns = GroupDns(options)
         self._base = options.group_base or ""
-        # The DN of a group is always there, and most often enough.
+        # Every group has a DN, which most often contains the name.
         self._group_attributes = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
@@ -46,43 +55,51 @@ class Strategy:
         if options.primary_group == "gid_number":
             wanted += (_GID,)
         if options.primary_group == "active_directory":
-            wanted += active_directory.USER_ATTRIBUTES
+            wanted += _AD_PRIMARY_GROUP
         return wanted
 
-    async def groups(self, session: Session, user: FoundUser, asked: str) -> tuple[str, ...]:
-        """Return the names of all groups of a user, the primary group first."""
+    async def groups(self, session: SearchSession, user: UserEntry, asked: str) -> tuple[str, ...]:
+        """Return the names of all groups of a user, the primary group first.
+
+        Args:
+            session: Where to search.
+            user: The user's entry.
+            asked: The user's name as the caller spells it.
+        """
         options = self._options
-        groups = GroupList(options, self._statistics, self._dns)
+        groups = _GroupList(options, self._statistics, self._dns)
         above: list[str] = []
         if options.primary_group == "user_name":
             groups.add_name(asked, asked)
         elif options.primary_group == "active_directory":
-            above += groups.add_entries([await self._primary_group(session, user.entry)])
+            above += groups.add_entries([await self._ad_primary_group(session, user.entry)])
         elif options.primary_group == "gid_number" and options.groups_from != "member_uid":
-            await self._group_of_gid(session, user.entry, groups)
+            await self._add_group_of_gid(session, user.entry, groups)
         if options.nested == "in_chain":
-            await self._in_chain(session, user.entry, above, groups)
+            await self._add_in_chain(session, user.entry, above, groups)
             return groups.names
         if options.groups_from == "member_of":
-            above += await self._member_of(session, user.entry, groups)
+            above += await self._add_member_of(session, user.entry, groups)
         elif options.groups_from == "member_dn":
-            above += await self._groups_with(session, "group search", [user.entry.dn], groups)
+            above += await self._add_groups_of(session, "group search", [user.entry.dn], groups)
         else:
-            await self._groups_with_name(session, user, groups)
+            await self._add_groups_by_name(session, user, groups)
         if options.nested == "walk":
             await self._walk_up(session, above, groups)
         return groups.names
 
-    async def _member_of(self, session: Session, entry: Entry, groups: GroupList) -> list[str]:
+    async def _add_member_of(
+        self, session: SearchSession, entry: LdapEntry, groups: "_GroupList"
+    ) -> list[str]:
         values = await session.all_values(entry, self._options.member_of_attribute)
         new: list[str] = []
         nameless: list[str] = []
         for value in values:
-            dn = text_of(value)
+            dn = decode_value(value)
             if dn is None:
                 groups.skip(repr(value))
                 continue
-            group = groups.new(dn)
+            group = groups.add_dn(dn)
             if group is None:
                 continue
             if group.name is None:
@@ -90,15 +107,15 @@ class Strategy:
             else:
                 groups.add_name(group.name, dn)
             new.append(dn)
-        entries = await _all_of(
+        entries = await _gather(
             session.read("group names", dn, self._group_attributes) for dn in nameless
         )
         for dn, read in zip(nameless, entries, strict=True):
             groups.add_name(self._dns.name_of(read) if read else None, dn)
         return new
 
-    async def _groups_with(
-        self, session: Session, step: str, members: list[str], groups: GroupList
+    async def _add_groups_of(
+        self, session: SearchSession, step: StepName, members: list[str], groups: "_GroupList"
     ) -> list[str]:
         """Add the groups that list any of these DNs; return the DNs of those that are new."""
         parts = [
@@ -106,10 +123,12 @@ class Strategy:
             for dn in members
             for attribute in self._options.member_attribute
         ]
-        found = await _all_of(self._search(session, step, text) for text in _any_of(parts))
+        found = await _gather(self._search(session, step, text) for text in _any_of(parts))
         return groups.add_entries(entry for entries in found for entry in entries)
 
-    async def _groups_with_name(self, session: Session, user: FoundUser, groups: GroupList) -> None:
+    async def _add_groups_by_name(
+        self, session: SearchSession, user: UserEntry, groups: "_GroupList"
+    ) -> None:
         options = self._options
         parts = [f"({attribute}={escape(user.name)})" for attribute in options.member_attribute]
         gid = _gid(user.entry) if options.primary_group == "gid_number" else None
@@ -122,36 +141,22 @@ class Strategy:
         if gid is not None:
             found.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
             if not found or gid.encode() not in found[0].values(_GID):
-                # As the system's user database does: a group without a name goes by its id.
+                # Like NSS: a group without a name goes by its number.
                 groups.add_name(gid, gid)
         groups.add_entries(found)
 
-    async def _group_of_gid(self, session: Session, entry: Entry, groups: GroupList) -> None:
+    async def _add_group_of_gid(
+        self, session: SearchSession, entry: LdapEntry, groups: "_GroupList"
+    ) -> None:
         gid = _gid(entry)
-        text = f"(&{_POSIX_GROUP}({_GID}={gid}))"
-        found = await session.search(
-            "primary group",
-            self._base,
-            text,
-            self._group_attributes,
-            most=1,
-            advice=_ONE_PRIMARY_GROUP,
-        )
+        found = await self._search_primary_group(session, f"(&{_POSIX_GROUP}({_GID}={gid}))")
         if found:
             groups.add_entries(found)
         else:
             groups.add_name(gid, gid)
 
-    async def _primary_group(self, session: Session, entry: Entry) -> Entry:
-        text = active_directory.primary_group_filter(entry)
-        found = await session.search(
-            "primary group",
-            self._base,
-            text,
-            self._group_attributes,
-            most=1,
-            advice=_ONE_PRIMARY_GROUP,
-        )
+    async def _ad_primary_group(self, session: SearchSession, entry: LdapEntry) -> LdapEntry:
+        found = await self._search_primary_group(session, _ad_primary_group_filter(entry))
         if not found:
             raise SetupFault(
                 "the user's primary group is not below group_base",
@@ -159,61 +164,154 @@ class Strategy:
             )
         return found[0]
 
-    async def _walk_up(self, session: Session, above: list[str], groups: GroupList) -> None:
-        """Add the groups of groups, level by level, a search each; cycles end it."""
+    async def _search_primary_group(
+        self, session: SearchSession, filter_text: str
+    ) -> list[LdapEntry]:
+        return await session.search(
+            "primary group",
+            self._base,
+            filter_text,
+            self._group_attributes,
+            limit=1,
+            advice=_ONE_PRIMARY_GROUP,
+        )
+
+    async def _walk_up(
+        self, session: SearchSession, above: list[str], groups: "_GroupList"
+    ) -> None:
+        """Add the groups of groups, one search for each level; cycles end it."""
         for _ in range(self._options.nested_depth):
             if not above:
                 return
-            above = await self._groups_with(session, "nested search", above, groups)
+            above = await self._add_groups_of(session, "nested search", above, groups)
         if above:
             self._statistics.depth_reached += 1
 
-    async def _in_chain(
-        self, session: Session, entry: Entry, above: list[str], groups: GroupList
+    async def _add_in_chain(
+        self, session: SearchSession, entry: LdapEntry, above: list[str], groups: "_GroupList"
     ) -> None:
         if not await session.is_active_directory():
             raise SetupFault(
-                "the server is no Active Directory, and others answer in-chain searches with "
-                "nothing",
+                "the server is no Active Directory, and others find nothing by in-chain searches",
                 "set nested: walk",
             )
-        members = [entry.dn, *above]
         parts = [
-            active_directory.in_chain(attribute, dn)
-            for dn in members
+            f"({attribute}:{_AD_IN_CHAIN}:={escape(dn)})"
+            for dn in [entry.dn, *above]
             for attribute in self._options.member_attribute
         ]
         for text in _any_of(parts):
             groups.add_entries(await self._search(session, "nested search", text))
 
     async def _search(
-        self, session: Session, step: str, text: str, attributes: tuple[str, ...] | None = None
-    ) -> list[Entry]:
+        self,
+        session: SearchSession,
+        step: StepName,
+        filter_text: str,
+        attributes: tuple[str, ...] | None = None,
+    ) -> list[LdapEntry]:
         options = self._options
         return await session.search(
             step,
             self._base,
-            f"(&{options.group_filter}{text})",
+            f"(&{options.group_filter}{filter_text})",
             attributes or self._group_attributes,
-            most=options.max_groups,
+            limit=options.max_groups,
         )
 
 
-def _gid(entry: Entry) -> str:
-    values = [text_of(value) or "" for value in entry.values(_GID)]
+class _GroupList:
+    """The names of one user's groups: in order of arrival, each once, up to the limit."""
+
+    def __init__(self, options: LdapOptions, statistics: LdapStatistics, dns: GroupDns) -> None:
+        self._max_groups = options.max_groups
+        self._statistics = statistics
+        self._dns = dns
+        self._seen: set[str] = set()
+        self._names: dict[str, None] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names so far."""
+        return tuple(self._names)
+
+    def add_name(self, name: str | None, source: str) -> None:
+        """Add a name; skip a group without one.
+
+        No access list could name such a group, so leaving it out changes no answer.
+        """
+        if name:
+            self._names.setdefault(name)
+            self._check_limit(len(self._names) - 1)
+        else:
+            self.skip(source)
+
+    def skip(self, source: str) -> None:
+        """Count and log a group whose name is unknown."""
+        self._statistics.skipped_names += 1
+        _LOG.warning("a group has no readable name: %.200r", source)
+
+    def add_entries(self, entries: Iterable[LdapEntry]) -> list[str]:
+        """Add groups whose entries were read; return the DNs of those that are new."""
+        new: list[str] = []
+        for entry in entries:
+            group = self.add_dn(entry.dn)
+            if group is not None:
+                new.append(entry.dn)
+                self.add_name(group.name or self._dns.name_of(entry), entry.dn)
+        return new
+
+    def add_dn(self, dn: str) -> GroupDn | None:
+        """Return a group that is new and below the base, without adding its name; else None."""
+        try:
+            group = self._dns.parse(dn)
+        except NotADn:
+            self.skip(dn)
+            return None
+        if not group.is_below_base or group.key in self._seen:
+            return None
+        self._seen.add(group.key)
+        self._check_limit(len(self._seen))
+        return group
+
+    def _check_limit(self, count: int) -> None:
+        if count > self._max_groups:
+            raise SetupFault(
+                f"the user is in more than {self._max_groups} groups",
+                "raise max_groups if that is right",
+            )
+
+
+def _gid(entry: LdapEntry) -> str:
+    values = [decode_value(value) or "" for value in entry.values(_GID)]
     if len(values) != 1 or not (values[0].isascii() and values[0].isdecimal()):
-        raise SetupFault(
-            "the user's entry has no gidNumber that can be read", "set primary_group: none"
-        )
+        raise SetupFault("the user's entry has no readable gidNumber", "set primary_group: none")
     return values[0]
 
 
-def _any_of(parts: list[str]) -> Iterable[str]:
-    """Yield filters that match any of the parts, so many in each as a server takes."""
+def _ad_primary_group_filter(user: LdapEntry) -> str:
+    """Return the filter for the group that a user's primaryGroupID names.
+
+    Its SID is that of the user with another last number (MS-ADTS 3.1.1.1.3, MS-DTYP 2.4.2).
+    """
+    numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
+    number = numbers[0] if len(numbers) == 1 else b""
+    sid = sids[0] if len(sids) == 1 else b""
+    if not number.isdigit() or int(number) >= _MAX_RID or len(sid) < _MIN_SID_BYTES:
+        raise SetupFault(
+            "the user's entry has no readable primaryGroupID and objectSid",
+            "set primary_group: none",
+        )
+    group = sid[:-_RID_BYTES] + int(number).to_bytes(_RID_BYTES, "little")
+    return f"(objectSid={escape_bytes(group)})"
+
+
+def _any_of(parts: list[str]) -> Iterator[str]:
+    """Yield filters that match any of the parts, as many in each as servers accept."""
     chunk: list[str] = []
     length = 0
     for part in parts:
-        if chunk and (len(chunk) == _CHUNK or length + len(part) > _LONGEST_FILTER):
+        if chunk and (len(chunk) == _MAX_FILTER_PARTS or length + len(part) > _MAX_FILTER_CHARS):
             yield f"(|{''.join(chunk)})"
             chunk, length = [], 0
         chunk.append(part)
@@ -222,8 +320,8 @@ def _any_of(parts: list[str]) -> Iterable[str]:
         yield chunk[0] if len(chunk) == 1 else f"(|{''.join(chunk)})"
 
 
-async def _all_of(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return what all calls return, in order; the first that fails ends the others."""
+async def _gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of all calls in order; the first failure ends the other calls."""
     several = list(calls)
     if len(several) == 1:
         return [await several[0]]

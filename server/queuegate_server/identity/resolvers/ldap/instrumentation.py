@@ -1,14 +1,14 @@
-"""What every look-up and connection is made of, for statistics and for people."""
+"""The steps that look-ups and connections consist of, for metrics and for `ldap-check`."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Literal
 
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 
-NAMES: Final = (
+StepName = Literal[
     "resolve",
     "connect",
     "starttls",
@@ -21,78 +21,76 @@ NAMES: Final = (
     "primary group",
     "group names",
     "ranges",
-)
-"""Every step there is."""
+]
 
 
 @dataclass(slots=True)
-class Step:
-    """One thing that was done, and what came of it."""
+class LdapStep:
+    """One step at one server, and its result."""
 
-    name: str
+    name: StepName
     server: str
     seconds: float = 0.0
     detail: str = ""
-    """What came of it, for people."""
+    """The result in words."""
     fault: str = ""
-    """Why it failed; empty if it did not."""
+    """Why the step failed; empty if it succeeded."""
     advice: str = ""
 
 
-Observer = Callable[[Step], None]
-"""Is told of every step when it has ended."""
+StepObserver = Callable[[LdapStep], None]
+"""Receives every step when it has ended."""
 
 
 @contextmanager
-def step(name: str, server: str, observe: Observer) -> Iterator[Step]:
-    """Time a step and tell the observer, also if it fails or is cancelled."""
-    taken = Step(name, server)
+def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[LdapStep]:
+    """Time a step and report it, also if it fails or is cancelled."""
+    step = LdapStep(name, server)
     start = time.perf_counter()
     try:
-        yield taken
+        yield step
     except LdapFault as fault:
-        taken.fault, taken.advice = fault.detail, fault.advice
+        step.fault, step.advice = fault.detail, fault.advice
         raise
     except BaseException as error:
-        taken.fault = f"given up: {type(error).__name__}"
+        step.fault = f"given up: {type(error).__name__}"
         raise
     finally:
-        taken.seconds = time.perf_counter() - start
-        observe(taken)
+        step.seconds = time.perf_counter() - start
+        observe(step)
 
 
 @dataclass(slots=True)
 class StepCount:
-    """How often a step was taken at a server."""
+    """How often a step was taken at a server, and how long that took in total."""
 
     succeeded: int = 0
     failed: int = 0
     seconds: float = 0.0
-    """Of all of them together."""
 
 
 @dataclass(slots=True)
-class Statistics:
-    """Counts since the resolver was built, for metrics."""
+class LdapStatistics:
+    """Counts since the resolver was created, for metrics."""
 
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
     """By server and step."""
     retried: int = 0
     """Look-ups that were repeated on another connection."""
     ambiguous: int = 0
-    """Look-ups that found several users."""
+    """Look-ups that matched several users."""
     other_spelling: int = 0
-    """Entries that the directory takes for the user and that are spelled otherwise."""
+    """Look-ups that matched only entries whose name is spelled differently."""
     skipped_names: int = 0
-    """Groups whose name could not be read."""
+    """Groups without a readable name."""
     depth_reached: int = 0
-    """Look-ups in which groups were nested deeper than may be walked."""
+    """Look-ups that met groups nested deeper than `nested_depth`."""
 
-    def count(self, taken: Step) -> None:
+    def count(self, step: LdapStep) -> None:
         """Count a step."""
-        count = self.steps.setdefault((taken.server, taken.name), StepCount())
-        count.seconds += taken.seconds
-        if taken.fault:
+        count = self.steps.setdefault((step.server, step.name), StepCount())
+        count.seconds += step.seconds
+        if step.fault:
             count.failed += 1
         else:
             count.succeeded += 1

@@ -1,9 +1,9 @@
-"""Binding by Kerberos: libsasl's GSSAPI, in a process of its own.
+"""Kerberos binds: libsasl's GSSAPI in a child process.
 
-libkrb5 talks to the KDC within the bind and waits for it as long as it likes, and the
-driver holds Python's lock meanwhile: in a thread it would stop the whole server. So a
-child process gets libldap's end of the socket pair for the bind, and is killed when the
-time is over. What is bound is the connection: the child ends, and we go on with it.
+libkrb5 talks to the KDC within the bind and waits for it without a limit, and the driver holds
+Python's lock meanwhile: in a thread, that would stop the whole server. So a child process gets
+libldap's end of the socket pair for the bind, and is killed when its time is over. The bind
+belongs to the connection: the child ends, and this process goes on with it.
 """
 
 import math
@@ -17,11 +17,11 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime import child_process
 
 _PROGRAM: Final = str(Path(__file__).with_name("kerberos_bind.py"))
-_MOST_TEXT: Final = 300
 _MAX_OUTPUT_BYTES: Final = 65_536
+_MAX_DETAIL_CHARS: Final = 300
 
 
-async def bind_by_kerberos(descriptor: int, host: str, options: LdapOptions) -> None:
+async def bind_with_kerberos(descriptor: int, host: str, options: LdapOptions) -> None:
     """Bind the connection behind a descriptor, which stays open. Raises LdapFault.
 
     The caller bounds the time; the child is killed when this call is cancelled.
@@ -35,7 +35,7 @@ async def bind_by_kerberos(descriptor: int, host: str, options: LdapOptions) -> 
             pass_fds=(descriptor,),
         )
     except TimeoutError:
-        raise ServerFault(f"the Kerberos bind did not end within {seconds} s") from None
+        raise ServerFault(f"the Kerberos bind took longer than {seconds} s") from None
     except OSError as error:
         raise ServerFault(
             f"the process for the Kerberos bind cannot be started: {error.strerror}",
@@ -48,37 +48,38 @@ async def bind_by_kerberos(descriptor: int, host: str, options: LdapOptions) -> 
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
-    """Return the environment that names them; without settings it is left as it is."""
-    chosen: dict[str, str] = {}
+    """Return the environment variables that name the credentials, if settings do."""
+    variables: dict[str, str] = {}
     if options.keytab_file is not None:
-        chosen["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"
-        # The usual cache is a file, in a folder that may be read-only or that others write to.
-        chosen["KRB5CCNAME"] = "MEMORY:queuegate"
+        variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"
+        # The default cache is a file, in a directory that may be read-only or open to others.
+        variables["KRB5CCNAME"] = "MEMORY:queuegate"
     if options.credentials_cache is not None:
-        chosen["KRB5CCNAME"] = options.credentials_cache
-    return chosen
+        variables["KRB5CCNAME"] = options.credentials_cache
+    return variables
 
 
-def _fault(output: str, status: int | None) -> LdapFault:
+def _fault(output: str, status: int) -> LdapFault:
     name, _, text = output.partition(" ")
-    detail = "".join(char if char.isprintable() else " " for char in text[:_MOST_TEXT]).strip()
+    detail = "".join(char if char.isprintable() else " " for char in text[:_MAX_DETAIL_CHARS])
+    detail = detail.strip()
     if name == "AUTH_UNKNOWN":
         return ServerFault(
-            f"GSSAPI is not to be had here: {detail}",
-            "install libsasl's module for it (Debian: libsasl2-modules-gssapi-mit)",
+            f"GSSAPI is not available: {detail}",
+            "install its SASL module (Debian: libsasl2-modules-gssapi-mit)",
         )
     if name == "LOCAL_ERROR":
         return ServerFault(
-            f"Kerberos gives us no ticket for the directory: {detail}",
+            f"cannot get a Kerberos ticket for the directory: {detail}",
             "check keytab_file or credentials_cache, krb5.conf, the KDC and the clock; the KDC "
             "must know ldap/<tls_server_name, or the host of the URL>",
         )
     if name == "INVALID_CREDENTIALS":
         return BindRefused(
-            f"the server refuses our Kerberos ticket: {detail}", "check the server's own keytab"
+            f"the server rejected the Kerberos ticket: {detail}", "check the server's own keytab"
         )
     if not name:
-        return ServerFault(f"the Kerberos bind ended with status {status} and said nothing")
+        return ServerFault(f"the Kerberos bind ended with status {status} and without a message")
     return ServerFault(
         f"the Kerberos bind failed: {detail}",
         "check the server's keytab, and supportedSASLMechanisms in its root entry",

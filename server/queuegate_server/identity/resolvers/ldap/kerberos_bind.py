@@ -1,7 +1,7 @@
-"""A program: binds by GSSAPI on an inherited descriptor, and leaves the connection as it is.
+"""A program: binds by GSSAPI on an inherited descriptor and leaves the connection open.
 
-Arguments: the descriptor, the host that the service ticket is for, seconds until it gives
-up. Prints nothing, or the name of the driver's error and its text.
+Arguments: the descriptor, the host that the service ticket is for, and the seconds until the
+program gives up. It prints nothing, or the name of the driver's error and its text.
 """
 
 import os
@@ -12,17 +12,17 @@ from typing import Any
 import ldap
 
 
-def _handle(descriptor: int, host: str) -> Any:
+def _initialize(descriptor: int, host: str) -> Any:
     handle = ldap.initialize(f"ldap://{host}", fileno=descriptor)
-    # The host as it is configured: reverse DNS could name another one.
+    # Use the configured host; reverse DNS could name another one.
     handle.set_option(ldap.OPT_X_SASL_NOCANON, ldap.OPT_ON)
     # TLS encrypts; Active Directory refuses a second layer within it.
     handle.set_option(ldap.OPT_X_SASL_SSF_MAX, 0)
     return handle
 
 
-def _fault(handle: Any) -> str:
-    """Bind, and return what went wrong."""
+def _bind(handle: Any) -> str:
+    """Bind; return the error, empty if there was none."""
     try:
         handle.sasl_non_interactive_bind_s("GSSAPI")
     except ldap.LDAPError as error:
@@ -33,7 +33,7 @@ def _fault(handle: Any) -> str:
 
 if __name__ == "__main__":
     signal.alarm(int(sys.argv[3]))
-    opened = _handle(int(sys.argv[1]), sys.argv[2])
-    os.write(sys.stdout.fileno(), _fault(opened).encode())
-    # The handle's end, an orderly one too, would tell the server to close the connection.
+    opened = _initialize(int(sys.argv[1]), sys.argv[2])
+    os.write(sys.stdout.fileno(), _bind(opened).encode())
+    # The end of the handle, also an orderly exit, would tell the server to close the connection.
     os._exit(0)

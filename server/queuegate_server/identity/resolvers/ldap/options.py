@@ -1,15 +1,24 @@
-"""What can be set for the resolver `ldap`; checked without the driver and the network."""
+"""The settings of the resolver `ldap`, checked without the driver and without the network."""
 
+import re
+import ssl
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import Duration
+from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.ldap import diagnose
-from queuegate_server.identity.resolvers.ldap.presets import PRESETS, Preset
+from queuegate_server.identity.resolvers.ldap.filters import (
+    BadFilter,
+    UserFilter,
+    assertions,
+    enclosed,
+)
 from queuegate_server.identity.resolvers.ldap.secrets_dir import (
     DEFAULT_SECRETS,
     TRIMMED_FILE,
@@ -17,9 +26,153 @@ from queuegate_server.identity.resolvers.ldap.secrets_dir import (
     read_secrets,
 )
 
+_PORTS: Final = {"ldap": 389, "ldaps": 636}
+_MAX_DN_CHARS: Final = 4096
+_MAX_PASSWORD_BYTES: Final = 4096
+_MAX_FILE_BYTES: Final = 65_536
+_ATTRIBUTE_TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
+_ESCAPED_CHAR: Final = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
+_PLAIN_CHAR: Final = r'[^\0"+,;<>\\]'
+_VALUE: Final = rf"(?:#(?:[0-9A-Fa-f]{{2}})+|(?![ #])(?:{_PLAIN_CHAR}|{_ESCAPED_CHAR})*|)"
+_RDN: Final = rf" *{_ATTRIBUTE_TYPE} *= *{_VALUE} *"
+_DN: Final = re.compile(rf"{_RDN}(?:[+,]{_RDN})*")
+_LOGIN_NAME: Final = re.compile(r"[^\0\s@=,]+@[^\0\s@=,]+|[^\0\s\\=,]+\\[^\0\\=,]+")
+_DOMAIN: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+
+Preset = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"]
+_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "openldap": {
+        "user_filter": "(&(objectClass=inetOrgPerson)(uid={user}))",
+        "groups_from": "member_dn",
+        "group_filter": "(objectClass=groupOfNames)",
+        "member_attribute": "member",
+    },
+    "389ds": {
+        "user_filter": "(&(objectClass=person)(uid={user}))",
+        "groups_from": "member_dn",
+        "group_filter": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
+        "member_attribute": ("member", "uniqueMember"),
+    },
+    "freeipa": {
+        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        # FreeIPA writes nested memberships into memberOf, beside roles and rules.
+        "groups_from": "member_of",
+        "group_filter": "(objectClass=ipaUserGroup)",
+    },
+    "active_directory": {
+        "user_filter": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
+        "user_match": "casefold",
+        "groups_from": "member_of",
+        "group_filter": "(objectClass=group)",
+        "member_attribute": "member",
+        "primary_group": "active_directory",
+    },
+    "posix": {
+        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        "groups_from": "member_uid",
+        "group_filter": "(objectClass=posixGroup)",
+        "member_attribute": "memberUid",
+        "primary_group": "gid_number",
+    },
+}
+
+
+class ServerUrl(NamedTuple):
+    """The address of a directory server."""
+
+    scheme: str
+    """`ldap` or `ldaps`."""
+    host: str
+    port: int
+
+    @property
+    def encrypted(self) -> bool:
+        """True if the connection begins with TLS."""
+        return self.scheme == "ldaps"
+
+    def __str__(self) -> str:
+        """Return the address as a URL."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def parse_url(text: str) -> ServerUrl:
+    """Return the address in a URL. Raises ValueError."""
+    if not text.isprintable() or " " in text:
+        raise ValueError("contains spaces or control characters")
+    parts = urlsplit(text)
+    if parts.scheme not in _PORTS:
+        raise ValueError("must begin with ldap:// or ldaps://")
+    if not parts.hostname:
+        raise ValueError("names no host")
+    if "@" in parts.netloc:
+        raise ValueError("must not contain credentials: use bind_dn and bind_password_file")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("must consist of host and port only: use user_base for the base")
+    try:
+        port = parts.port or _PORTS[parts.scheme]
+    except ValueError:
+        raise ValueError("has a port that is not between 1 and 65535") from None
+    return ServerUrl(parts.scheme, parts.hostname, port)
+
+
+def is_dn(text: str) -> bool:
+    """Return whether a text is a distinguished name (RFC 4514); that of the root is empty."""
+    return len(text) <= _MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
+
+
+def read_password(file: Path, *, trimmed: bool = False) -> bytes:
+    """Return the password in a file, without one trailing newline. Blocks.
+
+    Args:
+        file: The file.
+        trimmed: Whether all surrounding white space is removed.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file contains no password; an empty one would make the bind anonymous
+            (RFC 4513, 5.1.2).
+    """
+    password = read_regular(file, _MAX_PASSWORD_BYTES)
+    password = password.strip() if trimmed else password.removesuffix(b"\n").removesuffix(b"\r")
+    if not password or b"\0" in password or len(password) > _MAX_PASSWORD_BYTES:
+        raise ValueError(f"{file} contains no password")
+    return password
+
+
+def _check_dn(value: str) -> str:
+    if not is_dn(value):
+        raise ValueError(f"is not a DN: {value!r}; write it like ou=people,dc=example,dc=com")
+    return value
+
+
+def _check_attribute(value: str) -> str:
+    if not re.fullmatch(_ATTRIBUTE_TYPE, value):
+        raise ValueError(f"is not the name of an attribute: {value!r}")
+    return value
+
+
+def _check_file(value: Path) -> Path:
+    try:
+        empty = not read_regular(value, _MAX_FILE_BYTES).strip()
+    except OSError as error:
+        raise ValueError(f"{value} cannot be read: {error.strerror}") from None
+    if empty:
+        raise ValueError(f"{value} is empty")
+    return value
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+_BaseDn = Annotated[str, AfterValidator(_check_dn)]
+_Attribute = Annotated[str, AfterValidator(_check_attribute)]
+_ReadableFile = Annotated[Path, AfterValidator(_check_file)]
+
 
 class LdapOptions(ResolverOptions):
-    """Settings of the resolver `ldap`. Durations in seconds."""
+    """Settings of the resolver `ldap`. Durations are in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         5.0, description="How long one look-up may take, failover included."
@@ -28,47 +181,47 @@ class LdapOptions(ResolverOptions):
         1.0, description="How long a failing directory is left alone before one look-up tries it."
     )
     preset: Preset | None = Field(
-        None, description="Fills in what is usual in this kind of directory and not set here."
+        None, description="Kind of directory; supplies defaults for options that are not set."
     )
     secrets_dir: Path | None = Field(
-        None, description="A folder with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."
+        None, description="A directory with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."
     )
-    # Which servers, and how to reach them.
+    # Servers.
     urls: tuple[str, ...] = Field(
         (), description="Servers, the preferred one first: ldap://host[:port] or ldaps://…"
     )
     discover: str | None = Field(
         None,
         description="A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with "
-        "start_tls: false), in place of urls.",
+        "start_tls: false), instead of urls.",
     )
     start_tls: bool = Field(True, description="Whether ldap:// is encrypted by StartTLS.")
-    ca_file: Path | None = Field(
-        None, description="Certificates to trust. Default: those of the system."
+    ca_file: _ReadableFile | None = Field(
+        None, description="Trusted CA certificates. Default: those of the system."
     )
-    cert_file: Path | None = Field(None, description="The certificate to show to the server.")
-    key_file: Path | None = Field(None, description="The key of cert_file.")
+    cert_file: _ReadableFile | None = Field(None, description="The client certificate.")
+    key_file: _ReadableFile | None = Field(None, description="The private key of cert_file.")
     tls_server_name: str | None = Field(
-        None, min_length=1, description="The name that certificates must hold, if not the host's."
+        None, min_length=1, description="The name in the certificate, if it is not the host."
     )
     tls_min_version: Literal["1.2", "1.3"] = "1.2"
     verify_certificate: bool = Field(
-        True, description="false: anyone may pose as the directory. Logged at every start."
+        True, description="false: anyone can pose as the directory. Logged at every start."
     )
-    # Who we are.
+    # Bind.
     bind: Literal["simple", "anonymous", "external", "gssapi"] = Field(
         "simple",
-        description="simple: bind_dn and a password; external: the certificate of cert_file; "
-        "gssapi: Kerberos; anonymous: nobody.",
+        description="simple: bind_dn and a password; external: the client certificate; gssapi: "
+        "Kerberos; anonymous: no credentials.",
     )
     bind_dn: str | None = Field(
-        None, description="A DN; for Active Directory also user@domain or DOMAIN\\user."
+        None, description="A DN; with Active Directory also user@domain or DOMAIN\\user."
     )
-    bind_password_file: Path | None = Field(
-        None, description="Holds the password; read again whenever a connection is made."
+    bind_password_file: _ReadableFile | None = Field(
+        None, description="Contains the password; read again for every connection."
     )
-    keytab_file: Path | None = Field(
-        None, description="Kerberos keys of the account; the first principal in it is who we are."
+    keytab_file: _ReadableFile | None = Field(
+        None, description="Kerberos keys of the bind account, its first principal."
     )
     credentials_cache: str | None = Field(
         None,
@@ -80,7 +233,7 @@ class LdapOptions(ResolverOptions):
         False, description="Whether the password may be sent without encryption."
     )
     # Users.
-    user_base: str = Field(description="The DN below which users are searched.")
+    user_base: _BaseDn = Field(description="The DN below which users are searched.")
     user_scope: Literal["sub", "one"] = "sub"
     user_filter: str = Field(
         "(&(objectClass=person)(uid={user}))",
@@ -88,8 +241,8 @@ class LdapOptions(ResolverOptions):
     )
     user_match: Literal["exact", "casefold"] = Field(
         "exact",
-        description="How the name in the entry must equal the one asked for: a directory "
-        "ignores case, spaces and width.",
+        description="How the name in the entry must equal the requested one: directories ignore "
+        "case, spaces and width.",
     )
     # Groups.
     groups_from: Literal["member_of", "member_dn", "member_uid"] = Field(
@@ -97,115 +250,215 @@ class LdapOptions(ResolverOptions):
         description="member_of: an attribute of the user; member_dn, member_uid: a search for "
         "groups that list the user's DN or name.",
     )
-    member_of_attribute: str = "memberOf"
-    group_base: str | None = Field(
-        None, description="The DN below which groups are searched; with member_of optional."
+    member_of_attribute: _Attribute = "memberOf"
+    group_base: _BaseDn | None = Field(
+        None, description="The DN below which groups are searched; optional with member_of."
     )
     group_filter: str = "(objectClass=groupOfNames)"
     member_attribute: Annotated[
-        tuple[str, ...], BeforeValidator(diagnose.one_or_several), Field(min_length=1, max_length=8)
-    ] = Field(("member",), description="Where groups list their members: a name or several.")
+        tuple[_Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)
+    ] = Field(("member",), description="The attributes in which groups list members.")
     group_name_from: Literal["attribute", "rdn"] = Field(
         "attribute",
         description="attribute: group_name_attribute; rdn: the first value of the group's DN.",
     )
-    group_name_attribute: str = "cn"
+    group_name_attribute: _Attribute = "cn"
     name_case: Literal["preserve", "lower"] = "preserve"
     nested: Literal["off", "walk", "in_chain"] = Field(
         "off",
-        description="Groups in groups: walk searches level by level; in_chain lets Active "
-        "Directory do it.",
+        description="Groups in groups: walk searches level by level; in_chain leaves it to Active "
+        "Directory.",
     )
     nested_depth: int = Field(5, ge=1, le=50, description="How many levels are walked up.")
     primary_group: Literal["none", "user_name", "gid_number", "active_directory"] = Field(
         "none",
-        description="The first group: none; named as the user, as in YuniKorn; the group of "
-        "gidNumber; the group of primaryGroupID.",
+        description="The first group: none; one with the user's name, as in YuniKorn; that of "
+        "gidNumber; that of primaryGroupID.",
     )
-    # Bounds.
+    # Limits.
     max_groups: int = Field(
-        5000, ge=1, le=100_000, description="More groups of one user are a failure."
+        5000, ge=1, le=100_000, description="A user with more groups is a failure."
     )
     page_size: int = Field(
-        500, ge=0, le=10_000, description="For answers that a server refuses in one piece. 0: off."
+        500, ge=0, le=10_000, description="For results beyond the server's size limit. 0: off."
     )
     connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
-        2.0, description="How long TCP, TLS and bind together may take."
+        2.0, description="How long TCP, TLS and bind may take together."
     )
     operation_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
         2.0, description="How long a server may take for one request."
     )
     max_in_flight: int = Field(
-        64, ge=1, le=128, description="Requests under way on a connection at most."
+        64, ge=1, le=128, description="Requests under way on one connection."
     )
     max_queued: int = Field(
-        1024, ge=0, le=100_000, description="Requests that may wait beyond it; more fail at once."
+        1024, ge=0, le=100_000, description="Requests that may wait beyond these; more fail."
     )
-    # The life of connections.
+    # Connections.
     max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = Field(
-        900.0, description="A connection is replaced after this long, less up to a tenth."
+        900.0, description="A connection is replaced after this time, less up to a tenth."
     )
     idle_timeout: Annotated[Duration, Field(ge=0.1, le=86_400)] = Field(
-        300.0, description="An unused connection to a server of second choice is closed."
+        300.0, description="An unused connection to another server than the first is closed."
     )
     keepalive_interval: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
-        30.0, description="How long a connection may be silent before it is tried out."
+        30.0, description="How long a connection may be silent before it is tested."
     )
     retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = Field(
         1.0, description="How long a server that failed is left alone."
     )
     fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
-        30.0, description="The longest of such pauses while another server answers."
+        30.0, description="The longest such pause while another server answers."
     )
     auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
-        60.0, description="The pause after refused credentials, unless the password changes."
+        60.0, description="The pause after rejected credentials, unless the password changes."
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in(cls, given: Any) -> Any:
+    def _apply_defaults(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
         if not given:
-            # A policy that asks for `ldap` and settings that say nothing of it: as YuniKorn.
+            # The policy asks for `ldap` and the settings do not mention it, as with YuniKorn.
             given = {"secrets_dir": DEFAULT_SECRETS}
         folder = given.get("secrets_dir")
-        from_folder: dict[str, Any] = {}
+        from_secrets: dict[str, Any] = {}
         if isinstance(folder, str) and folder:
             try:
-                from_folder = read_secrets(Path(folder))
+                from_secrets = read_secrets(Path(folder))
             except BadSecrets as error:
-                raise _fault(f"secrets_dir {folder} {error}") from None
+                raise _problem(f"secrets_dir {folder} {error}") from None
         preset = given.get("preset")
-        usual = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
-        return {**usual, **from_folder, **given}
+        defaults = _PRESETS.get(preset, {}) if isinstance(preset, str) else {}
+        return {**defaults, **from_secrets, **given}
 
-    _urls = field_validator("urls")(diagnose.urls)
-    _domain = field_validator("discover")(diagnose.domain)
-    _bases = field_validator("user_base", "group_base")(diagnose.base)
-    _user_filter = field_validator("user_filter")(diagnose.user_filter)
-    _group_filter = field_validator("group_filter")(diagnose.group_filter)
-    _attributes = field_validator("member_of_attribute", "group_name_attribute")(diagnose.attribute)
-    _member_attributes = field_validator("member_attribute")(diagnose.attributes)
-    _bind_dn = field_validator("bind_dn")(diagnose.bind_name)
-    _files = field_validator(
-        "ca_file", "cert_file", "key_file", "bind_password_file", "keytab_file"
-    )(diagnose.readable_file)
+    @field_validator("urls")
+    @classmethod
+    def _check_urls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for position, url in enumerate(value):
+            try:
+                parse_url(url)
+            except ValueError as error:
+                raise ValueError(f"the URL {url!r} {error}") from None
+            if url in value[:position]:
+                raise ValueError(f"the URL {url!r} is listed twice")
+        return value
+
+    @field_validator("discover")
+    @classmethod
+    def _check_domain(cls, value: str | None) -> str | None:
+        if value is not None and not _DOMAIN.fullmatch(value):
+            raise ValueError("is not a domain")
+        return value
+
+    @field_validator("bind_dn")
+    @classmethod
+    def _check_bind_dn(cls, value: str | None) -> str | None:
+        if value is None or (value and (is_dn(value) or _LOGIN_NAME.fullmatch(value))):
+            return value
+        raise ValueError("is neither a DN nor user@domain nor DOMAIN\\user")
+
+    @field_validator("user_filter")
+    @classmethod
+    def _check_user_filter(cls, value: str) -> str:
+        try:
+            UserFilter(value)
+        except BadFilter as error:
+            raise ValueError(f"is not a filter for users: it {error}") from None
+        return enclosed(value)
+
+    @field_validator("group_filter")
+    @classmethod
+    def _check_group_filter(cls, value: str) -> str:
+        try:
+            assertions(enclosed(value))
+        except BadFilter as error:
+            raise ValueError(f"is not a filter: it {error}") from None
+        return enclosed(value)
 
     @model_validator(mode="after")
-    def _agree(self) -> Self:
-        problem = diagnose.first_conflict(self)
-        if problem:
-            raise _fault(problem)
+    def _check_combination(self) -> Self:
+        conflict = next(_conflicts(self), None)
+        if conflict is not None:
+            raise _problem(conflict)
         return self
 
     @property
     def trims_password(self) -> bool:
-        """True if the password is one of YuniKorn's LDAP keys, whose values it trims."""
+        """True if the password is one of YuniKorn's LDAP keys, whose values are trimmed."""
         return self.secrets_dir is not None and (
             self.bind_password_file == self.secrets_dir / TRIMMED_FILE
         )
 
 
-def _fault(message: str) -> PydanticCustomError:
+def _problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("ldap", "{message}", {"message": message})
+
+
+def _conflicts(options: LdapOptions) -> Iterator[str]:
+    """Yield what does not go together."""
+    if bool(options.urls) == bool(options.discover):
+        yield "set either urls or discover"
+    yield from _bind_conflicts(options)
+    yield from _group_conflicts(options)
+    if bool(options.cert_file) != bool(options.key_file):
+        yield "cert_file and key_file go together"
+    yield from _certificate_conflicts(options)
+
+
+def _bind_conflicts(options: LdapOptions) -> Iterator[str]:
+    encrypted = options.start_tls or all(parse_url(url).encrypted for url in options.urls)
+    if options.bind == "simple":
+        if not options.bind_dn or not options.bind_password_file:
+            yield "bind_dn and bind_password_file are required; without them set bind: anonymous"
+        if not options.allow_plaintext_bind and not encrypted:
+            yield (
+                "the password would be sent without encryption: use ldaps:// or start_tls: true, "
+                "or set allow_plaintext_bind: true"
+            )
+        if options.bind_password_file:
+            try:
+                read_password(options.bind_password_file, trimmed=options.trims_password)
+            except (OSError, ValueError) as error:
+                yield f"bind_password_file: {error}"
+    elif options.bind_dn or options.bind_password_file:
+        yield f"bind_dn and bind_password_file have no use with bind: {options.bind}"
+    if options.bind != "gssapi" and (options.keytab_file or options.credentials_cache):
+        yield f"keytab_file and credentials_cache have no use with bind: {options.bind}"
+    if options.bind == "external" and not options.cert_file:
+        yield "bind: external needs cert_file and key_file"
+    if options.bind in ("external", "gssapi") and not encrypted:
+        yield f"bind: {options.bind} needs ldaps:// or start_tls: true"
+
+
+def _group_conflicts(options: LdapOptions) -> Iterator[str]:
+    searches = (
+        options.groups_from != "member_of"
+        or options.nested != "off"
+        or options.primary_group in ("gid_number", "active_directory")
+    )
+    if searches and not options.group_base:
+        yield "group_base is required to search groups"
+    if options.groups_from == "member_uid" and options.nested != "off":
+        yield "nested has no use with groups_from: member_uid, whose groups contain no groups"
+    if options.max_queued < options.max_in_flight and options.max_queued:
+        yield "max_queued must be 0 or at least max_in_flight"
+
+
+def _certificate_conflicts(options: LdapOptions) -> Iterator[str]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if options.ca_file:
+        try:
+            context.load_verify_locations(options.ca_file)
+        except OSError as error:
+            yield f"ca_file {options.ca_file} contains no certificates: {_reason(error)}"
+    if options.cert_file and options.key_file:
+        try:
+            context.load_cert_chain(options.cert_file, options.key_file, password="")
+        except OSError as error:
+            yield f"cert_file and key_file cannot be used: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return getattr(error, "reason", None) or error.strerror or type(error).__name__

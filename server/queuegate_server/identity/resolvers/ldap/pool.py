@@ -1,79 +1,175 @@
-"""One server, whose connection is made, tried out and replaced in the background."""
+"""The servers of a directory: which one is asked, and a connection to each, kept in the background.
+
+The first server that answers is asked, and the first one in the list again once it answers.
+"""
 
 import asyncio
 import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.connection import Connection
+from queuegate_server.identity.resolvers.ldap.bind import Connector
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
 from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.urls import ServerUrl
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl, parse_url
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
-_FAILURES: Final = 3
-"""So many failed requests in a row, and the server is left alone though it accepts us."""
+_MAX_FAILED_REQUESTS: Final = 3
+"""After so many failed requests in a row a server is left alone, though it accepts connections."""
 _JITTER: Final = 0.2
-_LOOK_AT_PASSWORD_SECONDS: Final = 1.0
+_MAX_DOUBLINGS: Final = 20
+_POLL_PASSWORD_SECONDS: Final = 1.0
+_DISCOVER_EVERY_SECONDS: Final = 300.0
 
 
-class Server:
-    """A server with at most one connection in use. Used from one event loop."""
+class ServerPool:
+    """The servers of a directory, the preferred one first."""
+
+    def __init__(self, options: LdapOptions, connector: Connector) -> None:
+        self._options = options
+        self._connector = connector
+        self.servers: tuple[ServerConnection, ...] = ()
+        self._discovery: asyncio.Task[None] | None = None
+        self._discovery_fault: LdapFault = ServerFault("DNS has not named the servers yet")
+
+    async def open(self) -> None:
+        """Begin to connect; does not wait for a connection."""
+        if self._options.discover:
+            self._discovery = asyncio.create_task(self._discover(self._options.discover))
+        else:
+            await self.use([parse_url(url) for url in self._options.urls])
+
+    async def connection(
+        self, avoid: "ServerConnection | None" = None
+    ) -> tuple["ServerConnection", LdapConnection]:
+        """Return a connection and its server. Raises LdapFault if no server answers.
+
+        Args:
+            avoid: A server that is tried last.
+        """
+        if not self.servers:
+            raise self._discovery_fault
+        faults: list[str] = []
+        advice = ""
+        for server in sorted(self.servers, key=lambda server: server is avoid):
+            try:
+                return server, await server.connection()
+            except LdapFault as fault:
+                faults.append(f"{server.url}: {fault.detail}")
+                advice = advice or fault.advice
+        raise ServerFault("no directory server answers: " + "; ".join(faults), advice)
+
+    async def use(self, urls: Sequence[ServerUrl]) -> None:
+        """Use these servers from now on, and close the connections to others."""
+        old = self.servers
+        self.servers = tuple(
+            ServerConnection(
+                url,
+                self._options,
+                self._connector.connect,
+                self._connector.password,
+                is_preferred=position == 0,
+                others_answer=self._others_answer,
+            )
+            for position, url in enumerate(urls)
+        )
+        for server in self.servers:
+            server.start()
+        for server in old:
+            await server.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._discovery is not None:
+            self._discovery.cancel()
+            await asyncio.gather(self._discovery, return_exceptions=True)
+        for server in self.servers:
+            await server.close()
+
+    def _others_answer(self, server: "ServerConnection") -> bool:
+        return any(other.answers for other in self.servers if other is not server)
+
+    async def _discover(self, domain: str) -> None:
+        while True:
+            pause = _DISCOVER_EVERY_SECONDS
+            try:
+                urls = await discover_servers(
+                    domain,
+                    encrypted=not self._options.start_tls,
+                    timeout=self._options.connect_timeout,
+                )
+                if set(urls) != {server.url for server in self.servers}:
+                    await self.use(urls)
+            except LdapFault as fault:
+                _LOG.warning("%s", fault.detail)
+                self._discovery_fault = fault
+                if not self.servers:
+                    pause = self._options.retry_after
+            await asyncio.sleep(pause)
+
+
+class ServerConnection:
+    """The connection to one server: opened, tested and replaced by a task.
+
+    The preferred server always has one; the others have one only while they are needed.
+    """
 
     def __init__(
         self,
         url: ServerUrl,
         options: LdapOptions,
-        connect: Callable[[ServerUrl], Awaitable[Connection]],
+        connect: Callable[[ServerUrl], Awaitable[LdapConnection]],
         password: Callable[[], Awaitable[bytes]],
         *,
-        is_first: bool,
-        others_answer: Callable[["Server"], bool],
+        is_preferred: bool,
+        others_answer: Callable[["ServerConnection"], bool],
     ) -> None:
-        """Take how to connect, and whether another server answers meanwhile.
+        """Create it without connecting.
 
-        The first server always keeps a connection; others only while they are needed.
+        Args:
+            url: The server.
+            options: The settings.
+            connect: Opens a bound connection.
+            password: Returns the current password.
+            is_preferred: Whether this is the first server.
+            others_answer: Whether another server answers meanwhile.
         """
         self.url = url
         self._options = options
         self._connect = connect
         self._password = password
-        self._is_first = is_first
+        self._is_preferred = is_preferred
         self._others_answer = others_answer
-        self._connection: Connection | None = None
+        self._connection: LdapConnection | None = None
         self._fault: LdapFault | None = None
+        """Why the server is left alone."""
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._waiting = 0
-        self._last_lost: Connection | None = None
+        self._last_lost: LdapConnection | None = None
         self._failed_requests = 0
         self._failed_attempts = 0
         self._keeper: asyncio.Task[None] | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def answers(self) -> bool:
         """True if there is a connection."""
         return self._connection is not None and self._connection.lost is None
 
-    @property
-    def fault(self) -> LdapFault | None:
-        """Why the server is left alone, if it is."""
-        return None if self.answers else self._fault
-
     def start(self) -> None:
-        """Begin to connect, if this is the first server."""
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep(), name=f"ldap {self.url}")
-        if self._is_first:
+        """Begin to connect if this is the preferred server."""
+        self._keeper = asyncio.create_task(self._keep(), name=f"ldap {self.url}")
+        if self._is_preferred:
             self._wanted.set()
 
-    async def connection(self) -> Connection:
-        """Return a connection that is known to have answered lately. Raises LdapFault.
+    async def connection(self) -> LdapConnection:
+        """Return a connection that has answered lately. Raises LdapFault.
 
         Waits while the first attempt to connect runs, but not for a server that failed.
         """
@@ -83,7 +179,7 @@ class Server:
                 raise self._fault
             connection = self._connection
             if connection is not None and connection.lost is None:
-                silent = time.monotonic() - connection.heard
+                silent = time.monotonic() - connection.heard_at
                 if silent > 2 * self._options.keepalive_interval:
                     # The process slept, or the machine was moved.
                     with contextlib.suppress(LdapFault):
@@ -98,29 +194,29 @@ class Server:
             finally:
                 self._waiting -= 1
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Note that the server answered a look-up."""
         self._failed_requests = 0
 
-    def failed(self, connection: Connection, fault: LdapFault) -> None:
+    def note_failure(self, connection: LdapConnection, fault: LdapFault) -> None:
         """Note that the server failed a look-up on a connection.
 
-        All look-ups that went down with one connection are one failure.
+        All look-ups that were lost with one connection count as one failure.
         """
         if connection.lost is not None:
             if connection is self._last_lost:
                 return
             self._last_lost = connection
         self._failed_requests += 1
-        if self._failed_requests >= _FAILURES:
+        if self._failed_requests >= _MAX_FAILED_REQUESTS:
             self._fault = fault
             self._changed.set()
             if self._connection is not None:
                 self._connection.close(fault.detail)
 
     async def close(self) -> None:
-        """End everything."""
-        tasks = [task for task in (self._keeper, *self._leaving) if task]
+        """Close all connections and end all tasks."""
+        tasks = [task for task in (self._keeper, *self._closing) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -138,28 +234,28 @@ class Server:
             try:
                 connection = await self._connect(self.url)
             except LdapFault as fault:
-                self._note_failure(fault)
+                self._note_failed_attempt(fault)
                 continue
             except Exception as error:
                 _LOG.exception("connecting to %s failed", self.url)
-                self._note_failure(ServerFault(f"connecting failed: {type(error).__name__}"))
+                self._note_failed_attempt(ServerFault(f"connecting failed: {type(error).__name__}"))
                 continue
             if self._fault is not None and self._fault is not known:
-                # Meanwhile it was decided to leave the server alone.
+                # Meanwhile requests failed too often.
                 connection.close("left alone")
                 continue
             self._use(connection)
             await self._watch(connection)
 
-    def _note_failure(self, fault: LdapFault) -> None:
+    def _note_failed_attempt(self, fault: LdapFault) -> None:
         if self._fault is None or self._fault.detail != fault.detail:
-            _LOG.warning("directory server %s fails: %s", self.url, fault.detail)
+            _LOG.warning("directory server %s failed: %s", self.url, fault.detail)
         self._failed_attempts += 1
         self._fault = fault
         self._connection = None
         self._changed.set()
 
-    def _use(self, connection: Connection) -> None:
+    def _use(self, connection: LdapConnection) -> None:
         if self._fault is not None:
             _LOG.warning("directory server %s answers again", self.url)
         self._fault = None
@@ -168,85 +264,84 @@ class Server:
         self._changed.set()
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Leave a server that failed alone: longer each time while another one answers."""
+        """Leave a server that failed alone: longer each time while another server answers."""
         options = self._options
         if isinstance(fault, BindRefused):
-            await self._until_password_changes(options.auth_retry_after)
+            await self._wait_for_password(options.auth_retry_after)
             return
         seconds = options.retry_after
         if self._others_answer(self):
-            doubled = options.retry_after * 2.0 ** min(self._failed_attempts - 1, 20)
-            seconds = min(doubled, options.fail_back_after)
+            doublings = min(self._failed_attempts - 1, _MAX_DOUBLINGS)
+            seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
         await asyncio.sleep(seconds * spread)
 
-    async def _until_password_changes(self, seconds: float) -> None:
+    async def _wait_for_password(self, seconds: float) -> None:
+        """Return when the password changes, or after some time."""
         try:
             known = await self._password()
         except LdapFault:
             known = b""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            await asyncio.sleep(min(left, _LOOK_AT_PASSWORD_SECONDS))
+            await asyncio.sleep(min(left, _POLL_PASSWORD_SECONDS))
             with contextlib.suppress(LdapFault):
                 if await self._password() != known:
                     return
 
-    async def _watch(self, connection: Connection) -> None:
-        """Look after a connection until a new one is to be made."""
+    async def _watch(self, connection: LdapConnection) -> None:
+        """Return when a new connection is to be opened."""
         options = self._options
         spread = random.uniform(0.9, 1)  # noqa: S311 - no secret
-        expires = connection.opened + options.max_age * spread
+        expires_at = connection.opened_at + options.max_age * spread
         while connection.lost is None:
             now = time.monotonic()
-            silent_until = connection.heard + options.keepalive_interval
-            idle_until = connection.used + options.idle_timeout
-            wake = min(expires, silent_until, *(() if self._is_first else (idle_until,)))
-            if not await _ended_within(connection, max(wake - now, 0.001)):
+            silent_at = connection.heard_at + options.keepalive_interval
+            idle_at = connection.used_at + options.idle_timeout
+            wake_at = min(expires_at, silent_at, *(() if self._is_preferred else (idle_at,)))
+            if not await _ended_within(connection, max(wake_at - now, 0.001)):
                 now = time.monotonic()
-                if not self._is_first and now >= idle_until and connection.quiet.is_set():
+                if not self._is_preferred and now >= idle_at and connection.quiet.is_set():
                     self._wanted.clear()
-                    self._drop(connection)
+                    self._connection = None
+                    connection.close("idle")
                     return
-                if now >= expires:
-                    expires = now + await self._replace(connection)
+                if now >= expires_at:
+                    expires_at = now + await self._replace(connection)
                     connection = self._connection or connection
-                elif now >= connection.heard + options.keepalive_interval:
+                elif now >= connection.heard_at + options.keepalive_interval:
                     with contextlib.suppress(LdapFault):
                         await connection.verify()
-        if not self._is_first and not self._waiting:
-            # A look-up that went down with the connection may wait for the next one by now.
+        if not self._is_preferred and not self._waiting:
+            # A look-up that was lost with the connection may wait for the next one by now.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None
 
-    async def _replace(self, old: Connection) -> float:
-        """Connect anew before an old connection goes; return when to look again."""
+    async def _replace(self, old: LdapConnection) -> float:
+        """Open a new connection before the old one goes; return the seconds until the next."""
         options = self._options
         try:
             new = await self._connect(self.url)
         except LdapFault as fault:
-            _LOG.warning("directory server %s: no new connection: %s", self.url, fault.detail)
+            _LOG.warning(
+                "directory server %s: the connection was not renewed: %s", self.url, fault.detail
+            )
             return options.retry_after
         self._connection = new
-        task = asyncio.create_task(self._leave(old))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        task = asyncio.create_task(self._close_when_quiet(old))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
         return options.max_age
 
-    async def _leave(self, connection: Connection) -> None:
-        """Close a connection once its last look-up is done."""
+    async def _close_when_quiet(self, connection: LdapConnection) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.lookup_timeout):
                 await connection.quiet.wait()
         connection.close("replaced")
 
-    def _drop(self, connection: Connection) -> None:
-        self._connection = None
-        connection.close("not used any more")
 
-
-async def _ended_within(connection: Connection, seconds: float) -> bool:
+async def _ended_within(connection: LdapConnection, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await connection.ended.wait()

@@ -1,11 +1,15 @@
-"""The resolver `ldap`."""
+"""The resolver `ldap`. The driver is imported when it is opened."""
 
 import logging
 import os
 from typing import TYPE_CHECKING
 
 from queuegate_server.identity.resolver import CouldNotAsk, Outcome
-from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, Statistics, Step
+from queuegate_server.identity.resolvers.ldap.instrumentation import (
+    LdapStatistics,
+    LdapStep,
+    StepObserver,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 if TYPE_CHECKING:
@@ -15,21 +19,26 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 
 class LdapResolver:
-    """Answers from an LDAP directory. Used from one event loop."""
+    """Returns groups from an LDAP directory."""
 
     Options = LdapOptions
 
-    def __init__(self, options: LdapOptions, observe: Observer | None = None) -> None:
-        """Take who is told of every step besides the statistics."""
+    def __init__(self, options: LdapOptions, observe: StepObserver | None = None) -> None:
+        """Create a resolver that is not open.
+
+        Args:
+            options: The settings.
+            observe: Receives every step.
+        """
         self._options = options
         self._observe = observe
-        self._directory: Directory | None = None
-        self._missing = "the resolver is not open"
-        self.statistics = Statistics()
+        self._unavailable = "the resolver is not open"
+        self.directory: Directory | None = None
+        self.statistics = LdapStatistics()
 
     async def open(self) -> None:
-        """Load the driver and begin to connect; a directory that is down is no fault."""
-        # Otherwise libldap would take settings from ~/.ldaprc and from the working folder.
+        """Load the driver and begin to connect; does not fail if the directory is down."""
+        # Otherwise libldap would read ~/.ldaprc and ./ldaprc.
         os.environ.setdefault("LDAPNOINIT", "1")
         options = self._options
         if not options.verify_certificate:
@@ -40,32 +49,32 @@ class LdapResolver:
         if options.bind == "simple" and options.allow_plaintext_bind:
             _LOG.warning("allow_plaintext_bind is on: the password may travel without encryption")
         try:
-            from queuegate_server.identity.resolvers.ldap.directory import (  # noqa: PLC0415 - as said
+            from queuegate_server.identity.resolvers.ldap.directory import (  # noqa: PLC0415
                 Directory,
             )
         except ImportError as error:
-            self._missing = (
+            self._unavailable = (
                 f"the LDAP driver cannot be loaded ({error}): pip install 'queuegate[ldap]'"
             )
-            _LOG.error("%s", self._missing)
+            _LOG.error("%s", self._unavailable)
             return
-        self._directory = Directory(options, self.statistics, self._take_note)
-        await self._directory.open()
+        self.directory = Directory(options, self.statistics, self._record)
+        await self.directory.open()
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
-        if self._directory is None:
-            return CouldNotAsk(self._missing)
-        return await self._directory.resolve(user)
+        if self.directory is None:
+            return CouldNotAsk(self._unavailable)
+        return await self.directory.resolve(user)
 
     async def close(self) -> None:
         """Close all connections."""
-        directory, self._directory = self._directory, None
-        self._missing = "the resolver is closed"
+        directory, self.directory = self.directory, None
+        self._unavailable = "the resolver is closed"
         if directory is not None:
             await directory.close()
 
-    def _take_note(self, taken: Step) -> None:
-        self.statistics.count(taken)
+    def _record(self, step: LdapStep) -> None:
+        self.statistics.count(step)
         if self._observe is not None:
-            self._observe(taken)
+            self._observe(step)

@@ -1,32 +1,40 @@
-"""One search after the other on one connection: bounded, whole, or a failure."""
+"""The searches of one look-up on one connection: each bounded, and whole or a failure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import ldap
+from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.connection import Connection
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import Observer, step
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.errors import (
+    NoSuchEntry,
+    ServerFault,
+    SetupFault,
+    TooManyEntries,
+)
+from queuegate_server.identity.resolvers.ldap.instrumentation import (
+    StepName,
+    StepObserver,
+    timed_step,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.paging import next_cookie, page_request
-from queuegate_server.identity.resolvers.ldap.result_codes import NoSuchEntry, TooManyEntries
 
 SUBTREE: Final[int] = ldap.SCOPE_SUBTREE
 ONE_LEVEL: Final[int] = ldap.SCOPE_ONELEVEL
 _BASE: Final[int] = ldap.SCOPE_BASE
-_ANY: Final = "(objectClass=*)"
+_ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
-_MOST_RANGES: Final = 10_000
-_MORE_GROUPS: Final = "raise max_groups if that is right"
+_MAX_RANGES: Final = 10_000
+_RAISE_MAX_GROUPS: Final = "raise max_groups if that is right"
 
 
-class TooMany(SetupFault):
-    """There is more than was asked for; a part would be a wrong answer."""
+class LimitExceeded(SetupFault):
+    """There are more entries than allowed; a part of them would be a wrong answer."""
 
 
-class Entry:
-    """An entry of the directory. Attribute names are compared without regard to case."""
+class LdapEntry:
+    """An entry of the directory. Names of attributes are compared without regard to case."""
 
     __slots__ = ("_attributes", "dn")
 
@@ -35,79 +43,90 @@ class Entry:
         self._attributes = {name.lower(): values for name, values in attributes.items()}
 
     def values(self, attribute: str) -> list[bytes]:
-        """Return the values of an attribute, none if it has none."""
+        """Return the values of an attribute; none if the entry does not have it."""
         return self._attributes.get(attribute.lower(), [])
 
-    def with_option(self, attribute: str, option: str) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield what follows `attribute;option`, and the values there."""
-        start = f"{attribute};{option}".lower()
+    def ranges(self, attribute: str) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield the ranges of an attribute that come as `attribute;range=…`, and their values."""
+        prefix = f"{attribute};range=".lower()
         for name, values in self._attributes.items():
-            if name.startswith(start):
-                yield name.removeprefix(start), values
+            if name.startswith(prefix):
+                yield name.removeprefix(prefix), values
 
 
-class Session:
-    """What one look-up does on one connection. All calls raise LdapFault."""
+class SearchSession:
+    """The searches of one look-up. All methods raise LdapFault."""
 
-    def __init__(self, connection: Connection, options: LdapOptions, observe: Observer) -> None:
+    def __init__(
+        self, connection: LdapConnection, options: LdapOptions, observe: StepObserver
+    ) -> None:
         self._connection = connection
         self._options = options
         self._observe = observe
 
     async def search(
         self,
-        name: str,
+        step_name: StepName,
         base: str,
-        text: str,
+        filter_text: str,
         attributes: Sequence[str],
         *,
-        most: int,
+        limit: int,
         scope: int = SUBTREE,
-        advice: str = _MORE_GROUPS,
-    ) -> list[Entry]:
-        """Return the entries below a base that match a filter, at most `most` of them.
+        advice: str = _RAISE_MAX_GROUPS,
+    ) -> list[LdapEntry]:
+        """Return the entries below a base that match a filter.
 
-        `name` is that of the step. One more than `most` is a fault: a list that was cut is
-        a wrong answer; it comes with `advice`. What the server refuses in one piece is fetched
-        in pages.
+        A result that exceeds the server's size limit is fetched in pages.
+
+        Args:
+            step_name: The step that the search is.
+            base: The DN to search below.
+            filter_text: The filter.
+            attributes: What to read.
+            limit: The number of entries that is not a fault yet.
+            scope: SUBTREE or ONE_LEVEL.
+            advice: What to do if there are more entries.
         """
-        with step(name, self._connection.server, self._observe) as taken:
+        with timed_step(step_name, self._connection.server, self._observe) as step:
             try:
-                found = await self._once(base, scope, text, attributes, most)
+                found = await self._search_once(base, scope, filter_text, attributes, limit)
             except TooManyEntries:
-                if not self._options.page_size or most < self._options.page_size:
-                    raise _too_many(most, advice) from None
-                found = await self._paged(base, scope, text, attributes, most)
-            if len(found) > most:
-                raise _too_many(most, advice)
-            taken.detail = f"{len(found)} entries for {text} below {base}"
+                if not self._options.page_size or limit < self._options.page_size:
+                    raise _limit_exceeded(limit, advice) from None
+                found = await self._search_in_pages(base, scope, filter_text, attributes, limit)
+            if len(found) > limit:
+                raise _limit_exceeded(limit, advice)
+            step.detail = f"{len(found)} entries for {filter_text} below {base}"
             return found
 
-    async def read(self, name: str, dn: str, attributes: Sequence[str]) -> Entry | None:
-        """Return one entry by its name; None if it is not there or may not be seen."""
-        with step(name, self._connection.server, self._observe) as taken:
+    async def read(
+        self, step_name: StepName, dn: str, attributes: Sequence[str]
+    ) -> LdapEntry | None:
+        """Return the entry with a DN; None if it does not exist or is not visible."""
+        with timed_step(step_name, self._connection.server, self._observe) as step:
             try:
-                found = await self._once(dn, _BASE, _ANY, attributes, 1)
+                found = await self._search_once(dn, _BASE, _ANY_ENTRY, attributes, 1)
             except NoSuchEntry:
                 found = []
-            taken.detail = f"{dn}: {'read' if found else 'not there'}"
+            step.detail = f"{dn}: {'read' if found else 'not found'}"
             return found[0] if found else None
 
-    async def all_values(self, entry: Entry, attribute: str) -> list[bytes]:
+    async def all_values(self, entry: LdapEntry, attribute: str) -> list[bytes]:
         """Return all values of an attribute, also of one that comes in ranges.
 
-        Active Directory leaves the attribute empty and sends `attribute;range=0-1499`;
-        the rest is asked for until the range ends in `*`.
+        Active Directory leaves a long attribute empty and sends `attribute;range=0-1499`; the
+        rest is requested until a range ends in `*`.
         """
         values = list(entry.values(attribute))
-        current: Entry | None = entry
-        for _ in range(_MOST_RANGES):
-            part = next(iter(current.with_option(attribute, "range=")), None) if current else None
+        current: LdapEntry | None = entry
+        for _ in range(_MAX_RANGES):
+            part = next(current.ranges(attribute), None) if current else None
             if part is None:
                 return values
             values += part[1]
             if len(values) > self._options.max_groups:
-                raise _too_many(self._options.max_groups)
+                raise _limit_exceeded(self._options.max_groups)
             last = part[0].partition("-")[2]
             if last == "*":
                 return values
@@ -115,12 +134,12 @@ class Session:
                 break
             following = f"{attribute};range={int(last) + 1}-*"
             current = await self.read("ranges", entry.dn, [following])
-            if current is None or not any(current.with_option(attribute, "range=")):
+            if current is None or not any(current.ranges(attribute)):
                 break
         raise SetupFault(f"the directory sent only a part of {attribute}")
 
     async def is_active_directory(self) -> bool:
-        """Say whether the server says that it is one; asked once a connection."""
+        """Return whether the server is an Active Directory; asked once for each connection."""
         connection = self._connection
         if connection.is_active_directory is None:
             root = await self.read("root entry", "", ["supportedCapabilities"])
@@ -128,22 +147,26 @@ class Session:
             connection.is_active_directory = _AD_CAPABILITY in capabilities
         return connection.is_active_directory
 
-    async def _once(
-        self, base: str, scope: int, text: str, attributes: Sequence[str], most: int
-    ) -> list[Entry]:
-        answer = await self._connection.search(base, scope, text, attributes, most=most + 1)
-        return _entries(answer.entries)
+    async def _search_once(
+        self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
+    ) -> list[LdapEntry]:
+        result = await self._connection.search(
+            base, scope, filter_text, attributes, size_limit=limit + 1
+        )
+        return _entries(result.entries)
 
-    async def _paged(
-        self, base: str, scope: int, text: str, attributes: Sequence[str], most: int
-    ) -> list[Entry]:
-        found: list[Entry] = []
+    async def _search_in_pages(
+        self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
+    ) -> list[LdapEntry]:
+        found: list[LdapEntry] = []
         cookie = b""
         while True:
-            control = page_request(self._options.page_size, cookie)
+            control = SimplePagedResultsControl(
+                criticality=True, size=self._options.page_size, cookie=cookie
+            )
             try:
-                answer = await self._connection.search(
-                    base, scope, text, attributes, most=0, controls=[control]
+                result = await self._connection.search(
+                    base, scope, filter_text, attributes, size_limit=0, controls=[control]
                 )
             except TooManyEntries as fault:
                 raise SetupFault(
@@ -151,18 +174,27 @@ class Session:
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
-            found += _entries(answer.entries)
-            cookie = next_cookie(answer.controls)
+            found += _entries(result.entries)
+            cookie = _next_cookie(result.controls)
             if not cookie:
                 return found
-            if len(found) > most:
-                raise _too_many(most)
+            if len(found) > limit:
+                raise _limit_exceeded(limit)
 
 
-def _entries(found: list[tuple[str | None, Any]]) -> list[Entry]:
-    """Return the entries; items without a name are referrals, which are not followed."""
-    return [Entry(dn, attributes) for dn, attributes in found if dn is not None]
+def _next_cookie(controls: Sequence[Any]) -> bytes:
+    """Return the cookie to request the next page with; empty after the last page."""
+    for control in controls:
+        if isinstance(control, SimplePagedResultsControl):
+            return bytes(control.cookie)
+    raise ServerFault("the server sent a page without stating whether it is the last")
 
 
-def _too_many(most: int, advice: str = _MORE_GROUPS) -> TooMany:
-    return TooMany(f"there are more than {most} {'entries' if most > 1 else 'entry'}", advice)
+def _entries(found: list[tuple[str | None, Any]]) -> list[LdapEntry]:
+    """Return the entries; items without a DN are referrals, which are not followed."""
+    return [LdapEntry(dn, attributes) for dn, attributes in found if dn is not None]
+
+
+def _limit_exceeded(limit: int, advice: str = _RAISE_MAX_GROUPS) -> LimitExceeded:
+    detail = f"there are more than {limit} entries" if limit > 1 else "there is more than one entry"
+    return LimitExceeded(detail, advice)

@@ -1,4 +1,4 @@
-"""TLS contexts, built again when their files change."""
+"""TLS contexts for connections to directories, rebuilt when their files change."""
 
 import ssl
 from pathlib import Path
@@ -13,16 +13,18 @@ _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class TlsContexts:
-    """Hands out the context for new connections. Used from one event loop."""
+    """Provides the context for new connections.
+
+    Files are read in a thread: loading the system's certificates takes 20 ms.
+    """
 
     def __init__(self, options: LdapOptions, threads: AbandonableThreadPool) -> None:
-        """Take the settings, and threads for reading files: the system's store takes 20 ms."""
         self._options = options
         self._threads = threads
         self._built: tuple[_Signature, ssl.SSLContext] | None = None
 
     async def context(self) -> ssl.SSLContext:
-        """Return a context of the files as they are now. Raises ServerFault."""
+        """Return a context made of the files as they are now. Raises ServerFault."""
         try:
             self._built = await self._threads.run("tls", self._current)
         except OSError as error:
@@ -52,7 +54,7 @@ def _build(options: LdapOptions) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if options.cert_file and options.key_file:
-        # A password of nothing: a locked key is a fault and not a prompt on the terminal.
+        # With an empty password a locked key is a fault; without one, OpenSSL would prompt for it.
         context.load_cert_chain(options.cert_file, options.key_file, password="")
     return context
 
