@@ -79,9 +79,7 @@ class Acl:
 EMPTY: Final = Acl()
 
 
-def parse(
-    text: str, names: AclNames = AclNames.YUNIKORN, kept: dict[str, str] | None = None
-) -> Acl:
+def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
     Only a blank (U+0020) separates the two lists, and every single one counts:
@@ -102,9 +100,8 @@ def parse(
         )
     if text.strip(WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
-    known: dict[str, str] = {} if kept is None else kept
-    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names], known)
-    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names], known)
+    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names])
+    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names])
     return Acl(
         text=text,
         users=users,
@@ -119,42 +116,20 @@ def lists_names(text: str, names: AclNames) -> bool:
     return _NOTHING_BUT_NAMES[names].fullmatch(text) is not None
 
 
-class UnsplitAcl:
-    """An ACL that `lists_names`: of a hundred thousand, few are ever asked for."""
-
-    __slots__ = ("_acl", "_text")
-
-    def __init__(self, text: str) -> None:
-        """Take the text."""
-        self._text = text
-        self._acl: Acl | None = None
-
-    def split(self) -> Acl:
-        """Return what `parse` does; always the same object. Equal names are one text."""
-        if self._acl is None:
-            users, _, groups = self._text.partition(" ")
-            self._acl = Acl(self._text, _names(users), _names(groups)) if self._text else EMPTY
-        return self._acl
-
-
-def _names(field: str) -> frozenset[str]:
-    return frozenset(map(sys.intern, field.split(","))) if field else _NOBODY
-
-
 def _sort_out(
-    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str], kept: dict[str, str]
+    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str]
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split a list into its valid names and the entries to report; empty ones are neither."""
     if not field:
         return _NOBODY, ()
     entries = field.split(",")
     if well_formed.fullmatch(field):
-        return frozenset(map(kept.setdefault, entries, entries)), ()
+        return frozenset(map(sys.intern, entries)), ()
     valid = []
     dropped = []
     for entry in entries:
         if pattern.fullmatch(entry):
-            valid.append(kept.setdefault(entry, entry))
+            valid.append(sys.intern(entry))
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)

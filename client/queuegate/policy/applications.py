@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
+from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
 from queuegate.policy.names import parent_path
-from queuegate.policy.queue import CLUSTER
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 

@@ -14,7 +14,7 @@ class Access(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a decision is what it is."""
+    """Why access is granted or denied."""
 
     WILDCARD = "wildcard"
     USER = "user"
@@ -26,12 +26,12 @@ class Reason(StrEnum):
     CLUSTER_ADMIN = "cluster admin"
     OWNER = "owner"
 
-    # That of enumerations is computed in Python; decisions are looked up by it.
+    # The hash of an enumeration is computed in Python; decisions are looked up by it.
     __hash__ = str.__hash__
 
 
 class Decision(NamedTuple):
-    """An answer. Denied answers name no subject."""
+    """The answer. A denial names no subject."""
 
     allowed: bool
     reason: Reason
@@ -42,5 +42,4 @@ class Decision(NamedTuple):
 NO_MATCH: Final = Decision(False, Reason.NO_MATCH)
 UNKNOWN_USER: Final = Decision(False, Reason.UNKNOWN_USER)
 IN_RECOVERY_QUEUE: Final = Decision(False, Reason.RECOVERY_QUEUE, RECOVERY_QUEUE)
-
 ACLS_DISABLED: Final = Decision(True, Reason.ACLS_DISABLED)

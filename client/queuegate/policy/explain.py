@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from queuegate.policy.acl import Acl
+from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
 from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path, parent_path
-from queuegate.policy.queue import CLUSTER
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 

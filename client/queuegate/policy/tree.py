@@ -1,13 +1,15 @@
 """The queue tree of a partition, and the policy that holds it."""
 
-import heapq
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import NamedTuple
 
+from queuegate.policy import acl
 from queuegate.policy.acl import EMPTY, Acl
+from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
+from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
 from queuegate.policy.names import (
     ROOT,
     SEPARATOR,
@@ -17,21 +19,88 @@ from queuegate.policy.names import (
     queue_path,
     yarn_queue_path,
 )
-from queuegate.policy.queue import (
-    CLUSTER,
-    NOBODY,
-    OPEN,
-    RECOVERY,
-    Chain,
-    Queue,
-    QueueAcls,
-    extend,
-)
-from queuegate.policy.tables import Tables
 from queuegate.policy.yarn_acl import Semantics
 
-_SORTED_AT_ONCE: Final = 2_000
-_MERGED_AT_ONCE: Final = 500
+_NOBODY = ChainEnd(NO_MATCH, ChainIndexes())
+_RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
+
+
+class QueueAcls(NamedTuple):
+    """A queue as a configuration states it. A text is parsed when it is first needed."""
+
+    path: str
+    """The full path, as the partition spells paths."""
+    submit_acl: Acl | str
+    admin_acl: Acl | str
+
+
+class Queue:
+    """A queue and its place in the tree. Immutable.
+
+    Of a hundred thousand queues few are asked about: ACLs are parsed and chains compiled when
+    they are first needed, and then kept.
+    """
+
+    __slots__ = (
+        "_above",
+        "_admin_acl",
+        "_parse",
+        "_submit_acl",
+        "admin_chain",
+        "path",
+        "submit_chain",
+    )
+
+    _above: "Queue"
+    """Not set on a queue that is made with its chains."""
+
+    def __init__(
+        self,
+        acls: QueueAcls,
+        parse: Callable[[str], Acl],
+        above: "Queue | None" = None,
+        submit_chain: Chain | None = None,
+        admin_chain: Chain | None = None,
+    ) -> None:
+        self.path, self._submit_acl, self._admin_acl = acls
+        self._parse = parse
+        if above is not None:
+            self._above = above
+        self.submit_chain = submit_chain
+        self.admin_chain = admin_chain
+
+    @property
+    def submit_acl(self) -> Acl:
+        """Its own ACL for submission."""
+        if isinstance(self._submit_acl, str):
+            self._submit_acl = self._parse(self._submit_acl)
+        return self._submit_acl
+
+    @property
+    def admin_acl(self) -> Acl:
+        """Its own ACL for administration."""
+        if isinstance(self._admin_acl, str):
+            self._admin_acl = self._parse(self._admin_acl)
+        return self._admin_acl
+
+    def chain(self, access: Access) -> Chain:
+        """Return the ACLs from this queue up, compiled for one kind of access."""
+        chain = self.submit_chain if access is Access.SUBMIT else self.admin_chain
+        return chain or self._compile(is_submission=access is Access.SUBMIT)
+
+    def _compile(self, *, is_submission: bool) -> Chain:
+        queue = self
+        waiting = []
+        while (chain := queue.submit_chain if is_submission else queue.admin_chain) is None:
+            waiting.append(queue)
+            queue = queue._above
+        for queue in reversed(waiting):
+            if is_submission:
+                chain = chain.extend(queue.path, (queue.submit_acl, queue.admin_acl))
+                queue.submit_chain = chain
+            else:
+                chain = queue.admin_chain = chain.extend(queue.path, (queue.admin_acl,))
+        return chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +121,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The queues of a partition. Immutable; build it with `build_partition`."""
+    """The queues of a partition. Immutable; made by a PartitionBuilder."""
 
     name: str
     resolver_type: str
@@ -70,8 +139,6 @@ class Partition:
     short_names: Mapping[str, str] = field(default_factory=dict)
     """Paths of queues by their last level; one that several queues share stands for itself,
     which is the path of none."""
-    submit_tables: Tables = field(init=False, repr=False, compare=False, default_factory=Tables)
-    admin_tables: Tables = field(init=False, repr=False, compare=False, default_factory=Tables)
 
     def path(self, text: str) -> str | None:
         """Return a queue's path in the spelling in which this partition compares paths,
@@ -94,99 +161,126 @@ class Partition:
         if queue is not None:
             return queue
         if path in self.short_names:
-            chain = self.queues[ROOT].admin
-            chain = chain if chain is OPEN else NOBODY
-            return Queue(QueueAcls(path, EMPTY, EMPTY), None, (chain, chain))
-        candidate = SEPARATOR.join(path.split(SEPARATOR, self.depth)[: self.depth])
-        while (queue := self.queues.get(candidate)) is None:
-            candidate = parent_path(candidate)
+            chain = self.queues[ROOT].chain(Access.ADMIN)
+            chain = chain if chain.otherwise is ACLS_DISABLED else _NOBODY
+            return Queue(QueueAcls(path, EMPTY, EMPTY), acl.parse, None, chain, chain)
+        candidate = parent_path(path)
+        if (queue := self.queues.get(candidate)) is None:
+            candidate = SEPARATOR.join(candidate.split(SEPARATOR, self.depth)[: self.depth])
+            while (queue := self.queues.get(candidate)) is None:
+                candidate = parent_path(candidate)
         if self.cluster is None and is_recovery_path(path):
             acls = QueueAcls(queue.path, queue.submit_acl, queue.admin_acl)
-            return Queue(acls, None, (RECOVERY, queue.admin))
+            return Queue(acls, acl.parse, None, _RECOVERY, queue.chain(Access.ADMIN))
         return queue
 
 
-def build_partition(
-    name: str,
-    resolver_type: str,
-    queues: Iterable[QueueAcls],
-    cluster: Cluster | None = None,
-    *,
-    pause: Callable[[], None] = lambda: None,
-) -> Partition:
-    """Build a partition from its queues, each given after its parent.
+class PartitionBuilder:
+    """Builds a partition from its queues, which may be added in parts.
 
-    A root without ACLs is added if the first queue is not the root. A queue
-    without ACLs of its own shares what its parent has, so that the size of the
-    result grows with the number of ACLs. `pause` is called again and again on the way.
+    Queues without ACLs share what their parent has, so the size of the result grows with the
+    number of ACLs.
     """
-    built: dict[str, Queue] = {}
-    depth = 1
-    top = _above_root(cluster)
-    for acls in queues:
-        path = acls.path
-        if not built and path != ROOT:
-            built[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), None, top)
-        above = built.get(parent_path(path))
-        built[path] = queue = Queue(acls, above)
-        if above is None:
-            queue.inherit(*top)
-        if cluster is None and is_recovery_path(path):
-            queue.chains = RECOVERY, queue.admin
-        depth = max(depth, path.count(SEPARATOR) + 1)
-    if not built:
-        built[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), None, top)
-    paths = _in_order(built, pause)
-    short_names = _short_names(paths, pause) if cluster and cluster.has_short_names else {}
-    return Partition(
-        name,
-        resolver_type,
-        MappingProxyType(built),
-        paths,
-        depth,
-        cluster,
-        short_names=short_names,
-    )
+
+    def __init__(
+        self,
+        name: str,
+        resolver_type: str = "",
+        cluster: Cluster | None = None,
+        *,
+        resolver_place: tuple[int, int] = (0, 0),
+        parse_acl: Callable[[str], Acl] = acl.parse,
+    ) -> None:
+        """Start a partition without queues.
+
+        Args:
+            name: The name of the partition.
+            resolver_type: What the configuration names as its group resolver.
+            cluster: None for a partition of YuniKorn.
+            resolver_place: Line and column of `resolver_type`.
+            parse_acl: Parses the ACLs that are added as texts; it must accept all of them.
+        """
+        self._name = name
+        self._resolver_type = resolver_type
+        self._resolver_place = resolver_place
+        self._cluster = cluster
+        self._parse = functools.cache(parse_acl)  # equal texts share one ACL
+        self._queues: dict[str, Queue] = {}
+        self._sorted_paths: list[str] = []
+        self._short_names: dict[str, str] = {}
+        self._depth = 1
+
+    def add(self, queues: Iterable[QueueAcls]) -> None:
+        """Add queues, each after its parent. A root without ACLs is added if the first queue
+        is not the root.
+        """
+        built = self._queues
+        has_short_names = self._cluster is not None and self._cluster.has_short_names
+        for acls in queues:
+            path = acls.path
+            if not built:
+                self._add_root(acls if path == ROOT else QueueAcls(ROOT, EMPTY, EMPTY))
+                if path == ROOT:
+                    continue
+            above, _, name = path.rpartition(SEPARATOR)
+            built[path] = queue = Queue(acls, self._parse, built[above])
+            if self._cluster is None and is_recovery_path(path):
+                queue.submit_chain = _RECOVERY
+            self._depth = max(self._depth, path.count(SEPARATOR) + 1)
+            if has_short_names and name != ROOT:
+                self._short_names[name] = name if name in self._short_names else path
+
+    def add_sorted_paths(self, paths: Iterable[str]) -> None:
+        """Add the paths of all queues in sorted order, so that `build` need not sort them."""
+        self._sorted_paths.extend(paths)
+
+    def build(self) -> Partition:
+        """Return the partition. The builder must not be used afterwards."""
+        if not self._queues:
+            self._add_root(QueueAcls(ROOT, EMPTY, EMPTY))
+        return Partition(
+            self._name,
+            self._resolver_type,
+            MappingProxyType(self._queues),
+            tuple(self._sorted_paths or sorted(self._queues)),
+            self._depth,
+            self._cluster,
+            self._resolver_place,
+            self._short_names,
+        )
+
+    def _add_root(self, acls: QueueAcls) -> None:
+        submit, admin = _above_root(self._cluster)
+        above = Queue(QueueAcls(CLUSTER, EMPTY, EMPTY), self._parse, None, submit, admin)
+        self._queues[ROOT] = Queue(acls, self._parse, above)
 
 
-def _in_order(paths: Iterable[str], pause: Callable[[], None]) -> tuple[str, ...]:
-    """Sort in parts, since other threads wait while one sort runs."""
-    rest = list(paths)
-    parts = []
-    for start in range(0, len(rest), _SORTED_AT_ONCE):
-        parts.append(sorted(rest[start : start + _SORTED_AT_ONCE]))
-        pause()
-    merged = heapq.merge(*parts)
-    found: list[str] = []
-    while part := list(islice(merged, _MERGED_AT_ONCE)):
-        found += part
-        pause()
-    return tuple(found)
-
-
-def _short_names(paths: Iterable[str], pause: Callable[[], None]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for path in paths:
-        pause()
-        above, _, name = path.rpartition(SEPARATOR)
-        if above and name != ROOT:
-            found[name] = name if name in found else path
-    return found
+def build_partition(
+    name: str, resolver_type: str, queues: Iterable[QueueAcls], cluster: Cluster | None = None
+) -> Partition:
+    """Build a partition from all its queues, each given after its parent."""
+    builder = PartitionBuilder(name, resolver_type, cluster)
+    builder.add(queues)
+    return builder.build()
 
 
 def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
-    """Return what the root inherits for submission and administration.
+    """Return the chains that the root extends, for submission and administration.
 
     As documented, the administrators of a cluster administer each queue. Hadoop asks
     them only about applications, and its fair scheduler goes on to check submissions
     while ACLs are disabled.
     """
+    indexes = ChainIndexes()
+    nobody = ChainEnd(NO_MATCH, indexes)
     if cluster is None:
-        return NOBODY, NOBODY
+        return nobody, nobody
     documented = cluster.semantics is Semantics.DOCUMENTED
     if not cluster.acls_enabled:
-        return NOBODY if cluster.checks_submission_always and not documented else OPEN, OPEN
-    chain = extend(CLUSTER, (cluster.admins,), NOBODY) if documented else NOBODY
+        everybody = ChainEnd(ACLS_DISABLED, indexes)
+        checks_submission = cluster.checks_submission_always and not documented
+        return nobody if checks_submission else everybody, everybody
+    chain = nobody.extend(CLUSTER, (cluster.admins,)) if documented else nobody
     return chain, chain
 
 

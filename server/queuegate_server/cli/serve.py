@@ -12,6 +12,7 @@ from typing import Protocol
 
 import click
 
+from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Policy
 from queuegate_server.cli.event_loop import run_in_loop
@@ -216,9 +217,10 @@ def _example(policy: Policy, name: str) -> tuple[str, str]:
     partition = policy.partitions.get(name)
     queues = partition.queues.values() if partition else ()
     for queue in queues:
-        if queue.submit.users:
-            return min(queue.submit.users[0]), queue.path
-    open_to_all = (
-        queue.path for queue in queues if queue.submit.otherwise and queue.submit.otherwise.allowed
-    )
-    return "alice", next(open_to_all, "root")
+        if users := queue.chain(Access.SUBMIT).users:
+            return min(users), queue.path
+    for queue in queues:
+        decision = queue.chain(Access.SUBMIT).otherwise
+        if decision is not None and decision.allowed:
+            return "alice", queue.path
+    return "alice", "root"

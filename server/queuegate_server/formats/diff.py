@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from queuegate.policy.acl import EMPTY, Acl
-from queuegate.policy.queue import Queue
-from queuegate.policy.tree import Partition
+from queuegate.policy.tree import Partition, Queue
 from queuegate_server.formats.diagnostics import quoted
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from queuegate.policy.names import is_at_or_below
-from queuegate.policy.queue import Queue
+from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors

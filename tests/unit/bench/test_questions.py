@@ -55,7 +55,12 @@ def test_the_same_policy_in_the_formats_of_yarn(format_name: str) -> None:
     assert loaded.diagnostics == ()
     for path, queue in same.partitions["default"].queues.items():
         other = loaded.partitions["default"].queues[path]
-        assert (other.submit, other.admin) == (queue.submit, queue.admin)
+        for acl, same_acl in (
+            (other.submit_acl, queue.submit_acl),
+            (other.admin_acl, queue.admin_acl),
+        ):
+            assert (acl.users, acl.groups) == (same_acl.users, same_acl.groups)
+            assert acl.allows_all == same_acl.allows_all
 
 
 def test_large_policy_has_the_promised_size() -> None:

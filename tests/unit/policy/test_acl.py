@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from queuegate.policy.acl import AclError, AclNames, UnsplitAcl, lists_names, parse
+from queuegate.policy.acl import AclError, AclNames, lists_names, parse
 from tests.support.oracles.queue_access import NaiveAcl
 from tests.unit.policy.granted import is_granted
 
@@ -102,10 +102,9 @@ def test_names_accepted_by_setting(
 @example("a:b g.h", AclNames.YUNIKORN)
 @example("a, g", AclNames.YUNIKORN)
 @example("*", AclNames.EXTENDED)
-def test_a_text_that_lists_only_names_may_be_split_later(text: str, names: AclNames) -> None:
+def test_a_text_of_names_only_is_parsed_whole(text: str, names: AclNames) -> None:
     if lists_names(text, names):
         acl = parse(text, names)
-        assert UnsplitAcl(text).split() == acl
         assert not acl.dropped_users
         assert not acl.dropped_groups
         assert not acl.allows_all

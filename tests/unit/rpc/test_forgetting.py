@@ -5,8 +5,7 @@ import weakref
 import pytest
 
 from queuegate.policy.acl import parse
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Policy, build_partition
+from queuegate.policy.tree import Policy, QueueAcls, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import GroupCache

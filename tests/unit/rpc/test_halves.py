@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuegate.policy.acl import Acl, parse
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Policy, build_partition
+from queuegate.policy.tree import Cluster, Policy, QueueAcls, build_partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation

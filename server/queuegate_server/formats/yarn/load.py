@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.names import ROOT
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, build_partition
+from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
 from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,

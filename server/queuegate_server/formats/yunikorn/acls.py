@@ -15,7 +15,6 @@ from queuegate.policy.acl import (
     Acl,
     AclError,
     AclNames,
-    UnsplitAcl,
     lists_names,
     parse,
 )
@@ -38,18 +37,16 @@ class AclReader:
         self.names = names
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}
-        self._interned: dict[str, str] = {}
-        self._unsplit: dict[str, UnsplitAcl] = {}
+        self._texts: dict[str, str] = {}
 
-    def check(self, scalar: ScalarNode | None, queue: str) -> Acl | UnsplitAcl:
-        """Return an ACL unsplit if it lists valid names only, otherwise as `read` does."""
+    def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
+        """Return the text if it lists valid names only, otherwise the ACL as `read` does."""
         if scalar is None or not lists_names(scalar.text, self.names):
             return self.read(scalar, queue)
-        found = self._unsplit.get(scalar.text)
+        found = self._texts.get(scalar.text)
         if found is None:
             # A copy: a text that survives the nodes would keep the memory around it in use.
-            found = UnsplitAcl(scalar.text.encode().decode())
-            self._unsplit[scalar.text] = found
+            found = self._texts[scalar.text] = scalar.text.encode().decode()
         return found
 
     def read(self, scalar: ScalarNode | None, queue: str) -> Acl:
@@ -74,7 +71,7 @@ class AclReader:
         """Return the ACL, or why it is invalid."""
         message = _too_many_lists(text)
         try:
-            return message or parse(text, self.names, self._interned)
+            return message or parse(text, self.names)
         except AclError:
             return (
                 f"the ACL {quoted(text)} has {text.count(' ')} blanks: "

@@ -1,12 +1,11 @@
 """queues.yaml -> partitions, with everything that is wrong in it reported at once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from queuegate.policy.acl import AclNames
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.acl import AclNames, parse
+from queuegate.policy.tree import Partition, PartitionBuilder, QueueAcls
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -62,14 +61,17 @@ def load_queues(
         for partition in partitions:
             name = normalized_name(partition.name)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
-            queues = _read_acls(partition, AclReader(acl_names(name), diagnostics))
+            names = acl_names(name)
+            queues = _read_acls(partition, AclReader(names, diagnostics))
             if not document.diagnostics and not diagnostics.error_count:
                 resolver = partition.resolver_type
                 kind = resolver.text if resolver else ""
-                built[name] = build_partition(name, kind, queues)
-                if resolver:
-                    position = resolver.line, resolver.column
-                    built[name] = replace(built[name], resolver_place=position)
+                position = (resolver.line, resolver.column) if resolver else (0, 0)
+                builder = PartitionBuilder(
+                    name, kind, resolver_place=position, parse_acl=partial(parse, names=names)
+                )
+                builder.add(queues)
+                built[name] = builder.build()
     except TooManyErrors:
         pass
     found = (*document.diagnostics, *diagnostics.sorted())

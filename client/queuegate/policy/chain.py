@@ -1,0 +1,203 @@
+"""The ACLs from a queue up to the root, compiled for one kind of access, and their evaluation.
+
+Wildcards and users are evaluated first, on all levels; groups only if none of those decides.
+The ACL documents say that the groups of a listed user are irrelevant, so such a user is served
+while the directory is down. Of several matches on different levels the nearest wins.
+"""
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import WILDCARD, Acl
+from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
+
+CLUSTER: Final = ""
+"""Stands for the path of a queue where the administrators of the cluster are listed."""
+MISSES_PER_INDEX: Final = 4
+MAX_INDEX_NAMES: Final = 2_000
+"""Names in the index of one chain; merging more would take longer than it ever saves."""
+MAX_INDEXED_NAMES: Final = 1_500_000
+"""Names in all indexes of a partition, which take about 60 MiB."""
+
+_USER: Final = Reason.USER
+_GROUP: Final = Reason.GROUP
+
+
+class Index(NamedTuple):
+    """The names of several levels, each with the path of the nearest queue that lists it."""
+
+    users: dict[str, str]
+    groups: dict[str, str]
+
+
+_NO_NAMES: Final = Index({}, {})
+_NOBODY: Final[frozenset[str]] = frozenset()
+
+
+class ChainIndexes:
+    """Decides which chains of a partition have an index, so that all together stay small.
+
+    Every fourth evaluation that finds none builds one, in place of the oldest ones: a queue that
+    is asked about often soon has its own, and asking about each of very many queues in turn does
+    not build indexes that are dropped before they are used.
+    """
+
+    __slots__ = ("_chains", "_misses", "_names")
+
+    def __init__(self) -> None:
+        # Weak references, since the chains refer to this object.
+        self._chains: deque[tuple[weakref.ref[Chain], int]] = deque()
+        self._names = 0
+        self._misses = 0
+
+    def note_miss(self, chain: "Chain") -> None:
+        """Count an evaluation without index, and build one if it is time: that of the level
+        above first, which siblings share.
+        """
+        self._misses += 1
+        if self._misses % MISSES_PER_INDEX == 0:
+            if chain.above.index is None:
+                chain = chain.above
+            if chain.size <= MAX_INDEX_NAMES:
+                chain.build_index()
+                self._add(chain)
+
+    def _add(self, chain: "Chain") -> None:
+        self._chains.append((weakref.ref(chain), chain.size))
+        self._names += chain.size
+        while self._names > MAX_INDEXED_NAMES:
+            reference, size = self._chains.popleft()
+            self._names -= size
+            if (oldest := reference()) is not None:
+                oldest.index = None
+
+
+class Chain:
+    """One level of ACLs that list names, and the levels above it.
+
+    Queues without ACLs share the chain of their parent. Immutable but for its index, which
+    merges the names of all its levels once it is asked about often.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "above",
+        "groups",
+        "index",
+        "indexes",
+        "otherwise",
+        "queue",
+        "size",
+        "users",
+    )
+
+    above: "Chain"
+    """Not set on the end of a chain, which always has an index."""
+
+    def __init__(
+        self, above: "Chain", queue: str, users: frozenset[str], groups: frozenset[str]
+    ) -> None:
+        self.above = above
+        self.queue = queue
+        """The path of the queue that lists these names."""
+        self.users = users
+        self.groups = groups
+        """The groups that are granted access here; empty where no decision depends on them."""
+        self.otherwise: Decision | None = None if groups else above.otherwise
+        """The decision if no user matches; None if it depends on the groups."""
+        self.size: int = len(users) + len(groups) + above.size
+        self.index: Index | None = None
+        self.indexes: ChainIndexes = above.indexes
+
+    def extend(self, queue: str, acls: Sequence[Acl]) -> "Chain":
+        """Return the chain of a queue below, with its ACLs in their order of evaluation."""
+        if self.otherwise is ACLS_DISABLED:
+            return self
+        above = self
+        users, groups = _NOBODY, _NOBODY
+        for acl in acls:
+            if acl.allows_all:
+                # What stands above an ACL that allows everybody is never reached.
+                reason = Reason.WILDCARD if queue else Reason.CLUSTER_ADMIN
+                above = ChainEnd(Decision(True, reason, queue, WILDCARD), self.indexes)
+                break
+            users = _union(users, acl.users)
+            groups = _union(groups, acl.groups)
+        if above.otherwise is not None and above.otherwise.allowed:
+            groups = _NOBODY
+        if not users and not groups:
+            return above
+        return Chain(above, queue, users, groups)
+
+    def build_index(self) -> None:
+        """Merge the names of this level and of all above it."""
+        levels = [self]
+        while (index := levels[-1].above.index) is None:
+            levels.append(levels[-1].above)
+        users, groups = dict(index.users), dict(index.groups)
+        for level in reversed(levels):
+            users.update(dict.fromkeys(level.users, level.queue))
+            groups.update(dict.fromkeys(level.groups, level.queue))
+        self.index = Index(users, groups)
+
+    def decide(self, user: str, groups: Sequence[str] | None) -> Decision | None:
+        """Evaluate the ACLs: the one walk behind decisions, explanations and lists of queues.
+
+        Returns None if the groups are not known (None) and the decision depends on them.
+        """
+        level = self
+        if level.index is None:
+            self.indexes.note_miss(self)
+        while (index := level.index) is None:
+            if user in level.users:
+                return _grant(_USER, level.queue, user)
+            level = level.above
+        if user in index.users:
+            return _grant(_USER, index.users[user], user)
+        if self.otherwise is not None or groups is None:
+            return self.otherwise
+        below = self
+        while below is not level:
+            if not below.groups.isdisjoint(groups):
+                return _grant(_GROUP, below.queue, next(filter(below.groups.__contains__, groups)))
+            below = below.above
+        return _match_group(index.groups, groups)
+
+
+def _match_group(listed: dict[str, str], groups: Sequence[str]) -> Decision:
+    nearest = None
+    for group in groups:
+        if group in listed:
+            queue = listed[group]
+            # Of queues one above the other the nearest has the longest path.
+            if nearest is None or len(queue) > len(nearest):
+                nearest, subject = queue, group
+    return NO_MATCH if nearest is None else _grant(_GROUP, nearest, subject)
+
+
+class ChainEnd(Chain):
+    """The end of a chain: no names, and the decision if none below matches."""
+
+    __slots__ = ()
+
+    def __init__(self, otherwise: Decision, indexes: ChainIndexes) -> None:
+        self.queue = CLUSTER
+        self.users = self.groups = _NOBODY
+        self.otherwise = otherwise
+        self.size = 0
+        self.index = _NO_NAMES
+        self.indexes = indexes
+
+
+def _grant(reason: Reason, queue: str, subject: str) -> Decision:
+    if not queue:
+        reason = Reason.CLUSTER_ADMIN
+    # What the constructor of a named tuple does, at a third of its price.
+    return tuple.__new__(Decision, (True, reason, queue, subject))
+
+
+def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
+    """Join two sets; without a copy if one of them is empty."""
+    return first | second if first and second else first or second
