@@ -1,1 +1,1 @@
-"""What operators ask over HTTP: probes, metrics, the version."""
+"""The operations port: probes, metrics and versions over HTTP."""

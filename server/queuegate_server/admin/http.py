@@ -49,6 +49,8 @@ class AdminServer:
     def __init__(self, address: HostPort, source: AdminSource) -> None:
         """Bind the address. Raises CannotListen."""
         self._socket = open_tcp(*address)
+        self.address = address_of(self._socket)
+        """The address with the port in use."""
         self._source = source
         self._version = versions()
         self._runner = web.AppRunner(
@@ -69,9 +71,8 @@ class AdminServer:
         """Start to serve."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        address = address_of(self._socket)
         self._listener = await loop.create_server(self._connection, sock=self._socket)
-        _LOG.info("operations port is open", extra={"address": address})
+        _LOG.info("operations port is open", extra={"address": self.address})
 
     async def close(self) -> None:
         """Stop listening and end all connections, within two seconds."""

@@ -1,7 +1,7 @@
-"""The webhook's endpoints: bytes of a review in, bytes of a review out, over starlette.
+"""The endpoints of the webhook: an AdmissionReview in, an AdmissionReview out.
 
-What cannot be answered is an HTTP error; with the failure policy `Fail` the API server
-then refuses the request.
+What cannot be answered is an HTTP error; with the failure policy `Fail` the API server then
+rejects the object.
 """
 
 import asyncio
@@ -12,27 +12,28 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Route
+from aiohttp import web
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
-from queuegate_server.admission.current import CurrentSettings
 from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import Namespaces, NamespaceUnknown
 from queuegate_server.admission.review import MalformedReview, Review, read_review, write_review
 from queuegate_server.admission.rules import DEFAULT_NAMESPACE, Verdict, concerns, decide, verify
+from queuegate_server.admission.settings import AdmissionSettings
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _JSON: Final = "application/json"
+_MAX_CONFIG_MAP_CHECKS: Final = 2
+"""How many ConfigMaps are checked at once: each takes a thread and up to seconds, and reviews of
+pods must not wait."""
+_MAX_LOGGED_MESSAGE: Final = 1_000
 
-Answer = Callable[[Review], Awaitable[tuple[Verdict, Sequence[str]]]]
+_Answer = Callable[[Review], Awaitable[tuple[Verdict, Sequence[str]]]]
 
 
-class _Refused(Exception):
-    """The request gets no review for an answer."""
+class _Rejected(Exception):
+    """The request is answered with an HTTP error."""
 
     def __init__(self, status: int, outcome: str, message: str) -> None:
         super().__init__(message)
@@ -45,48 +46,53 @@ class Bounds:
     """What a request may cost."""
 
     body_bytes: int = 8 * 1024 * 1024
-    """Two objects of the size that the API server takes, and what stands around them."""
+    """Two objects of the largest size that the API server accepts, and the review around them."""
     body_seconds: float = 5.0
     """How long the body may take to arrive."""
 
 
 class Webhook:
-    """Answers reviews with the current settings. Used from one event loop."""
+    """Answers reviews."""
 
     def __init__(
         self,
-        current: CurrentSettings,
+        settings: Callable[[], AdmissionSettings],
         namespaces: Namespaces,
         metrics: AdmissionMetrics,
         acl_names: AclNames,
         bounds: Bounds,
     ) -> None:
-        """Take the parts; `acl_names` are the names that ACLs of queues may list."""
-        self._current = current
+        """Make the endpoints.
+
+        Args:
+            settings: Returns the settings that apply to the next review.
+            namespaces: Where annotations of namespaces are looked up.
+            metrics: Where reviews are counted.
+            acl_names: Which names the ACLs of queues may list.
+            bounds: What a request may cost.
+        """
+        self._settings = settings
         self._namespaces = namespaces
         self._metrics = metrics
         self._acl_names = acl_names
         self._bounds = bounds
-        # A queues.yaml takes a thread and up to seconds; reviews of pods must not wait.
-        self._checks = asyncio.Semaphore(2)
+        self._checks = asyncio.Semaphore(_MAX_CONFIG_MAP_CHECKS)
 
-    def app(self) -> Starlette:
-        """Return the web application."""
-        return Starlette(
-            routes=[
-                self._route("/mutate", self._mutate),
-                self._route("/validate", self._validate),
-                self._route("/validate-conf", self._validate_configuration),
-            ]
-        )
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes of the web application."""
+        return [
+            self._route("/mutate", self._mutate),
+            self._route("/validate", self._validate),
+            self._route("/validate-conf", self._validate_configuration),
+        ]
 
     async def _mutate(self, review: Review) -> tuple[Verdict, Sequence[str]]:
-        return await self._decided(review, decide), ()
+        return await self._decide(review, decide), ()
 
     async def _validate(self, review: Review) -> tuple[Verdict, Sequence[str]]:
-        return await self._decided(review, verify), ()
+        return await self._decide(review, verify), ()
 
-    async def _decided(self, review: Review, rule: Callable[..., Verdict]) -> Verdict:
+    async def _decide(self, review: Review, rule: Callable[..., Verdict]) -> Verdict:
         request = review.request
         if not concerns(request):
             return Verdict(allowed=True)
@@ -94,79 +100,79 @@ class Webhook:
             annotations = await self._namespaces.annotations(request.namespace or DEFAULT_NAMESPACE)
         except NamespaceUnknown as error:
             return Verdict(allowed=False, message=f"the namespace cannot be looked up: {error}")
-        return rule(request, self._current.settings, annotations)
+        return rule(request, self._settings(), annotations)
 
     async def _validate_configuration(self, review: Review) -> tuple[Verdict, Sequence[str]]:
         async with self._checks:
             return await asyncio.to_thread(check_config_map, review, self._acl_names)
 
-    def _route(self, path: str, answer: Answer) -> Route:
+    def _route(self, path: str, answer: _Answer) -> web.RouteDef:
         endpoint = path.removeprefix("/")
 
-        async def handle(request: Request) -> Response:
+        async def handle(request: web.Request) -> web.Response:
             started = time.perf_counter()
             with self._metrics.in_flight.track_inprogress():
-                response, outcome = await self._answered(request, answer)
+                response, outcome = await self._respond(request, answer)
             self._metrics.reviews.labels(endpoint, outcome).inc()
             self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
             return response
 
-        return Route(path, handle, methods=["POST"])
+        return web.post(path, handle)
 
-    async def _answered(self, request: Request, answer: Answer) -> tuple[Response, str]:
+    async def _respond(self, request: web.Request, answer: _Answer) -> tuple[web.Response, str]:
+        """Return the response, and the outcome as the metrics name it."""
         try:
             body = await self._body(request)
             review = read_review(body)
             verdict, warnings = await answer(review)
             content = write_review(review.uid, verdict, warnings)
-        except _Refused as error:
-            return _text(error.status, str(error)), error.outcome
+        except _Rejected as error:
+            return _error(error.status, str(error)), error.outcome
         except MalformedReview as error:
-            return _text(400, str(error)), "malformed"
-        except ClientDisconnect:
-            return _text(400, "the body ended early"), "disconnected"
+            return _error(400, str(error)), "malformed"
         except Exception:
             number = uuid4().hex
             _LOG.exception("a review failed", extra={"failure": number})
-            return _text(500, f"internal error {number}"), "failed"
-        if not verdict.allowed:
-            _LOG.info(
-                "refused",
-                extra={
-                    "uid": review.uid,
-                    "user": review.request.user,
-                    "kind": review.request.kind,
-                    "namespace": review.request.namespace,
-                    "reason": verdict.message[:1000],
-                },
-            )
-            return Response(content, media_type=_JSON), "denied"
-        return Response(content, media_type=_JSON), "patched" if verdict.patch else "allowed"
+            return _error(500, f"internal error {number}"), "failed"
+        response = web.Response(body=content, content_type=_JSON)
+        if verdict.allowed:
+            return response, "patched" if verdict.patch else "allowed"
+        _LOG.info(
+            "refused",
+            extra={
+                "uid": review.uid,
+                "user": review.request.user,
+                "kind": review.request.kind,
+                "namespace": review.request.namespace,
+                "reason": verdict.message[:_MAX_LOGGED_MESSAGE],
+            },
+        )
+        return response, "denied"
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: web.Request) -> bytes:
         """Read the body within the bounds on its size and on the time it takes."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != _JSON:
-            raise _Refused(415, "malformed", f"the content type must be {_JSON}")
-        most = self._bounds.body_bytes
-        too_large = _Refused(413, "too_large", f"the body is longer than {most} bytes")
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length[:20]) > most:
+        if request.content_type != _JSON:
+            raise _Rejected(415, "malformed", f"the content type must be {_JSON}")
+        limit = self._bounds.body_bytes
+        too_large = _Rejected(413, "too_large", f"the body is longer than {limit} bytes")
+        if (request.content_length or 0) > limit:
             raise too_large
         parts = bytearray()
         try:
             async with asyncio.timeout(self._bounds.body_seconds):
-                async for part in request.stream():
+                async for part in request.content.iter_any():
                     parts += part
-                    if len(parts) > most:
+                    if len(parts) > limit:
                         raise too_large
         except TimeoutError:
-            raise _Refused(408, "slow", "the body took too long") from None
+            raise _Rejected(408, "slow", "the body took too long to arrive") from None
+        except (OSError, web.RequestPayloadError):
+            raise _Rejected(400, "disconnected", "the body ended early") from None
         return bytes(parts)
 
 
-def _text(status: int, message: str) -> Response:
-    # A connection with the rest of a body in it is of no further use.
-    return Response(
-        f"{message}\n", status, media_type="text/plain", headers={"Connection": "close"}
-    )
+def _error(status: int, message: str) -> web.Response:
+    response = web.Response(status=status, text=f"{message}\n")
+    # The rest of the body may still be on the connection.
+    response.force_close()
+    return response

@@ -1,15 +1,26 @@
 """The metrics of the webhook."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from collections.abc import Iterator
+from typing import Any, Final
 
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from queuegate_server.files.certificates import CertificateReloader
+from queuegate_server.files.watcher import WatchedValue
+
+_SECONDS: Final = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
+    *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
 
 
 class AdmissionMetrics:
     """All metrics, in a registry of their own. No label carries a user, group or namespace."""
 
-    def __init__(self) -> None:
-        """Start at zero."""
+    def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
+        """Start at zero; the reloads of both are theirs."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",
@@ -29,32 +40,39 @@ class AdmissionMetrics:
             "Requests that are being answered.",
             registry=self.registry,
         )
-        self.settings_reloads = Counter(
-            "queuegate_admission_settings_reloads",
-            "Readings of the ConfigMaps after the first, by result.",
-            ("result",),
-            registry=self.registry,
-        )
-        self.certificate_reloads = Counter(
-            "queuegate_admission_certificate_reloads",
-            "Readings of the certificate after the first, by result.",
-            ("result",),
-            registry=self.registry,
-        )
-        self.certificate_expires = Gauge(
+        expires = Gauge(
             "queuegate_admission_certificate_expires_timestamp_seconds",
             "When the certificate that is served ends, in Unix seconds.",
             registry=self.registry,
         )
+        expires.set_function(lambda: certificate.expires)
+        self.registry.register(
+            _Reloads(
+                "queuegate_admission_settings_reloads",
+                "Readings of the ConfigMaps after the first, by result.",
+                settings,
+            )
+        )
+        self.registry.register(
+            _Reloads(
+                "queuegate_admission_certificate_reloads",
+                "Readings of the certificate after the first, by result.",
+                certificate,
+            )
+        )
 
-    def settings_reloaded(self, succeeded: bool) -> None:  # noqa: FBT001 - a callback
-        """Count a reading of the ConfigMaps."""
-        self.settings_reloads.labels(_result(succeeded)).inc()
 
-    def certificate_reloaded(self, succeeded: bool) -> None:  # noqa: FBT001 - a callback
-        """Count a reading of the certificate."""
-        self.certificate_reloads.labels(_result(succeeded)).inc()
+class _Reloads(Collector):
+    """Counts the reloads of a watched value after the first load."""
 
+    def __init__(self, name: str, documentation: str, watched: WatchedValue[Any, Any]) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._watched = watched
 
-def _result(succeeded: bool) -> str:  # noqa: FBT001 - private
-    return "success" if succeeded else "failure"
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts as they are now."""
+        reloads = CounterMetricFamily(self._name, self._documentation, labels=("result",))
+        reloads.add_metric(("success",), self._watched.reloads - 1)
+        reloads.add_metric(("failure",), self._watched.failures)
+        yield reloads

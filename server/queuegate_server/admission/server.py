@@ -1,20 +1,20 @@
-"""Composition of the webhook: from options to running servers, and to a clean end."""
+"""The process of the webhook: its ports, the files that it follows, its start and its end."""
 
 import asyncio
 import logging
-import signal
-import socket
+import ssl
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from aiohttp import web
+from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
+from queuegate_server.admin.http import AdminServer
 from queuegate_server.admission.app import Bounds, Webhook
-from queuegate_server.admission.certificate import Certificate
-from queuegate_server.admission.current import CurrentSettings
-from queuegate_server.admission.http_server import HttpServer
 from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import (
     ApiServer,
@@ -22,25 +22,37 @@ from queuegate_server.admission.namespaces import (
     Namespaces,
     NoNamespaces,
 )
-from queuegate_server.admission.ops import ops_app
-from queuegate_server.runtime.tcp import CannotListen, address_of, open_tcp
+from queuegate_server.admission.settings import parse_settings
+from queuegate_server.files.certificates import CertificateReloader
+from queuegate_server.files.configmap import ConfigMapFolders
+from queuegate_server.files.watcher import WatchedValue
+from queuegate_server.runtime.signals import handle_signals
+from queuegate_server.runtime.tcp import address_of, open_tcp
+from queuegate_server.settings.addresses import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
-_MOST_GRACE: Final = 20
-
-
-class CannotServe(Exception):
-    """The webhook cannot start; the message says why."""
+_GRACE_SECONDS: Final = 20.0
+_HANDSHAKE_SECONDS: Final = 5.0
+_TLS_SHUTDOWN_SECONDS: Final = 1.0
+"""An idle client does not answer that the connection ends."""
+_FIRST_REQUEST_SECONDS: Final = 8.0
+"""From the start of a connection until the headers of its first request have arrived."""
+_KEEP_ALIVE_SECONDS: Final = 75.0
+_LINGERING_SECONDS: Final = 2.0
+"""How long the rest of a rejected body is read, so that the client reads the answer."""
+_MAX_HEADERS: Final = 64
+_MAX_CONNECTIONS: Final = 8192
+_BACKLOG: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """What the webhook is started with."""
+    """The options that the webhook is started with."""
 
-    listen: tuple[str, int]
-    """Host and port of the webhook, HTTPS."""
-    ops_listen: tuple[str, int]
-    """Host and port of health and metrics, HTTP."""
+    listen: HostPort
+    """The address of the webhook, HTTPS."""
+    ops_listen: HostPort
+    """The address of health and metrics, HTTP."""
     tls_certificate: Path
     tls_key: Path
     config_maps: tuple[Path, ...]
@@ -53,7 +65,7 @@ class AdmissionOptions:
     acl_names: AclNames = AclNames.YUNIKORN
     bounds: Bounds = field(default_factory=Bounds)
     drain_seconds: float = 0.0
-    """How long reviews are still taken after readiness has ended."""
+    """How long reviews are still answered after readiness has ended."""
 
 
 async def serve_admission(
@@ -63,44 +75,186 @@ async def serve_admission(
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once.
 
-    Calls `started` with the addresses of the webhook and of health. Raises SettingsError,
-    BadCertificate or CannotServe if it cannot start.
+    Args:
+        options: The options.
+        environment: The environment variables, for older settings.
+        started: Called with the addresses of the webhook and of the operations port.
+
+    Raises:
+        SettingsError: The settings are not valid.
+        BadFile: A file cannot be read or used.
+        CannotListen: A port cannot be opened.
     """
-    metrics = AdmissionMetrics()
-    current = CurrentSettings(options.config_maps, environment, metrics.settings_reloaded)
-    certificate = Certificate(
-        options.tls_certificate, options.tls_key, metrics.certificate_reloaded
+    settings = WatchedValue(
+        ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
     )
-    metrics.certificate_expires.set_function(lambda: certificate.expires)
-    webhook = Webhook(current, _namespaces(options), metrics, options.acl_names, options.bounds)
+    certificate = CertificateReloader(options.tls_certificate, options.tls_key)
+    metrics = AdmissionMetrics(settings, certificate)
+    webhook = Webhook(
+        lambda: settings.value,
+        _namespaces(options),
+        metrics,
+        options.acl_names,
+        options.bounds,
+    )
     stop = asyncio.Event()
-    listening, ops_listening = _listen(options.listen), _listen(options.ops_listen)
-    server = HttpServer(
-        webhook.app(), listening, tls=certificate.context, grace_seconds=_MOST_GRACE
-    )
-    ops = HttpServer(
-        ops_app(metrics.registry, lambda: server.started and not stop.is_set()),
-        ops_listening,
-        tls=None,
-        grace_seconds=1,
-    )
-    watches: list[Coroutine[object, object, None]] = [certificate.watch()]
-    if options.config_maps:
-        watches.append(current.watch())
-    _on_signals(stop)
+    server = WebhookServer(options.listen, webhook.routes(), certificate)
+    admin = AdminServer(options.ops_listen, _AdminSource(metrics, stop))
+    handle_signals(stop)
     async with asyncio.TaskGroup() as group:
-        serving = [group.create_task(each.serve()) for each in (server, ops)]
-        watching = [group.create_task(watch) for watch in watches]
-        started(address_of(listening), address_of(ops_listening))
+        watches = [group.create_task(certificate.watch())]
+        if options.config_maps:
+            watches.append(group.create_task(settings.watch()))
+        await server.start()
+        await admin.start()
+        started(server.address, admin.address)
         await stop.wait()
         _LOG.info("draining")
         await asyncio.sleep(options.drain_seconds)
-        server.should_exit = True
-        await serving[0]
-        ops.should_exit = True
-        for watch in watching:
+        await server.close()
+        await admin.close()
+        for watch in watches:
             watch.cancel()
     _LOG.info("stopped")
+
+
+class WebhookServer:
+    """Serves the webhook over HTTPS, with bounds on what clients may cost."""
+
+    def __init__(
+        self, address: HostPort, routes: list[web.RouteDef], certificate: CertificateReloader
+    ) -> None:
+        """Bind the address; new connections get the certificate that was loaded last.
+
+        Raises CannotListen.
+        """
+        self._socket = open_tcp(*address)
+        self.address = address_of(self._socket)
+        """The address with the port in use."""
+        self._certificate = certificate
+        self._without_request: set[asyncio.BaseProtocol] = set()
+        """Connections that have not sent the headers of a request yet."""
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._draining = False
+        self._listener: asyncio.Server | None = None
+        app = web.Application(middlewares=[self._middleware()])
+        app.add_routes(routes)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+            max_headers=_MAX_HEADERS,
+            shutdown_timeout=_TLS_SHUTDOWN_SECONDS,
+        )
+
+    async def start(self) -> None:
+        """Start to serve."""
+        await self._runner.setup()
+        self._listener = await asyncio.get_running_loop().create_server(
+            self._connection,
+            sock=self._socket,
+            backlog=_BACKLOG,
+            ssl=self._tls(),
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS,
+        )
+
+    async def close(self) -> None:
+        """Stop listening, answer the requests that have begun, and close all connections."""
+        self._draining = True
+        if self._listener is not None:
+            self._listener.close()
+        try:
+            async with asyncio.timeout(_GRACE_SECONDS):
+                await self._idle.wait()
+        except TimeoutError:
+            _LOG.warning("reviews are cut off", extra={"in_flight": self._in_flight})
+        await self._runner.cleanup()
+
+    def _tls(self) -> ssl.SSLContext:
+        """Return a context whose handshakes continue with the newest certificate.
+
+        Another context takes over, instead of this one loading the new files: it would serve
+        nobody if it had loaded half of a pair.
+        """
+
+        def use_newest(connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
+            connection.context = self._certificate.value.context
+
+        context = self._certificate.value.context
+        context.sni_callback = use_newest
+        return context
+
+    def _connection(self) -> asyncio.Protocol:
+        """Begin a connection, and cut it if the headers of its first request do not arrive."""
+        if self._runner.server is None:
+            raise RuntimeError("the port is closed")
+        connection = self._runner.server()
+        self._without_request.add(connection)
+
+        def cut() -> None:
+            if connection in self._without_request:
+                self._without_request.discard(connection)
+                if connection.transport is not None:
+                    connection.transport.abort()
+
+        asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, cut)
+        return connection
+
+    def _middleware(self) -> Callable[..., Awaitable[web.StreamResponse]]:
+        @web.middleware
+        async def bounded(
+            request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        ) -> web.StreamResponse:
+            self._without_request.discard(request.protocol)
+            self._in_flight += 1
+            self._idle.clear()
+            try:
+                response = await self._respond(request, handler)
+            finally:
+                self._in_flight -= 1
+                if not self._in_flight:
+                    self._idle.set()
+            if self._draining:
+                response.force_close()
+            response.headers["Server"] = "queuegate"
+            return response
+
+        return bounded
+
+    async def _respond(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        server = self._runner.server
+        if server is not None and len(server.connections) > _MAX_CONNECTIONS:
+            response = web.Response(status=503, text="too many connections\n")
+            response.force_close()
+            return response
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return web.Response(status=error.status, text=f"{error.reason}\n")
+
+
+class _AdminSource:
+    """Whether reviews are answered, and the metrics, as the operations port shows them."""
+
+    def __init__(self, metrics: AdmissionMetrics, stop: asyncio.Event) -> None:
+        self._metrics = metrics
+        self._stop = stop
+
+    async def readiness(self) -> dict[str, Any]:
+        return {"ready": not self._stop.is_set()}
+
+    async def startup(self) -> dict[str, Any]:
+        return {"started": True}
+
+    async def metrics(self) -> bytes:
+        return generate_latest(self._metrics.registry)
 
 
 def _namespaces(options: AdmissionOptions) -> Namespaces:
@@ -108,23 +262,3 @@ def _namespaces(options: AdmissionOptions) -> Namespaces:
         return NoNamespaces()
     api_server = ApiServer(options.api_server, options.service_account)
     return CachedNamespaces(api_server.fetch, time.monotonic)
-
-
-def _listen(address: tuple[str, int]) -> socket.socket:
-    try:
-        return open_tcp(*address)
-    except CannotListen as error:
-        raise CannotServe(f"cannot listen on {error}") from None
-
-
-def _on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def ask_to_stop() -> None:
-        stop.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ask_to_stop)

@@ -76,6 +76,17 @@ class AdmissionSettings:
     """The key of the deprecated label with the user name."""
 
 
+def parse_settings(
+    values: Mapping[str, bytes], environment: Mapping[str, str] | None = None
+) -> AdmissionSettings:
+    """Parse the values of the ConfigMaps. Raises SettingsError."""
+    try:
+        texts = {key: value.decode("utf-8") for key, value in values.items()}
+    except UnicodeDecodeError:
+        raise SettingsError(("a key of the ConfigMaps is not UTF-8",)) from None
+    return read_settings(texts, environment)
+
+
 def read_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> AdmissionSettings:

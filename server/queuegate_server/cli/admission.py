@@ -8,13 +8,13 @@ import click
 from queuegate_server.cli.event_loop import run_in_loop
 from queuegate_server.cli.failure import Failure
 from queuegate_server.observe import logs
-from queuegate_server.settings.addresses import MalformedAddress, parse_host_port
+from queuegate_server.settings.addresses import HostPort, MalformedAddress, parse_host_port
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, int]:
+def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     try:
         return parse_host_port(value)
     except MalformedAddress as error:
@@ -118,8 +118,8 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, in
 )
 def admission(
     *,
-    listen: tuple[str, int],
-    ops_listen: tuple[str, int],
+    listen: HostPort,
+    ops_listen: HostPort,
     tls_cert: Path,
     tls_key: Path,
     defaults: Path | None,
@@ -146,8 +146,9 @@ def admission(
             f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
         ) from None
     from queuegate.policy.acl import AclNames  # noqa: PLC0415 - as above
-    from queuegate_server.admission.certificate import BadCertificate  # noqa: PLC0415 - as above
     from queuegate_server.admission.settings import SettingsError  # noqa: PLC0415 - as above
+    from queuegate_server.files.watcher import BadFile  # noqa: PLC0415 - as above
+    from queuegate_server.runtime.tcp import CannotListen  # noqa: PLC0415 - as above
 
     logs.configure(log_level, log_format)
     options = server.AdmissionOptions(
@@ -166,8 +167,10 @@ def admission(
         run_in_loop(server.serve_admission(options, os.environ, _announce))
     except SettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
-    except (BadCertificate, server.CannotServe) as error:
+    except BadFile as error:
         raise Failure(str(error)) from None
+    except CannotListen as error:
+        raise Failure(f"cannot listen on {error}") from None
 
 
 def _announce(address: str, ops_address: str) -> None:

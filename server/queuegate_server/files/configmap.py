@@ -4,6 +4,7 @@ Keys of `binaryData` that end in `.gz` are compressed and stand for the key with
 ending, as in YuniKorn, whose configurations outgrow a ConfigMap's 1 MiB.
 """
 
+import contextlib
 import stat
 import zlib
 from collections.abc import Mapping, Sequence
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from queuegate_server.files.safe_open import open_regular
+from queuegate_server.files.watcher import file_status
 
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""How much is read from a folder. A ConfigMap holds 1 MiB at most."""
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""The most that is read from a folder; a ConfigMap holds 1 MiB."""
 DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap that comes with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
@@ -24,11 +26,46 @@ _GZIP: Final = ".gz"
 _GZIP_FORMAT: Final = 16
 """What zlib adds to the size of the window for gzip's header."""
 _DATA: Final = "..data"
-_ATTEMPTS: Final = 5
+_MAX_ATTEMPTS: Final = 5
+
+
+class ConfigMapFolders:
+    """A source for the file watcher: the keys of several ConfigMaps, of which a later one wins."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Read the folders that the ConfigMaps are mounted to."""
+        self._folders = tuple(folders)
+
+    @property
+    def name(self) -> str:
+        """The folders."""
+        return "+".join(map(str, self._folders))
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return all of them."""
+        return self._folders
+
+    def status(self) -> tuple[int, ...]:
+        """Return the status of the version in each folder."""
+        return tuple(number for folder in self._folders for number in _version_status(folder))
+
+    def read(self) -> Mapping[str, bytes]:
+        """Return the values by key. Raises OSError, also if a folder holds too much."""
+        return overlaid(self._folders)
+
+
+def _version_status(folder: Path) -> tuple[int, ...]:
+    """Return the status of a folder and of the files in it; links are followed."""
+    status = file_status(folder)
+    for file in sorted(folder.iterdir()):
+        # The kubelet swaps the version before it removes the links of keys that are gone.
+        with contextlib.suppress(FileNotFoundError):
+            status += file_status(file)
+    return status
 
 
 def overlaid(folders: Sequence[Path]) -> Mapping[str, bytes]:
-    """Return the keys of several folders; a later folder's value wins.
+    """Return the values of several folders by key; a later folder's value wins.
 
     Raises OSError if a folder cannot be read or holds too much.
     """
@@ -48,10 +85,10 @@ class BadCompression(ValueError):
 def expanded(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """Return the keys with what is compressed expanded; it wins over a plain namesake.
 
-    Raises BadCompression, also for more than MOST_BYTES.
+    Raises BadCompression, also for more than MAX_BYTES.
     """
     found = {key: value for key, value in values.items() if not is_compressed(key)}
-    left = MOST_BYTES
+    left = MAX_BYTES
     for key in filter(is_compressed, values):
         found[key[: -len(_GZIP)]] = text = _expand(key, values[key], left)
         left -= len(text)
@@ -72,7 +109,7 @@ def _expand(key: str, value: bytes, most: int) -> bytes:
         except zlib.error:
             raise BadCompression(f"{key} is not in the format of gzip") from None
         if len(parts) > most:
-            raise BadCompression(f"{key} holds more than {MOST_BYTES} bytes")
+            raise BadCompression(f"{key} holds more than {MAX_BYTES} bytes")
         if not stream.eof:
             raise BadCompression(f"{key} ends too early")
         # As gzip does: one part may follow another.
@@ -82,7 +119,7 @@ def _expand(key: str, value: bytes, most: int) -> bytes:
 
 def _read(folder: Path) -> Mapping[str, bytes]:
     """Read one version of the ConfigMap, also while another one is put in its place."""
-    for _ in range(_ATTEMPTS - 1):
+    for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return _read_files(_version(folder))
         except FileNotFoundError:
@@ -98,7 +135,7 @@ def _version(folder: Path) -> Path:
 
 def _read_files(folder: Path) -> Mapping[str, bytes]:
     values: dict[str, bytes] = {}
-    left = MOST_BYTES
+    left = MAX_BYTES
     for file in sorted(folder.iterdir()):
         # Two dots begin what the mount itself needs. A pipe would never end.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
@@ -107,7 +144,7 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
             value = opened.read(left + 1)
         left -= len(value)
         if left < 0:
-            raise OSError(None, f"more than {MOST_BYTES} bytes", str(folder))
+            raise OSError(None, f"more than {MAX_BYTES} bytes", str(folder))
         values[file.name] = value
     return values
 

@@ -1,10 +1,9 @@
 """Where the text of the policy is read from: a file, or the scheduler's mounted ConfigMaps."""
 
-import contextlib
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.configmap import overlaid, policy_key
+from queuegate_server.files.configmap import ConfigMapFolders, policy_key
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.files.watcher import Source, file_folders, file_status
 from queuegate_server.formats.source_text import MAX_BYTES
@@ -48,29 +47,19 @@ class ConfigMaps:
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """Take the folders, a later one wins, and the policy group if it is set here."""
-        self._folders = folders
+        """Read these folders, of which a later one wins; `group` overrides the policy group."""
+        self._maps = maps = ConfigMapFolders(folders)
         self._group = group
-
-    @property
-    def name(self) -> str:
-        """The folders."""
-        return "+".join(str(folder) for folder in self._folders)
-
-    def folders(self) -> tuple[Path, ...]:
-        """Return both."""
-        return self._folders
-
-    def status(self) -> tuple[int, ...]:
-        """Return the status of both versions. Blocks. Raises OSError."""
-        return tuple(number for folder in self._folders for number in _version_status(folder))
+        self.name = maps.name
+        self.folders = maps.folders
+        self.status = maps.status
 
     def read(self) -> bytes:
         """Return the queues. Blocks. Raises OSError, also if no folder has them.
 
         The scheduler would then open its queues to everyone; we do not.
         """
-        values = overlaid(self._folders)
+        values = self._maps.read()
         key = policy_key(values, self._group)
         if key not in values:
             raise FileNotFoundError(None, f"there is no {key}", self.name)
@@ -83,13 +72,3 @@ def policy_files(source: PolicySource) -> Source[bytes]:
     if folders:
         return ConfigMaps(folders, source.group)
     return OneFile(source.path or EMBEDDED_DEFAULT)
-
-
-def _version_status(folder: Path) -> tuple[int, ...]:
-    """Return the status of a folder and of the files in it, links followed."""
-    status = file_status(folder)
-    for file in sorted(folder.iterdir()):
-        # The kubelet swaps the version before it removes the links of keys that are gone.
-        with contextlib.suppress(FileNotFoundError):
-            status += file_status(file)
-    return status

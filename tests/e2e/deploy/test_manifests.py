@@ -167,7 +167,7 @@ def test_services_select_pods() -> None:
 
 
 def test_webhooks_ask_what_is_served() -> None:
-    routes = {route.path for route in WebhookApp.app(_Nothing()).routes}  # type: ignore[arg-type, attr-defined]
+    routes = {route.path for route in WebhookApp.routes(_Nothing())}  # type: ignore[arg-type]
     services = {service["metadata"]["name"]: service for service in of_kind("Service")}
     seen = set()
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):

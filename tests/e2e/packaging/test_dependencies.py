@@ -27,11 +27,8 @@ EXTRA = declared(CONFIGURATION["project"]["optional-dependencies"]["server"])
 LDAP = declared(CONFIGURATION["project"]["optional-dependencies"]["ldap"])
 NATIVE = declared(CONFIGURATION["project"]["optional-dependencies"]["native"])
 TRACING = declared(CONFIGURATION["project"]["optional-dependencies"]["tracing"])
-# It brings the server's, and httptools, which uvicorn parses HTTP with.
-ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admission"]) - {
-    "httptools",
-    "queuegate",
-}
+# It brings the server's.
+ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admission"]) - {"queuegate"}
 
 
 def modules(folder: Path) -> Iterator[str]:

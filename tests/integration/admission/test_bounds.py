@@ -187,7 +187,7 @@ class Connection:
         )
         head = await self._reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 ")
-        [length] = re.findall(rb"content-length: (\d+)", head)
+        [length] = re.findall(rb"(?i)content-length: (\d+)", head)
         response = json.loads(await self._reader.readexactly(int(length)))["response"]
         assert response["uid"] == f"uid-{number}"
         assert response["allowed"] is not refused

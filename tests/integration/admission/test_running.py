@@ -37,12 +37,9 @@ def test_settings_follow_the_config_maps(tmp_path: Path) -> None:
         assert allowed()
         webhook.configure({EXTERNAL: "^(?!bob)", "other": "x"})
         assert allowed()
-        log = webhook.server.wait_for_log(
-            "admission settings are not valid; the last good ones stay"
-        )
-        assert log["faults"] == [
-            f"{EXTERNAL}: the pattern '^(?!bob)' is not valid: invalid perl operator: (?!"
-        ]
+        log = webhook.server.wait_for_log("a changed file cannot be used")
+        fault = f"{EXTERNAL}: the pattern '^(?!bob)' is not valid: invalid perl operator: (?!"
+        assert log["error"] == fault
         before = webhook.reloads()
         webhook.configs.write({})
         webhook.defaults.write({EXTERNAL: "^eve$"})
@@ -73,7 +70,7 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
         serial = webhook.renew()
         eventually(webhook.served_serial, serial)
     replace(webhook.files / "tls.key", "no key")
-    webhook.server.wait_for_log("the new certificate is not usable; the old one stays")
+    webhook.server.wait_for_log("a changed file cannot be used")
     assert webhook.served_serial() == serial
     renewed = write_certificate(webhook.ca, webhook.files)
     eventually(webhook.served_serial, renewed)
@@ -126,7 +123,7 @@ def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
     ("name", "arguments", "message"),
     [
         ("no file", ("--tls-cert", "/nowhere/tls.crt"), "/nowhere/tls.crt: No such file"),
-        ("no folder", ("--configs", "/nowhere"), "/nowhere: cannot be read: No such file"),
+        ("no folder", ("--configs", "/nowhere"), "/nowhere: No such file"),
         (
             "no address",
             ("--listen", "8443"),

@@ -1,9 +1,12 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from queuegate_server.admission.patterns import BadPattern, compile_patterns
-from queuegate_server.admission.settings import SettingsError, read_settings
+from queuegate_server.admission.settings import SettingsError, parse_settings, read_settings
+from queuegate_server.files.configmap import ConfigMapFolders
+from queuegate_server.files.watcher import WatchedValue
 
 ACCESS = "admissionController.accessControl."
 EXTERNAL = "ADMISSION_CONTROLLER_EXTERNAL_USERS"
@@ -100,3 +103,25 @@ def test_booleans_of_go(key: str, text: str, value: bool) -> None:
     settings: Any = read_settings({key: text})
     field = "bypass_auth" if key.endswith("bypassAuth") else "trust_controllers"
     assert getattr(settings, field) is value
+
+
+async def test_mounted_settings_are_replaced_by_good_ones_only(tmp_path: Path) -> None:
+    key = "admissionController.accessControl.bypassAuth"
+    watched = WatchedValue(ConfigMapFolders((tmp_path,)), parse_settings)
+    folder, gone = tmp_path, tmp_path.with_name("gone")
+    for text, bypass_auth, counts in (
+        ("true", True, (2, 0)),
+        ("maybe", True, (2, 1)),
+        ("\udcff", True, (2, 2)),
+        ("false", False, (3, 2)),
+    ):
+        (tmp_path / key).write_text(text, errors="surrogateescape")
+        for _ in range(3):
+            await watched.reload()
+        assert watched.value.bypass_auth is bypass_auth
+        assert (watched.reloads, watched.failures) == counts
+    folder.rename(gone)
+    await watched.reload()
+    gone.rename(folder)
+    await watched.reload()
+    assert (watched.reloads, watched.failures) == (4, 3)

@@ -1,6 +1,7 @@
 """When certificates expire, and which of them can be served."""
 
 import datetime as dt
+import os
 import subprocess
 from pathlib import Path
 
@@ -124,3 +125,18 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
         )
         with pytest.raises(BadFile, match="is not a PEM private key without a passphrase"):
             CertificateReloader(*files)
+
+
+@pytest.mark.parametrize("name", ["tls.crt", "tls.key"])
+async def test_a_pipe_is_refused_at_once(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = write(tmp_path, AUTHORITY.issue_cert("host"))
+    reloader = CertificateReloader(*files)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    await reloader.reload()
+    assert (reloader.reloads, reloader.failures) == (1, 1)
+    assert caplog.records[-1].__dict__["error"] == f"{tmp_path / name}: not a regular file"
+    with pytest.raises(BadFile, match="not a regular file"):
+        CertificateReloader(*files)
