@@ -11,7 +11,7 @@ import resource
 import subprocess
 import threading
 from asyncio import timeout
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +32,8 @@ class Limits:
     seconds: float
     """From the start to the end of the child."""
     output_bytes: int
+    cpu_seconds: int | None = None
+    """Processor time; the child then ends by SIGXCPU. None: as long as `seconds`."""
     memory_bytes: int | None = None
     """Address space; allocations fail beyond it."""
     niceness: int = 0
@@ -51,7 +53,7 @@ async def run(
     command: Sequence[str],
     limits: Limits,
     *,
-    text: bytes = b"",
+    text: Iterable[bytes] = (),
     environment: Mapping[str, str] | None = None,
     pass_fds: Collection[int] = (),
 ) -> Completed:
@@ -63,7 +65,7 @@ async def run(
     Args:
         command: The path of the program, and its arguments.
         limits: The bounds of the child.
-        text: Its standard input. It has to be read before much is written.
+        text: Parts of its standard input, which has to be read before much is written.
         environment: The child's; None: a copy of our own.
         pass_fds: Descriptors that the child inherits under the same numbers.
 
@@ -89,7 +91,7 @@ class _Child:
         self,
         command: Sequence[str],
         limits: Limits,
-        text: bytes,
+        text: Iterable[bytes],
         environment: Mapping[str, str] | None,
         pass_fds: Collection[int],
     ) -> None:
@@ -142,10 +144,11 @@ class _Child:
         """Write the input and return the output."""
         if process.stdin is None or process.stdout is None:
             raise AssertionError("both are pipes")
-        rest = memoryview(self._text)
         with suppress(BrokenPipeError), process.stdin as stdin:
-            while rest:
-                rest = rest[os.write(stdin.fileno(), rest) :]
+            for part in self._text:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[os.write(stdin.fileno(), rest) :]
         output = bytearray()
         while part := process.stdout.read(_READ_BYTES):
             output += part
@@ -159,9 +162,10 @@ def _limit(pid: int, limits: Limits) -> None:
     """Set the limits of a process that waits for its input."""
     if limits.memory_bytes is not None:
         resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
-    # Ends a child that has outlived this process.
-    seconds = math.ceil(limits.seconds) + 1
-    resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+    # Set in any case: it ends a child that has outlived this process.
+    seconds = limits.cpu_seconds or math.ceil(limits.seconds) + 1
+    resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
     if limits.niceness:
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + limits.niceness
         os.setpriority(os.PRIO_PROCESS, pid, niceness)

@@ -23,7 +23,7 @@ LIMITS = Limits(seconds=60, output_bytes=1 << 22)
 async def python(
     program: str, *arguments: str, limits: Limits = LIMITS, text: bytes = b""
 ) -> Completed:
-    return await run([sys.executable, "-S", "-c", program, *arguments], limits, text=text)
+    return await run([sys.executable, "-S", "-c", program, *arguments], limits, text=[text])
 
 
 def children() -> set[str]:
@@ -99,7 +99,7 @@ async def test_processor_time_is_limited_even_if_nobody_watches() -> None:
     program = "import resource, sys; sys.stdin.read(); print(*resource.getrlimit(0))"
     assert resource.RLIMIT_CPU == 0
     found = await python(program, limits=Limits(59.5, 100))
-    assert found.output == b"61 61\n"
+    assert found.output == b"61 62\n"
 
 
 async def test_a_child_is_niced() -> None:

@@ -1,0 +1,146 @@
+"""Parsing in a child process with limits, beside calls that this process answers."""
+
+import asyncio
+import json
+import logging
+import math
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import queuegate
+import queuegate_server
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.policystore import transfer
+from queuegate_server.policystore.parser_child import FAILED, OUT_OF_MEMORY
+from queuegate_server.policystore.parsing import CheckJob, File, ParsedPolicies, ParseJob
+from queuegate_server.runtime import child_process
+from queuegate_server.runtime.child_process import Completed, Limits, OutputTooLong
+
+_LOG = logging.getLogger("queuegate_server.policystore")
+
+_MIB: Final = 1 << 20
+MIN_MEMORY_BYTES: Final = 512 * _MIB
+MEMORY_PER_BYTE: Final = 64
+"""Of text: policies of many small queues were seen to take 40."""
+MIN_CPU_SECONDS: Final = 30
+CPU_SECONDS_PER_MIB: Final = 5
+"""Ten times what was seen."""
+WALL_SECONDS_PER_CPU_SECOND: Final = 10
+"""On a busy machine a niced process gets little processor time."""
+NICENESS: Final = 10
+_START: Final = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from queuegate_server.policystore.parser_child import main
+main()
+"""
+
+
+class ParserFailed(Exception):
+    """The parser reached a limit or broke down; the message and the remedy are for people."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+async def parse(job: ParseJob) -> ParsedPolicies:
+    """Parse all policies. Raises ParserFailed, and OSError if no child can be started."""
+    return await _run(job)
+
+
+async def check(format_name: str, data: bytes, file: str) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of a file, the linter's included.
+
+    Args:
+        format_name: The format of the file, one of FILE_FORMATS.
+        data: Its content.
+        file: Its name in the diagnostics.
+
+    Raises:
+        OSError: No child can be started.
+    """
+    try:
+        parsed = await _run(CheckJob(format_name, File(file, data)))
+    except ParserFailed as error:
+        return (Diagnostic(file, 0, 0, Severity.ERROR, error.message, error.remedy),)
+    return parsed.diagnostics
+
+
+async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
+    text = transfer.encode_job(job)
+    limits = _limits(sum(map(len, text)))
+    try:
+        completed = await child_process.run(_command(), limits, text=text)
+    except TimeoutError:
+        raise _too_long(limits) from None
+    except OutputTooLong:
+        raise _too_large(limits) from None
+    if completed.status:
+        raise _failure(completed, limits)
+    rebuild = transfer.Rebuild()
+    for line in transfer.lines(completed.output):
+        rebuild.add(line)
+        await asyncio.sleep(0)
+    if rebuild.result is None:
+        raise ParserFailed("the parser's result is not complete", "report it")
+    return rebuild.result
+
+
+def _command() -> list[str]:
+    """Return the command line of a child that imports what this process does, but not `site`."""
+    packages = [str(Path(package.__path__[0]).parent) for package in (queuegate, queuegate_server)]
+    path = dict.fromkeys([*filter(None, sys.path), *packages])
+    flags = ["-B"] if sys.dont_write_bytecode else []
+    return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path])]
+
+
+def _limits(size: int) -> Limits:
+    """Return the limits for so many bytes of text."""
+    memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
+    cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
+    return Limits(
+        seconds=cpu_seconds * WALL_SECONDS_PER_CPU_SECOND,
+        cpu_seconds=cpu_seconds,
+        memory_bytes=memory,
+        output_bytes=memory,
+        niceness=NICENESS,
+    )
+
+
+def _failure(completed: Completed, limits: Limits) -> ParserFailed:
+    status = completed.status
+    if status == -signal.SIGXCPU:
+        return _too_long(limits)
+    if status == OUT_OF_MEMORY:
+        return _too_large(limits)
+    if status == -signal.SIGKILL:
+        return ParserFailed(
+            "the parser was killed, probably because the machine or the container ran out of"
+            " memory",
+            "raise the memory limit of the container, or make the policy smaller",
+        )
+    detail = completed.output.decode(errors="replace") if status == FAILED else ""
+    _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
+    return ParserFailed(
+        f"the parser failed unexpectedly (status {status})", "report it, with what the log says"
+    )
+
+
+def _too_long(limits: Limits) -> ParserFailed:
+    return ParserFailed(
+        f"parsing takes more than {limits.cpu_seconds} s of processor time, the limit for a text"
+        " of this size",
+        "make the policy smaller or simpler; aliases and merge keys multiply it",
+    )
+
+
+def _too_large(limits: Limits) -> ParserFailed:
+    return ParserFailed(
+        f"parsing takes more than {(limits.memory_bytes or 0) // _MIB} MiB of memory, the limit"
+        " for a text of this size",
+        "make the policy smaller or simpler; aliases and merge keys multiply it",
+    )

@@ -1,0 +1,159 @@
+"""Parsing of all policies together: a pure function of plain data, so that a child process can run
+it as well as this one.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from queuegate.policy.acl import AclNames
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
+from queuegate_server.formats.files import check_file
+from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
+from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.yarn.model import YarnOptions
+
+
+class File(NamedTuple):
+    """The content of a file, and its name in diagnostics."""
+
+    name: str
+    data: bytes
+
+
+class PolicyText(NamedTuple):
+    """A policy with the files beside it."""
+
+    policy: File
+    format: str
+    """As the settings state it, or as it was before; empty: as the text looks."""
+    partition: str
+    """The partition that the queues of a YARN cluster are."""
+    daemon_user: str
+    yarn_keys: tuple[str, ...]
+    """The settings of this policy that only YARN's formats have a use for."""
+    site: File | None
+    spark: File | None
+
+
+class ParseJob(NamedTuple):
+    """Everything that parsing depends on."""
+
+    texts: tuple[PolicyText, ...]
+    checksum: str
+    acl_names: Mapping[str, AclNames]
+    """By the name of the partition; others have YuniKorn's."""
+    semantics: Mapping[str, Semantics]
+    """By the name of the partition; others have the documented one."""
+    resolver_types: frozenset[str]
+    """The types of group resolvers that a partition may ask for."""
+
+
+class CheckJob(NamedTuple):
+    """One file of any format, of which only the diagnostics matter, the linter's included."""
+
+    format: str
+    file: File
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPolicies:
+    """What all files say together."""
+
+    partitions: Mapping[str, Partition]
+    """By name; empty if a diagnostic is an error."""
+    files: Mapping[str, str]
+    """By the name of the partition: the name of the file that defines it."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Sorted by file and position."""
+    empty: AbstractSet[str]
+    """The names of the policies that have no partitions."""
+    spark_defaults: Mapping[str, Mapping[str, str]]
+    """By the name of the partition: the properties of its applications of Spark."""
+    formats: Mapping[str, str]
+    """By the name of the policy, of those that have partitions."""
+    checksum: str
+
+
+def check(job: CheckJob) -> ParsedPolicies:
+    """Return the diagnostics of a file, and nothing else."""
+    found = check_file(job.format, job.file.data, job.file.name, with_lint=True)
+    return ParsedPolicies({}, {}, tuple(found), frozenset(), {}, {}, "")
+
+
+def parse(job: ParseJob) -> ParsedPolicies:
+    """Parse all policies. May take seconds for large ones."""
+    partitions: dict[str, Partition] = {}
+    files: dict[str, str] = {}
+    empty: set[str] = set()
+    diagnostics: list[Diagnostic] = []
+    spark: dict[str, Mapping[str, str]] = {}
+    formats: dict[str, str] = {}
+    for text in job.texts:
+        name = text.policy.name
+        format_name = text.format or detect_format(text.policy.data)
+        loaded = _load(text, format_name, job)
+        diagnostics += loaded.diagnostics
+        if loaded.partitions:
+            formats[name] = format_name
+        else:
+            empty.add(name)
+        for partition in loaded.partitions:
+            if format_name == YUNIKORN and partition in job.semantics:
+                message = (
+                    f"the settings state the semantics of partition {partition!r}, which mean"
+                    " nothing to YuniKorn"
+                )
+                remedy = "remove `semantics` from the partition's settings"
+                diagnostics.append(Diagnostic(name, 0, 0, Severity.WARNING, message, remedy))
+            if partition in partitions:
+                message = f"the partition {partition!r} is in {files[partition]}, too"
+                remedy = "give one of them another name"
+                diagnostics.append(Diagnostic(name, 1, 1, Severity.ERROR, message, remedy))
+            files.setdefault(partition, name)
+        partitions = {**loaded.partitions, **partitions}
+        if text.spark is not None:
+            properties, found = read_spark_defaults(text.spark.data, text.spark.name)
+            diagnostics += found
+            spark |= dict.fromkeys(loaded.partitions, properties)
+    if has_errors(diagnostics):
+        partitions = {}
+    return ParsedPolicies(
+        partitions,
+        files,
+        tuple(sort_diagnostics(diagnostics)),
+        empty,
+        spark,
+        formats,
+        job.checksum,
+    )
+
+
+def _load(text: PolicyText, format_name: str, job: ParseJob) -> Loaded:
+    name, data = text.policy
+    message = remedy = ""
+    if format_name == YUNIKORN and text.yarn_keys:
+        keys = ", ".join(text.yarn_keys)
+        message = f"this is a queues.yaml of YuniKorn, and the settings state: {keys}"
+        remedy = "remove that from the settings, or name the file of a scheduler of YARN"
+    elif format_name == YUNIKORN and detect_format(data) != YUNIKORN:
+        message = "this is XML, but a queues.yaml of YuniKorn is expected, as before or as stated"
+        remedy = "put the queues.yaml back, or correct the settings and start again"
+    if message:
+        return Loaded({}, (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),))
+    return load_policy(
+        format_name,
+        data,
+        name,
+        acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
+        resolver_types=job.resolver_types,
+        yarn_options=YarnOptions(
+            text.partition,
+            lambda partition: job.semantics.get(partition, Semantics.DOCUMENTED),
+            (text.site.data, text.site.name) if text.site else None,
+            text.daemon_user,
+        ),
+    )

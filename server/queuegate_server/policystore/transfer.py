@@ -1,0 +1,262 @@
+"""Parse jobs and their results as bytes, between this process and the one that parses.
+
+A result is lines of JSON, each of which takes the receiver about a millisecond, so that it can do
+other work in between. The text of an ACL is sent once, and parsed when it is needed.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from queuegate.policy import acl
+from queuegate.policy.acl import Acl, AclNames
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.policystore.parsing import CheckJob, File, ParsedPolicies, ParseJob, PolicyText
+
+T = TypeVar("T")
+
+_QUEUES: Final = 500
+_NUMBERS: Final = 5_000
+_DIAGNOSTICS: Final = 200
+"""How many of each kind a line has, at most."""
+
+
+def encode_job(job: ParseJob | CheckJob) -> list[bytes]:
+    """Return parts that together are a job; the contents of files are not copied."""
+    if isinstance(job, CheckJob):
+        name, data = job.file
+        return [_line("check", [job.format, name]), data]
+    contents: list[bytes] = []
+
+    def plain(file: File | None) -> tuple[str, int] | None:
+        if file is None:
+            return None
+        contents.append(file.data)
+        return file.name, len(file.data)
+
+    texts = [
+        [plain(text.policy), *text[1:-2], plain(text.site), plain(text.spark)]
+        for text in job.texts
+    ]
+    header = [texts, *job[1:-1], sorted(job.resolver_types)]
+    return [_line("parse", header), *contents]
+
+
+def decode_job(data: bytes) -> ParseJob | CheckJob:
+    """Return the job of which `encode_job` returned the parts."""
+    start = data.index(b"\n") + 1
+    kind, header = json.loads(data[:start])
+    if kind == "check":
+        return CheckJob(header[0], File(header[1], data[start:]))
+    texts, checksum, acl_names, semantics, resolver_types = header
+
+    def file(plain: tuple[str, int] | None) -> Any:
+        nonlocal start
+        if plain is None:
+            return None
+        name, length = plain
+        start += length
+        return File(name, data[start - length : start])
+
+    texts = [
+        PolicyText(file(policy), *stated, file(site), file(spark))
+        for policy, *stated, site, spark in texts
+    ]
+    return ParseJob(
+        tuple(texts),
+        checksum,
+        {name: AclNames(names) for name, names in acl_names.items()},
+        {name: Semantics(each) for name, each in semantics.items()},
+        frozenset(resolver_types),
+    )
+
+
+def encode_result(
+    parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]
+) -> Iterator[bytes]:
+    """Return the lines that a Rebuild takes."""
+    for partition in parsed.partitions.values():
+        names = acl_names.get(partition.name, AclNames.YUNIKORN)
+        yield from _encode_partition(partition, names)
+    for part in _parts(parsed.diagnostics, _DIAGNOSTICS):
+        yield _line("diagnostics", [_plain_diagnostic(each) for each in part])
+    yield _line(
+        "end",
+        [
+            parsed.files,
+            sorted(parsed.empty),
+            parsed.spark_defaults,
+            parsed.formats,
+            parsed.checksum,
+        ],
+    )
+
+
+class Rebuild:
+    """Builds parsed policies from lines."""
+
+    def __init__(self) -> None:
+        self._builder = PartitionBuilder("")
+        self._partitions: dict[str, Partition] = {}
+        self._acls: list[str] = []
+        self._paths: list[str] = []
+        self._diagnostics: list[Diagnostic] = []
+        self._actions: dict[str, Callable[..., None]] = {
+            "partition": self._begin_partition,
+            "acls": self._acls.extend,
+            "queues": self._add_queues,
+            "order": self._add_order,
+            "built": self._end_partition,
+            "diagnostics": self._add_diagnostics,
+            "end": self._end,
+        }
+        self.result: ParsedPolicies | None = None
+        """Not None after the last line."""
+
+    def add(self, line: bytes | bytearray) -> None:
+        """Add the next line."""
+        kind, content = json.loads(line)
+        self._actions[kind](content)
+
+    def _begin_partition(self, content: Sequence[Any]) -> None:
+        name, resolver_type, position, acl_names, cluster = content
+        self._acls.clear()
+        self._paths = []
+        self._builder = PartitionBuilder(
+            name,
+            resolver_type,
+            cluster and _cluster(*cluster),
+            resolver_place=(position[0], position[1]),
+            parse_acl=_grammar(acl_names, cluster),
+        )
+
+    def _add_queues(self, content: Sequence[Sequence[Any]]) -> None:
+        paths, submit, admin = content
+        acls = self._acls
+        self._paths += paths
+        self._builder.add(
+            QueueAcls(path, acls[first], acls[second])
+            for path, first, second in zip(paths, submit, admin, strict=True)
+        )
+
+    def _add_order(self, content: Sequence[int]) -> None:
+        paths = self._paths
+        self._builder.add_sorted_paths([paths[index] for index in content])
+
+    def _end_partition(self, name: str) -> None:
+        self._partitions[name] = self._builder.build()
+
+    def _add_diagnostics(self, content: Sequence[Sequence[Any]]) -> None:
+        self._diagnostics += map(_diagnostic, content)
+
+    def _end(self, content: Sequence[Any]) -> None:
+        files, empty, spark_defaults, formats, checksum = content
+        self.result = ParsedPolicies(
+            self._partitions,
+            files,
+            tuple(self._diagnostics),
+            frozenset(empty),
+            spark_defaults,
+            formats,
+            checksum,
+        )
+
+
+def lines(output: bytearray) -> Iterator[bytearray]:
+    """Return the lines of a result, one by one."""
+    start = 0
+    while end := output.find(b"\n", start) + 1:
+        yield output[start:end]
+        start = end
+
+
+def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
+    cluster = partition.cluster
+    yield _line(
+        "partition",
+        [
+            partition.name,
+            partition.resolver_type,
+            partition.resolver_place,
+            names,
+            cluster and _plain_cluster(cluster),
+        ],
+    )
+    acls: dict[str, int] = {}
+    numbers = {path: number for number, path in enumerate(partition.queues)}
+    for queues in _parts([*partition.queues.values()], _QUEUES):
+        texts = [text for queue in queues for text in queue.acl_texts]
+        new = [text for text in dict.fromkeys(texts) if text not in acls]
+        acls |= zip(new, range(len(acls), len(acls) + len(new)))
+        found = [acls[text] for text in texts]
+        yield _line("acls", new)
+        yield _line("queues", [[queue.path for queue in queues], found[::2], found[1::2]])
+    for paths in _parts(partition.paths, _NUMBERS):
+        yield _line("order", [numbers[path] for path in paths])
+    yield _line("built", partition.name)
+
+
+def _plain_cluster(cluster: Cluster) -> list[Any]:
+    admins = cluster.admins
+    lists = admins.users, admins.groups, admins.proxies
+    return [
+        cluster.semantics,
+        [
+            admins.text,
+            admins.allows_all,
+            admins.dropped_users,
+            admins.dropped_groups,
+            *map(sorted, lists),
+        ],
+        cluster.acls_enabled,
+        cluster.checks_submission_always,
+        cluster.has_short_names,
+    ]
+
+
+def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
+    text, allows_all, dropped_users, dropped_groups, users, groups, proxies = admins
+    acl = Acl(
+        text,
+        frozenset(users),
+        frozenset(groups),
+        allows_all,
+        tuple(dropped_users),
+        tuple(dropped_groups),
+        frozenset(proxies),
+    )
+    return Cluster(Semantics(semantics), acl, *flags)
+
+
+def _grammar(names: str, cluster: Sequence[Any] | None) -> Callable[[str], Acl]:
+    if cluster is None:
+        return partial(acl.parse, names=AclNames(names))
+    return partial(parse_yarn, semantics=Semantics(cluster[0]))
+
+
+def _plain_diagnostic(each: Diagnostic) -> list[Any]:
+    return [
+        each.file,
+        each.line,
+        each.column,
+        each.severity,
+        each.message,
+        each.remedy,
+        each.queue,
+    ]
+
+
+def _diagnostic(content: Sequence[Any]) -> Diagnostic:
+    file, line, column, severity, *texts = content
+    return Diagnostic(file, line, column, Severity(severity), *texts)
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _line(kind: str, content: object) -> bytes:
+    return json.dumps([kind, content]).encode() + b"\n"
