@@ -43,13 +43,16 @@ class ParserFailed(Exception):
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
-        self.message = message
         self.remedy = remedy
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies. Raises ParserFailed, and OSError if no child can be started."""
-    return await _run(job)
+    """Parse all policies. Raises ParserFailed, also if no child can be started."""
+    try:
+        return await _run(job)
+    except OSError as error:
+        message = f"the process that parses cannot be started: {error.strerror or error}"
+        raise ParserFailed(message, "raise the limits on processes and memory") from error
 
 
 async def check(format_name: str, data: bytes, file: str) -> tuple[Diagnostic, ...]:
@@ -66,7 +69,7 @@ async def check(format_name: str, data: bytes, file: str) -> tuple[Diagnostic, .
     try:
         parsed = await _run(CheckJob(format_name, File(file, data)))
     except ParserFailed as error:
-        return (Diagnostic(file, 0, 0, Severity.ERROR, error.message, error.remedy),)
+        return (Diagnostic(file, 0, 0, Severity.ERROR, str(error), error.remedy),)
     return parsed.diagnostics
 
 

@@ -11,8 +11,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
-from queuegate_server.formats.files import check_file
-from queuegate_server.formats.registry import YUNIKORN, Loaded, detect_format, load_policy
+from queuegate_server.formats.registry import YUNIKORN, LoadResult, check_file, detect_format, load_policy
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 
@@ -132,7 +131,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
     )
 
 
-def _load(text: PolicyText, format_name: str, job: ParseJob) -> Loaded:
+def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
     name, data = text.policy
     message = remedy = ""
     if format_name == YUNIKORN and text.yarn_keys:
@@ -143,7 +142,7 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> Loaded:
         message = "this is XML, but a queues.yaml of YuniKorn is expected, as before or as stated"
         remedy = "put the queues.yaml back, or correct the settings and start again"
     if message:
-        return Loaded({}, (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),))
+        return LoadResult({}, (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),))
     return load_policy(
         format_name,
         data,

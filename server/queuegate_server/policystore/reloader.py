@@ -1,8 +1,7 @@
-"""Reads the policies, serves them if all are valid, and keeps the last good ones otherwise.
+"""Loads the policies, serves them if all are valid, and keeps the last good ones otherwise.
 
-The text is read and parsed whole in a thread; then one reference is swapped. One
-reload runs at a time, whoever asks for it: the watch on the file, SIGHUP, or the
-ReloadPolicy call.
+One reload runs at a time, whether a watcher, SIGHUP or a ReloadPolicy call asks for it. The first
+policies are parsed in this process, which is faster; all others in a child process with limits.
 """
 
 import asyncio
@@ -17,7 +16,8 @@ from queuegate_server.engine import Engine
 from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
-from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
+from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
+from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.policystore.resolver_manager import CannotServe, ResolverManager, Unusable
 from queuegate_server.runtime import gc_tuning
 from queuegate_server.settings.model import Settings
@@ -35,7 +35,7 @@ class ReloadState:
     failed_at: float | None
     """When it failed, in wall-clock seconds; None if it succeeded."""
     problems: tuple[Diagnostic, ...]
-    """The findings in what was read."""
+    """The findings in what was parsed."""
 
 
 class Reloader:
@@ -58,7 +58,7 @@ class Reloader:
         self._sources = sources
         self._engine = engine
         self._wall = wall
-        self._files = PolicySources(settings, sources.of_partition)
+        self._loader = PolicyLoader(settings)
         self._one_at_a_time = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._tasks: set[asyncio.Task[ReloadState]] = set()
@@ -90,13 +90,13 @@ class Reloader:
     async def watch(self) -> None:
         """Reload whenever a file changes, until cancelled."""
 
-        async def watch_one(file: FileWatcher[bytes]) -> None:
-            async for _ in file.changes():
+        async def watch_one(watcher: FileWatcher[bytes]) -> None:
+            async for _ in watcher.changes():
                 await self.reload()
 
         async with asyncio.TaskGroup() as group:
-            for file in self._files.watched:
-                group.create_task(watch_one(file))
+            for watcher in self._loader.watchers:
+                group.create_task(watch_one(watcher))
 
     async def _take_turn(self) -> ReloadState:
         async with self._one_at_a_time:
@@ -110,49 +110,50 @@ class Reloader:
             return self._state
 
     async def _reload(self) -> tuple[Diagnostic, ...]:
-        """Return the findings."""
+        """Return the diagnostics."""
         try:
-            read = self._with_unused_settings(await self._files.read())
-            problems = read.problems
-            if not has_errors(problems):
-                lost = read.empty - self._empty if self._revision else ()
-                if lost:
-                    return _no_partitions(problems, lost)
-                await self._serve(read)
-        except CannotServe as error:
-            return tuple(
-                sort_diagnostics((*problems, *(_no_groups(one, read) for one in error.unusable)))
+            parsed = self._with_unused_settings(
+                await self._loader.load(in_child=bool(self._revision))
             )
-        except UnreadableFile as error:
-            return (_error(error.file, f"cannot be read: {error.reason}", error.remedy),)
+            diagnostics = parsed.diagnostics
+            if not has_errors(diagnostics):
+                lost = parsed.empty - self._empty if self._revision else ()
+                if lost:
+                    return _no_partitions(diagnostics, lost)
+                await self._serve(parsed)
+        except CannotServe as error:
+            unusable = (_no_groups(each, parsed) for each in error.unusable)
+            return tuple(sort_diagnostics((*diagnostics, *unusable)))
+        except CannotLoad as error:
+            return (error.diagnostic,)
         except Exception as error:  # a fault of ours must not end the service either
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
-            return (_error(self._files.name, message, "report it, with what the log says"),)
-        return problems
+            return (_error(self._loader.name, message, "report it, with what the log says"),)
+        return diagnostics
 
-    async def _serve(self, read: ReadPolicies) -> None:
+    async def _serve(self, parsed: ParsedPolicies) -> None:
         """Swap the policy in unless it is being served already; raise CannotServe."""
-        partitions = read.partitions
-        if self._revision and self._engine.snapshot.policy.checksum == read.checksum:
+        partitions = parsed.partitions
+        if self._revision and self._engine.snapshot.policy.checksum == parsed.checksum:
             return
         groups = await self._sources.for_partitions(partitions)
         revision = self._revision + 1
         if self._number is not None:
-            revision = await self._number(read.checksum, self._revision)
-        policy = Policy(partitions, self._files.name, revision, read.checksum)
+            revision = await self._number(parsed.checksum, self._revision)
+        policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
         served = {
             name: Served(
                 partition,
                 groups[name],
                 self._sources.of_partition(name).trust_provided_groups,
-                read.spark_defaults.get(name, {}),
+                parsed.spark_defaults.get(name, {}),
             )
             for name, partition in partitions.items()
         }
         self._revision = revision
-        self._empty = read.empty
-        self._engine.serve(Snapshot(policy, served, self._wall(), read.problems))
+        self._empty = parsed.empty
+        self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
         gc_tuning.freeze()
         await self._sources.close_unused(groups.values())
         _LOG.info(
@@ -162,23 +163,23 @@ class Reloader:
                 "source": policy.source,
                 "partitions": len(partitions),
                 "queues": sum(len(partition.queues) for partition in partitions.values()),
-                "warnings": len(read.problems),
+                "warnings": len(parsed.diagnostics),
             },
         )
 
-    def _with_unused_settings(self, read: ReadPolicies) -> ReadPolicies:
+    def _with_unused_settings(self, parsed: ParsedPolicies) -> ParsedPolicies:
         """Note settings for partitions that are not there: an error at the start only, as a
         partition may go while we serve.
         """
-        if has_errors(read.problems):
-            return read
+        if has_errors(parsed.diagnostics):
+            return parsed
         severity = Severity.WARNING if self._revision else Severity.ERROR
         remedy = "correct the name under `partitions` of the settings, or remove it there"
         unused = [
-            Diagnostic(self._files.name, 0, 0, severity, message, remedy)
-            for message in self._sources.without_partition(read.partitions)
+            Diagnostic(self._loader.name, 0, 0, severity, message, remedy)
+            for message in self._sources.without_partition(parsed.partitions)
         ]
-        return replace(read, problems=tuple(sort_diagnostics((*read.problems, *unused))))
+        return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *unused))))
 
     def _outcome(self, problems: tuple[Diagnostic, ...]) -> ReloadState:
         failed = has_errors(problems)
@@ -209,12 +210,12 @@ def _no_partitions(
     return tuple(sort_diagnostics([*others, *emptied]))
 
 
-def _no_groups(unusable: Unusable, read: ReadPolicies) -> Diagnostic:
+def _no_groups(unusable: Unusable, parsed: ParsedPolicies) -> Diagnostic:
     """Locate a source of groups that cannot be used where the policy asks for it."""
     _, from_policy, message, remedy = unusable
     if not from_policy:
         return _error("settings", message, remedy)
-    file = read.files[unusable.partition.name]
+    file = parsed.files[unusable.partition.name]
     line, column = unusable.partition.resolver_place
     return Diagnostic(file, line, column, Severity.ERROR, message, remedy)
 

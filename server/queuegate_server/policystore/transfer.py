@@ -5,16 +5,24 @@ other work in between. The text of an ACL is sent once, and parsed when it is ne
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from queuegate.policy import acl
 from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
-from queuegate_server.policystore.parsing import CheckJob, File, ParsedPolicies, ParseJob, PolicyText
+from queuegate_server.policystore.parsing import (
+    CheckJob,
+    File,
+    ParsedPolicies,
+    ParseJob,
+    PolicyText,
+)
 
 T = TypeVar("T")
 
@@ -22,6 +30,41 @@ _QUEUES: Final = 500
 _NUMBERS: Final = 5_000
 _DIAGNOSTICS: Final = 200
 """How many of each kind a line has, at most."""
+
+
+class PartitionBuilder:
+    """Stands in for a builder that takes queues in parts."""
+
+    def __init__(
+        self,
+        name: str,
+        resolver_type: str = "",
+        cluster: Cluster | None = None,
+        *,
+        resolver_place: tuple[int, int] = (0, 0),
+        parse_acl: Callable[[str], Acl] = acl.parse,
+    ) -> None:
+        """Start a partition."""
+        self._arguments = name, resolver_type
+        self._cluster = cluster
+        self._place = resolver_place
+        self._parse = parse_acl
+        self._queues: list[QueueAcls] = []
+
+    def add(self, queues: Iterable[tuple[str, str, str]]) -> None:
+        """Add queues."""
+        self._queues += [
+            QueueAcls(path, self._parse(submit), self._parse(admin))
+            for path, submit, admin in queues
+        ]
+
+    def add_sorted_paths(self, paths: Sequence[str]) -> None:
+        """Add nothing."""
+
+    def build(self) -> Partition:
+        """Return the partition."""
+        built = build_partition(*self._arguments, self._queues, self._cluster)
+        return replace(built, resolver_place=self._place)
 
 
 def encode_job(job: ParseJob | CheckJob) -> list[bytes]:
@@ -38,8 +81,7 @@ def encode_job(job: ParseJob | CheckJob) -> list[bytes]:
         return file.name, len(file.data)
 
     texts = [
-        [plain(text.policy), *text[1:-2], plain(text.site), plain(text.spark)]
-        for text in job.texts
+        [plain(text.policy), *text[1:-2], plain(text.site), plain(text.spark)] for text in job.texts
     ]
     header = [texts, *job[1:-1], sorted(job.resolver_types)]
     return [_line("parse", header), *contents]
@@ -53,17 +95,23 @@ def decode_job(data: bytes) -> ParseJob | CheckJob:
         return CheckJob(header[0], File(header[1], data[start:]))
     texts, checksum, acl_names, semantics, resolver_types = header
 
-    def file(plain: tuple[str, int] | None) -> Any:
+    def file(plain: tuple[str, int]) -> File:
         nonlocal start
-        if plain is None:
-            return None
         name, length = plain
         start += length
         return File(name, data[start - length : start])
 
     texts = [
-        PolicyText(file(policy), *stated, file(site), file(spark))
-        for policy, *stated, site, spark in texts
+        PolicyText(
+            file(policy),
+            stated,
+            partition,
+            daemon_user,
+            tuple(yarn_keys),
+            site and file(site),
+            spark and file(spark),
+        )
+        for policy, stated, partition, daemon_user, yarn_keys, site, spark in texts
     ]
     return ParseJob(
         tuple(texts),
@@ -74,9 +122,7 @@ def decode_job(data: bytes) -> ParseJob | CheckJob:
     )
 
 
-def encode_result(
-    parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]
-) -> Iterator[bytes]:
+def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> Iterator[bytes]:
     """Return the lines that a Rebuild takes."""
     for partition in parsed.partitions.values():
         names = acl_names.get(partition.name, AclNames.YUNIKORN)
@@ -138,7 +184,7 @@ class Rebuild:
         acls = self._acls
         self._paths += paths
         self._builder.add(
-            QueueAcls(path, acls[first], acls[second])
+            (path, acls[first], acls[second])
             for path, first, second in zip(paths, submit, admin, strict=True)
         )
 
@@ -188,9 +234,9 @@ def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
     acls: dict[str, int] = {}
     numbers = {path: number for number, path in enumerate(partition.queues)}
     for queues in _parts([*partition.queues.values()], _QUEUES):
-        texts = [text for queue in queues for text in queue.acl_texts]
+        texts = [text for queue in queues for text in (queue.submit_acl.text, queue.admin_acl.text)]
         new = [text for text in dict.fromkeys(texts) if text not in acls]
-        acls |= zip(new, range(len(acls), len(acls) + len(new)))
+        acls |= zip(new, range(len(acls), len(acls) + len(new)), strict=True)
         found = [acls[text] for text in texts]
         yield _line("acls", new)
         yield _line("queues", [[queue.path for queue in queues], found[::2], found[1::2]])

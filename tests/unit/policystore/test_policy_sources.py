@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.watcher import READ_SECONDS, FileWatcher, Source
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.policystore import loader
-from queuegate_server.policystore.loader import PolicySources, ReadPolicies, UnreadableFile
+from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
+from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.policystore.sources import OneFile
-from queuegate_server.settings.model import PartitionSettings, Settings
+from queuegate_server.settings.model import Settings
 
 QUEUES = "partitions:\n  - name: {}\n    queues:\n      - name: root\n        submitacl: alice\n"
 FAIR = '<allocations><queue name="root"><aclSubmitApps>bob</aclSubmitApps></queue></allocations>'
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sources(folder: Path, *stated: Mapping[str, str]) -> PolicySources:
+def sources(folder: Path, *stated: Mapping[str, str]) -> PolicyLoader:
     """Return what the settings name; paths are in the folder."""
     files = {"path", "yarn_site", "spark_defaults", "configs"}
     policies: list[dict[str, Any]] = [
@@ -48,7 +48,7 @@ def sources(folder: Path, *stated: Mapping[str, str]) -> PolicySources:
         for one in stated
     ]
     settings = Settings.model_validate({"policies": policies})
-    return PolicySources(settings, lambda _: PartitionSettings())
+    return PolicyLoader(settings)
 
 
 YUNIKORN = {"path": "queues.yaml"}
@@ -60,8 +60,8 @@ YARN = {
 }
 
 
-async def read(folder: Path, *stated: Mapping[str, str]) -> ReadPolicies:
-    return await sources(folder, *stated).read()
+async def read(folder: Path, *stated: Mapping[str, str]) -> ParsedPolicies:
+    return await sources(folder, *stated).load(in_child=False)
 
 
 async def test_all_are_read_together(folder: Path) -> None:
@@ -76,14 +76,14 @@ async def test_all_are_read_together(folder: Path) -> None:
 
 async def test_the_checksum_is_that_of_all_files(folder: Path) -> None:
     several = sources(folder, YUNIKORN, YARN)
-    before = (await several.read()).checksum
-    assert (await several.read()).checksum == before
+    before = (await several.load(in_child=False)).checksum
+    assert (await several.load(in_child=False)).checksum == before
     for name in ("queues.yaml", "fair.xml", "site.xml", "spark.conf"):
         text = (folder / name).read_text()
         (folder / name).write_text(text + "\n")
-        assert (await several.read()).checksum != before
+        assert (await several.load(in_child=False)).checksum != before
         (folder / name).write_text(text)
-    assert (await several.read()).checksum == before
+    assert (await several.load(in_child=False)).checksum == before
 
 
 async def test_a_mounted_config_map_is_one_of_them(folder: Path) -> None:
@@ -104,13 +104,13 @@ async def test_an_error_in_one_leaves_nothing_to_serve(folder: Path) -> None:
     (folder / "site.xml").write_text("<broken")
     found = await read(folder, YUNIKORN, YARN)
     assert not found.partitions
-    assert {problem.file for problem in found.problems} == {str(folder / "site.xml")}
+    assert {problem.file for problem in found.diagnostics} == {str(folder / "site.xml")}
 
 
 async def test_what_is_said_about_yarn_is_not_ignored(folder: Path) -> None:
     found = await read(folder, {**YARN, "path": "queues.yaml"})
-    (problem,) = found.problems
-    assert problem.message.endswith("of YuniKorn, and the settings say: yarn_site, partition")
+    (problem,) = found.diagnostics
+    assert problem.message.endswith("of YuniKorn, and the settings state: yarn_site, partition")
     assert problem.remedy
     assert not found.partitions
 
@@ -119,12 +119,12 @@ async def test_what_is_said_about_yarn_is_not_ignored(folder: Path) -> None:
 async def test_none_may_be_a_pipe_or_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()
     several = sources(folder, YUNIKORN, YARN)
-    with pytest.raises(UnreadableFile, match="No such file") as missing:
-        await several.read()
-    assert missing.value.file == str(folder / name)
+    with pytest.raises(CannotLoad, match="No such file") as missing:
+        await several.load(in_child=False)
+    assert missing.value.diagnostic.file == str(folder / name)
     os.mkfifo(folder / name)
-    with pytest.raises(UnreadableFile, match="not a regular file"):
-        await several.read()
+    with pytest.raises(CannotLoad, match="not a regular file"):
+        await several.load(in_child=False)
 
 
 @pytest.mark.parametrize("name", ["queues.yaml", "fair.xml", "site.xml", "spark.conf"])
@@ -145,11 +145,11 @@ async def test_each_read_has_a_time_limit(
     monkeypatch.setattr(OneFile, "read", hanging)
     monkeypatch.setattr(loader, "FileWatcher", limited)
     try:
-        with pytest.raises(UnreadableFile, match="longer than") as hung:
+        with pytest.raises(CannotLoad, match="longer than") as hung:
             await read(folder, YUNIKORN, YARN)
     finally:
         released.set()
-    assert hung.value.file == str(folder / name)
+    assert hung.value.diagnostic.file == str(folder / name)
 
 
 @pytest.mark.parametrize(
@@ -167,15 +167,15 @@ async def test_each_read_has_a_time_limit(
 async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, words: str) -> None:
     one = sources(folder, {"path": first})
     before = (folder / first).read_text()
-    assert (await one.read()).partitions
+    assert (await one.load(in_child=False)).partitions
     (folder / first).write_text(text)
-    found = await one.read()
+    found = await one.load(in_child=False)
     assert not found.partitions
-    (problem,) = found.problems
+    (problem,) = found.diagnostics
     assert words in problem.message
     assert problem.remedy
     (folder / first).write_text(before)
-    assert (await one.read()).partitions
+    assert (await one.load(in_child=False)).partitions
 
 
 async def test_what_was_never_served_may_become_anything(folder: Path) -> None:
@@ -183,16 +183,20 @@ async def test_what_was_never_served_may_become_anything(folder: Path) -> None:
     one = sources(folder, YUNIKORN)
     for text, is_served in (("", False), ("<allocations><queue/>", False), (FAIR, True)):
         path.write_text(text)
-        assert bool((await one.read()).partitions) is is_served
+        assert bool((await one.load(in_child=False)).partitions) is is_served
 
 
 async def test_semantics_mean_nothing_to_yunikorn(folder: Path) -> None:
-    settings = Settings.model_validate({"policy": {"path": folder / "queues.yaml"}})
-    hadoop = PartitionSettings(semantics=Semantics.HADOOP)
-    found = await PolicySources(settings, lambda _: hadoop).read()
-    (problem,) = found.problems
+    settings = Settings.model_validate(
+        {
+            "policy": {"path": folder / "queues.yaml"},
+            "partitions": {"default": {"semantics": "hadoop"}},
+        }
+    )
+    found = await PolicyLoader(settings).load(in_child=False)
+    (problem,) = found.diagnostics
     assert problem.severity is Severity.WARNING
-    assert problem.message.startswith("the semantics of partition 'default' are set")
+    assert problem.message.startswith("the settings state the semantics of partition 'default'")
     assert found.partitions
 
 

@@ -1,0 +1,232 @@
+"""Parsing in a child process: the same result as in this one, and limits that hold."""
+
+import asyncio
+import itertools
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuegate.policy.acl import AclNames
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.policystore import parser_child, parser_process, parsing, transfer
+from queuegate_server.policystore.parser_process import ParserFailed
+from queuegate_server.policystore.parsing import (
+    CheckJob,
+    File,
+    ParsedPolicies,
+    ParseJob,
+    PolicyText,
+)
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+ODD_ACLS = """
+partitions:
+  - name: default
+    usergroupresolver: {type: static}
+    queues:
+      - name: root
+        submitacl: "alice,b:d,é dev,a.b"
+        adminacl: "*"
+        queues:
+          - {name: z, submitacl: "alice,b:d,é dev,a.b"}
+          - name: a
+            adminacl: " ops"
+            queues: [{name: "@recovery@"}, {name: Ünder}, {name: b}]
+          - {name: never}
+"""
+
+
+def policy(name: str, data: bytes, **stated: Any) -> PolicyText:
+    plain = PolicyText(File(name, data), "", "yarn", "", (), None, None)
+    return plain._replace(**stated)
+
+
+def job(*texts: PolicyText, **options: Any) -> ParseJob:
+    return ParseJob(texts, "ABC", {}, {}, frozenset({"static"}))._replace(**options)
+
+
+def example(name: str, **stated: Any) -> PolicyText:
+    return policy(name, (EXAMPLES / name).read_bytes(), **stated)
+
+
+def beside(name: str) -> File:
+    return File(name, (EXAMPLES / name).read_bytes())
+
+
+def shown(partition: Partition) -> list[Any]:
+    """Return everything that a partition holds, and what it decides."""
+    queues = [
+        (path, queue.path, queue.submit_acl, queue.admin_acl)
+        for path, queue in partition.queues.items()
+    ]
+    asked = itertools.product(partition.queues, Access, ("alice", "b:d", "Bob", ""))
+    decided = [
+        decide(partition, path, access, user, (user, "dev", "ops")) for path, access, user in asked
+    ]
+    others = partition.name, partition.resolver_type, partition.resolver_place, partition.cluster
+    return [
+        *others,
+        partition.paths,
+        partition.depth,
+        dict(partition.short_names),
+        queues,
+        decided,
+    ]
+
+
+def assert_same(found: ParsedPolicies, expected: ParsedPolicies) -> None:
+    assert replace(found, partitions={}) == replace(expected, partitions={})
+    assert [*map(shown, found.partitions.values())] == [*map(shown, expected.partitions.values())]
+
+
+JOBS = {
+    "YuniKorn": job(example("queues.yaml")),
+    "odd ACLs": job(policy("odd", ODD_ACLS.encode())),
+    "extended names": job(
+        policy("odd", ODD_ACLS.encode()), acl_names={"default": AclNames.EXTENDED}
+    ),
+    "errors": job(policy("bad", b"partitions:\n - name: a\n   nosuch: 1\n - 7\n")),
+    "nothing": job(policy("empty", b"partitions: []\n")),
+    "several": job(
+        example("queues.yaml"),
+        example(
+            "fair-scheduler.xml",
+            partition="fair",
+            daemon_user="yarn",
+            site=beside("yarn-site.xml"),
+            spark=File("spark", b"spark.acls.enable true\n"),
+        ),
+        example("capacity-scheduler.xml", partition="capacity", site=beside("yarn-site.xml")),
+        semantics={"fair": Semantics.HADOOP},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", JOBS)
+async def test_a_child_parses_as_this_process_does(case: str) -> None:
+    expected = parsing.parse(JOBS[case])
+    assert_same(await parser_process.parse(JOBS[case]), expected)
+
+
+async def test_a_child_checks_as_this_process_does() -> None:
+    data = (EXAMPLES / "queues.yaml").read_bytes() + b"          - {name: a b}\n"
+    expected = parsing.check(CheckJob("yunikorn", File("", data))).diagnostics
+    assert expected
+    assert await parser_process.check("yunikorn", data, "") == expected
+
+
+def test_lines_are_short_work() -> None:
+    queues = "".join(f"          - {{name: q{number}}}\n" for number in range(12_000))
+    text = f"partitions:\n  - queues:\n      - name: root\n        queues:\n{queues}"
+    large = job(policy("large", text.encode()))
+    expected = parsing.parse(large)
+    lines = [*transfer.encode_result(expected, {})]
+    assert len(lines) > 24
+    assert max(map(len, lines)) < 50_000
+    rebuild = transfer.Rebuild()
+    for line in lines:
+        rebuild.add(line)
+    assert rebuild.result is not None
+    assert_same(rebuild.result, expected)
+
+
+async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    at_line: list[int] = []
+    add = transfer.Rebuild.add
+
+    def noted(rebuild: transfer.Rebuild, line: bytes | bytearray) -> None:
+        at_line.append(turns)
+        add(rebuild, line)
+
+    monkeypatch.setattr(transfer.Rebuild, "add", noted)
+    counting = asyncio.create_task(count())
+    await parser_process.parse(JOBS["several"])
+    counting.cancel()
+    assert len(at_line) == len(set(at_line)) > 5
+
+
+def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Put a program in the place of the parser."""
+    command = [sys.executable, "-S", "-c", f"import sys; sys.stdin.read()\n{program}"]
+    monkeypatch.setattr(parser_process, "_command", lambda: command)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("while True: pass", "more than 1 s of processor time"),
+        ("bytes(1 << 40)", "failed unexpectedly (status 1)"),
+        (f"sys.exit({parser_child.OUT_OF_MEMORY})", "more than 512 MiB of memory"),
+        ("while True: sys.stdout.write('x' * 65536)", "more than 512 MiB of memory"),
+        ("import os; os.kill(os.getpid(), 9)", "ran out of memory"),
+        ("import os; os.kill(os.getpid(), 11)", "failed unexpectedly (status -11)"),
+        (f"sys.exit({parser_child.FAILED})", "failed unexpectedly"),
+        ("", "not complete"),
+    ],
+)
+async def test_a_parser_that_breaks_down_is_a_diagnostic(
+    monkeypatch: pytest.MonkeyPatch, program: str, message: str
+) -> None:
+    monkeypatch.setattr(parser_process, "MIN_CPU_SECONDS", 1)
+    monkeypatch.setattr(parser_process, "CPU_SECONDS_PER_MIB", 0)
+    monkeypatch.setattr(parser_process, "WALL_SECONDS_PER_CPU_SECOND", 600)
+    _fake(monkeypatch, program)
+    with pytest.raises(ParserFailed) as failed:
+        await parser_process.parse(JOBS["YuniKorn"])
+    assert message in str(failed.value)
+    assert failed.value.remedy
+    (diagnostic,) = await parser_process.check("yunikorn", b"", "name")
+    assert (diagnostic.file, diagnostic.severity) == ("name", Severity.ERROR)
+    assert message in diagnostic.message
+
+
+async def test_a_wall_clock_ends_a_parser_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser_process, "WALL_SECONDS_PER_CPU_SECOND", 0.01)
+    _fake(monkeypatch, "import time; time.sleep(600)")
+    with pytest.raises(ParserFailed, match="more than 35 s of processor time"):
+        await parser_process.parse(JOBS["YuniKorn"])
+
+
+async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the parser itself, with a text that takes more."""
+    monkeypatch.setattr(parser_process, "MIN_MEMORY_BYTES", 64 << 20)
+    queues = ",".join(f"{{name: q{number}}}" for number in range(150_000))
+    text = f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
+    monkeypatch.setattr(parser_process, "MEMORY_PER_BYTE", 1)
+    with pytest.raises(ParserFailed, match="more than 64 MiB of memory"):
+        await parser_process.parse(job(policy("large", text.encode())))
+
+
+async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
+    with pytest.raises(ParserFailed, match="cannot be started: No such file") as failed:
+        await parser_process.parse(JOBS["YuniKorn"])
+    assert failed.value.remedy
+    with pytest.raises(FileNotFoundError):
+        await parser_process.check("yunikorn", b"", "")
+
+
+def test_the_child_imports_no_server() -> None:
+    program = (
+        "import sys, queuegate_server.policystore.parser_child;"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    found = subprocess.check_output([sys.executable, "-c", program], text=True).split()
+    assert "queuegate_server" in found
+    assert not {"grpc", "google", "pydantic", "asyncio", "uvloop", "watchfiles"} & {*found}
