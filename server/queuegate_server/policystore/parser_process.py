@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import queuegate
+import queuegate.policy
 import queuegate_server
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import transfer
@@ -95,8 +95,9 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
 
 def _command() -> list[str]:
     """Return the command line of a child that imports what this process does, but not `site`."""
-    packages = [str(Path(package.__path__[0]).parent) for package in (queuegate, queuegate_server)]
-    path = dict.fromkeys([*filter(None, sys.path), *packages])
+    client = Path(queuegate.policy.__path__[0]).parents[1]
+    server = Path(queuegate_server.__path__[0]).parent
+    path = dict.fromkeys([*filter(None, sys.path), str(client), str(server)])
     flags = ["-B"] if sys.dont_write_bytecode else []
     return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path])]
 

@@ -9,19 +9,19 @@ from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
-from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
+from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
+from queuegate_server.policystore import parser_process
 from queuegate_server.rpc import convert, wire
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 from queuegate_server.snapshot import Served
 
 MOST_CONTENT: Final = 2 * 1024 * 1024
-"""Bytes; twice what a ConfigMap holds. Parsers work through one long text in one step, in
-which no other thread runs: this bounds what other calls wait for."""
+"""Bytes; twice what a ConfigMap holds."""
 _VALIDATIONS_AT_ONCE: Final = 1
-"""Each one takes its share of the interpreter from all other calls."""
+"""Each one takes up a processor."""
 _MOST_VALIDATIONS: Final = 16
 """That run or wait for their turn."""
-_SHOWN_AT_ONCE: Final = 2_000
+_SHOWN_AT_ONCE: Final = 500
 _CONTENT: Final = ""
 """The name of a text that was sent."""
 
@@ -92,7 +92,7 @@ class PolicyServicer:
         return response.SerializeToString()
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
-        """Validate a configuration text, in a thread and one at a time."""
+        """Validate a configuration text, in a child process and one at a time."""
         request = wire.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
         if len(content) > MOST_CONTENT:
@@ -109,9 +109,19 @@ class PolicyServicer:
         self._validations += 1
         try:
             async with self._validating:
-                return await asyncio.to_thread(_validation, format_name, content)
+                diagnostics = await parser_process.check(format_name, content, _CONTENT)
+        except OSError as error:
+            raise TooMuchWork(
+                f"the process that validates cannot be started: {error.strerror or error}"
+            ) from error
         finally:
             self._validations -= 1
+        response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(diagnostics))
+        for start in range(0, len(diagnostics), _SHOWN_AT_ONCE):
+            part = diagnostics[start : start + _SHOWN_AT_ONCE]
+            response.diagnostics.extend(convert.diagnostics(part))
+            await asyncio.sleep(0)
+        return response.SerializeToString()
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Read the configuration again."""
@@ -122,13 +132,6 @@ class PolicyServicer:
             revision=self._engine.snapshot.policy.revision,
             diagnostics=convert.diagnostics(state.problems),
         ).SerializeToString()
-
-
-def _validation(format_name: str, content: bytes) -> bytes:
-    problems = check_file(format_name, content, _CONTENT, with_lint=True)
-    return policy_pb2.ValidatePolicyResponse(
-        valid=not has_errors(problems), diagnostics=convert.diagnostics(problems)
-    ).SerializeToString()
 
 
 def _below(served: Served, prefix: str) -> Iterator[Queue]:

@@ -1,29 +1,30 @@
 """Validations of configuration texts take turns."""
 
 import asyncio
-import threading
 from typing import Any, cast
 
 import pytest
 
 from queuegate.v1 import policy_pb2
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.policystore import parser_process
 from queuegate_server.rpc import policy_service
 from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
 
 
 async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     running, most = 0, 0
-    let = threading.Event()
+    let = asyncio.Event()
 
-    def validation(_format: str, content: bytes) -> bytes:
+    async def check(_format: str, content: bytes, file: str) -> tuple[Diagnostic, ...]:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        let.wait(60)
+        await let.wait()
         running -= 1
-        return content
+        return (Diagnostic(file, 0, 0, Severity.WARNING, content.decode()),)
 
-    monkeypatch.setattr(policy_service, "_validation", validation)
+    monkeypatch.setattr(parser_process, "check", check)
     servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
     texts = [str(number) for number in range(16)]
     asked = [
@@ -38,8 +39,18 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(TooMuchWork):
         await servicer.ValidatePolicy(b"")
     let.set()
-    assert await asyncio.gather(*asked) == [text.encode() for text in texts]
+    answers = map(policy_pb2.ValidatePolicyResponse.FromString, await asyncio.gather(*asked))
+    assert [answer.diagnostics[0].message for answer in answers] == texts
     assert most == 1
+
+
+async def test_a_parser_that_cannot_be_started_says_nothing_of_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
+    servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
+    with pytest.raises(TooMuchWork, match="cannot be started: No such file"):
+        await servicer.ValidatePolicy(b"")
 
 
 async def test_a_text_has_a_bound() -> None:
