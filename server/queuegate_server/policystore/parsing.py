@@ -11,7 +11,13 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
-from queuegate_server.formats.registry import YUNIKORN, LoadResult, check_file, detect_format, load_policy
+from queuegate_server.formats.registry import (
+    YUNIKORN,
+    LoadResult,
+    check_file,
+    detect_format,
+    load_policy,
+)
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
 
