@@ -83,6 +83,15 @@ class Queue:
             self._admin_acl = self._parse(self._admin_acl)
         return self._admin_acl
 
+    @property
+    def acl_texts(self) -> tuple[str, str]:
+        """The texts of its own ACLs for submission and administration, which are not parsed."""
+        submit, admin = self._submit_acl, self._admin_acl
+        return (
+            submit if isinstance(submit, str) else submit.text,
+            admin if isinstance(admin, str) else admin.text,
+        )
+
     def chain(self, access: Access) -> Chain:
         """Return the ACLs from this queue up, compiled for one kind of access."""
         chain = self.submit_chain if access is Access.SUBMIT else self.admin_chain

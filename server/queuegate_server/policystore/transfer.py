@@ -5,15 +5,13 @@ other work in between. The text of an ACL is sent once, and parsed when it is ne
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from queuegate.policy import acl
 from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, build_partition
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore.parsing import (
@@ -30,41 +28,6 @@ _QUEUES: Final = 500
 _NUMBERS: Final = 5_000
 _DIAGNOSTICS: Final = 200
 """How many of each kind a line has, at most."""
-
-
-class PartitionBuilder:
-    """Stands in for a builder that takes queues in parts."""
-
-    def __init__(
-        self,
-        name: str,
-        resolver_type: str = "",
-        cluster: Cluster | None = None,
-        *,
-        resolver_place: tuple[int, int] = (0, 0),
-        parse_acl: Callable[[str], Acl] = acl.parse,
-    ) -> None:
-        """Start a partition."""
-        self._arguments = name, resolver_type
-        self._cluster = cluster
-        self._place = resolver_place
-        self._parse = parse_acl
-        self._queues: list[QueueAcls] = []
-
-    def add(self, queues: Iterable[tuple[str, str, str]]) -> None:
-        """Add queues."""
-        self._queues += [
-            QueueAcls(path, self._parse(submit), self._parse(admin))
-            for path, submit, admin in queues
-        ]
-
-    def add_sorted_paths(self, paths: Sequence[str]) -> None:
-        """Add nothing."""
-
-    def build(self) -> Partition:
-        """Return the partition."""
-        built = build_partition(*self._arguments, self._queues, self._cluster)
-        return replace(built, resolver_place=self._place)
 
 
 def encode_job(job: ParseJob | CheckJob) -> list[bytes]:
@@ -184,7 +147,7 @@ class Rebuild:
         acls = self._acls
         self._paths += paths
         self._builder.add(
-            (path, acls[first], acls[second])
+            QueueAcls(path, acls[first], acls[second])
             for path, first, second in zip(paths, submit, admin, strict=True)
         )
 
@@ -234,7 +197,7 @@ def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
     acls: dict[str, int] = {}
     numbers = {path: number for number, path in enumerate(partition.queues)}
     for queues in _parts([*partition.queues.values()], _QUEUES):
-        texts = [text for queue in queues for text in (queue.submit_acl.text, queue.admin_acl.text)]
+        texts = [text for queue in queues for text in queue.acl_texts]
         new = [text for text in dict.fromkeys(texts) if text not in acls]
         acls |= zip(new, range(len(acls), len(acls) + len(new)), strict=True)
         found = [acls[text] for text in texts]
