@@ -20,8 +20,7 @@ from bench.big_directory import DEPTH, BigDirectory, Size, big_directory, groups
 from bench.command import CannotMeasure, Scale, main
 from bench.results import Part, Table, Target, middle, ratios, spread
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions

@@ -103,7 +103,7 @@ class Engine:
         if decision is not None:
             return decision, None
         source = served.groups
-        entry = source.cached(user) or source.immediate(user)
+        entry = source.cached(user)
         if entry is None:
             return None
         known = self._groups(served, entry)

@@ -1,4 +1,4 @@
-"""Leaves a failing resolver alone for a while instead of waiting for it in every look-up."""
+"""The circuit breaker: a failing resolver is not asked for a while, instead of in every look-up."""
 
 import logging
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from typing import NewType
 
 from queuegate_server.identity.resolver import CouldNotAsk, Outcome, Source
 
-_LOG = logging.getLogger("queuegate_server.identity")
+_LOG = logging.getLogger(__name__)
 
 Permit = NewType("Permit", int)
-"""Leave to ask once. What comes of it counts only while the breaker has not changed since."""
+"""Permission for one look-up. Its outcome counts only if the breaker has not changed since."""
 
 
 class CircuitState(StrEnum):
@@ -21,14 +21,19 @@ class CircuitState(StrEnum):
     OPEN = "open"
     """They do not."""
     HALF_OPEN = "half-open"
-    """One at a time does, to see whether the resolver is back."""
+    """One at a time does, to find out whether the resolver is back."""
 
 
 class CircuitBreaker:
-    """Opens after the look-ups of `failures` different users failed with no success between.
+    """Opens after the look-ups of several different users failed with no success between.
 
-    Different users, because a source may fail for one broken entry again and again
-    while it serves everybody else. `pause` is in seconds, the clock is monotonic.
+    Different users, because a source may fail for one broken entry again and again while it
+    serves everybody else.
+
+    Args:
+        failures: After how many failures it opens.
+        pause: For how many seconds it stays open.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(self, failures: int, pause: float, clock: Callable[[], float]) -> None:
@@ -51,40 +56,40 @@ class CircuitBreaker:
 
     @property
     def refuses(self) -> bool:
-        """True if a look-up would not be let through at this moment."""
+        """Whether a look-up would be refused at this moment."""
         state = self.state
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
     @property
     def remaining(self) -> float:
-        """For how many seconds more no look-up will be let through."""
+        """For how many more seconds the breaker stays open."""
         return max(0.0, (self._open_until or 0.0) - self._clock())
 
-    def admit(self) -> Permit | None:
-        """Let a look-up through, or not. A permit ends in one of the calls below."""
+    def acquire(self) -> Permit | None:
+        """Permit a look-up, or refuse it. A permit ends in one of the calls below."""
         if self.refuses:
             return None
         self._probing = self.state is CircuitState.HALF_OPEN
         return Permit(self._changes)
 
-    def succeeded(self, permit: Permit) -> None:
-        """Note that the resolver answered."""
+    def record_success(self, permit: Permit) -> None:
+        """Record that the resolver answered."""
         if permit != self._changes:
             return
         self._failed.clear()
         if self._open_until is not None:
             self._change(None)
 
-    def failed(self, permit: Permit, user: str) -> None:
-        """Note that the resolver could not be asked."""
+    def record_failure(self, permit: Permit, user: str) -> None:
+        """Record that the resolver could not be asked."""
         if permit != self._changes:
             return
         self._failed.add(user)
         if self._open_until is not None or len(self._failed) >= self._threshold:
             self._change(self._clock() + self._pause)
 
-    def abandoned(self, permit: Permit) -> None:
-        """Note that nobody will know what came of it."""
+    def release(self, permit: Permit) -> None:
+        """Give a permit back whose look-up has no outcome."""
         if permit == self._changes:
             self._probing = False
 
@@ -95,19 +100,18 @@ class CircuitBreaker:
         self._changes += 1
 
 
-class CircuitBreaking:
-    """Asks a source as far as a breaker lets it. Only CouldNotAsk is a failure."""
+class BreakerGuard:
+    """Asks a source as far as a circuit breaker permits. Only CouldNotAsk is a failure."""
 
     def __init__(self, name: str, breaker: CircuitBreaker, source: Source) -> None:
-        """Take the resolver's name, for people, besides the parts."""
         self._name = name
         self._breaker = breaker
         self._source = source
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user, or answer CouldNotAsk at once."""
+        """Look up one user, or return CouldNotAsk without asking."""
         breaker = self._breaker
-        permit = breaker.admit()
+        permit = breaker.acquire()
         if permit is None:
             return CouldNotAsk(
                 f"not asked after repeated failures, for another {breaker.remaining:.1f} s"
@@ -115,13 +119,13 @@ class CircuitBreaking:
         try:
             outcome = await self._source.resolve(user)
         except BaseException:
-            breaker.abandoned(permit)
+            breaker.release(permit)
             raise
         before = breaker.state
         if isinstance(outcome, CouldNotAsk):
-            breaker.failed(permit, user)
+            breaker.record_failure(permit, user)
         else:
-            breaker.succeeded(permit)
+            breaker.record_success(permit)
         self._log_change(before, outcome)
         return outcome
 
@@ -133,7 +137,7 @@ class CircuitBreaking:
             _LOG.warning("resolver %r answers again", self._name)
         elif isinstance(outcome, CouldNotAsk):
             _LOG.warning(
-                "resolver %r fails and is left alone for %.1f s: %s",
+                "resolver %r keeps failing and is not asked for %.1f s: %s",
                 self._name,
                 self._breaker.remaining,
                 outcome.detail,

@@ -1,36 +1,153 @@
-"""From a resolver to the groups of a partition: who stands in front of whom.
+"""From a resolver to the groups of a partition's users.
 
-UserGroups  one per partition
-  cache           answers that are known
-  single flight   one look-up per user at a time
-  refreshes       known users are looked up when there is time for it
-SharedResolver  one per resolver, whatever number of partitions use it
-  concurrency     so many look-ups at once
-  breaker         none while the resolver fails
-  time limit      each for so long
-  faults          an exception is an answer, too
-  resolver
+GroupResolver    one per partition
+  GroupCache       answers that are known
+  SingleFlight     one look-up of a user at a time
+  RefreshQueue     known users are looked up again at a limited rate
+GuardedResolver  one per resolver, however many partitions use it
+  Bulkhead             so many look-ups at once
+  CircuitBreaker       none while the resolver fails
+  Timeout              each for so long
+  ExceptionContainment an exception is a failed look-up
+  the resolver
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
-from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.circuit_breaker import (
+    BreakerGuard,
+    CircuitBreaker,
+    CircuitState,
+)
+from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RefreshQueue
-from queuegate_server.identity.resolver import CouldNotAsk
+from queuegate_server.identity.resolver import CouldNotAsk, Outcome, Resolver, Source
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
+from queuegate_server.token_bucket import TokenBucket
 
+_LOG = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT: Final = 2.0
+REFRESH_SHARE: Final = 2
+"""One in so many concurrent look-ups may be a refresh."""
+REFRESH_BURST: Final = 8
+"""How many refreshes may start at once after a pause."""
 _GIVEN_UP: Final = CouldNotAsk(
-    "the look-up was given up: the server ends, or the partition has got another resolver"
+    "the look-up was given up: the server is stopping, or the partition has a new resolver"
 )
 
 
+class GuardedResolver:
+    """A named resolver with the guards around it, shared by the partitions that name it."""
+
+    def __init__(
+        self,
+        name: str,
+        resolver: Resolver,
+        options: ResolverOptions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        observe: Callable[[Outcome, float], None] | None = None,
+    ) -> None:
+        """Build the guards.
+
+        Args:
+            name: The resolver's name, for people.
+            resolver: The resolver. A local one (`is_local`) needs no guard but the last.
+            options: The bounds.
+            clock: A monotonic clock, in seconds.
+            observe: Called with the outcome and the seconds of each look-up, refused ones
+                included.
+        """
+        self.name = name
+        self.resolver = resolver
+        self.is_local: bool = getattr(resolver, "is_local", False)
+        self.refresh_bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
+        """What limits the refreshes of all partitions."""
+        self._clock = clock
+        self._observe = observe
+        self._breaker = CircuitBreaker(options.breaker_failures, options.breaker_pause, clock)
+        contained = ExceptionContainment(name, resolver)
+        self._bulkhead = Bulkhead(
+            options.max_concurrent,
+            options.max_waiting,
+            options.lookup_timeout,
+            BreakerGuard(name, self._breaker, Timeout(name, options.lookup_timeout, contained)),
+            clock,
+        )
+        self._source: Source = contained if self.is_local else self._bulkhead
+        self._max_refreshes = max(1, options.max_concurrent // REFRESH_SHARE)
+        self._opening = asyncio.Lock()
+        self._users = 0
+
+    @property
+    def breaker_state(self) -> CircuitState:
+        """Whether look-ups reach the resolver."""
+        return self._breaker.state
+
+    @property
+    def refresh_capacity(self) -> int:
+        """How many refreshes may run at this moment.
+
+        Users about whom nothing is known come first, and while the circuit breaker is open
+        nobody is refreshed.
+        """
+        if self._breaker.refuses:
+            return 0
+        if self.waiting or self._breaker.state is CircuitState.HALF_OPEN:
+            return 1
+        return self._max_refreshes
+
+    @property
+    def running(self) -> int:
+        """How many look-ups are under way."""
+        return self._bulkhead.running
+
+    @property
+    def waiting(self) -> int:
+        """How many look-ups wait until others have ended."""
+        return self._bulkhead.waiting
+
+    async def open(self) -> None:
+        """Open the resolver for the first partition that uses it.
+
+        Raises:
+            Exception: Whatever the resolver raises: a fault of the set-up, not of the source.
+        """
+        async with self._opening:
+            if self._users == 0:
+                await self.resolver.open()
+            self._users += 1
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user. Never raises."""
+        start = self._clock()
+        outcome = await self._source.resolve(user)
+        if self._observe is not None:
+            self._observe(outcome, self._clock() - start)
+        return outcome
+
+    async def close(self) -> None:
+        """Close the resolver after the last partition that uses it, within two seconds."""
+        async with self._opening:
+            self._users -= 1
+            if self._users:
+                return
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    await self.resolver.close()
+            except Exception as error:
+                _LOG.error("cannot close the resolver %r", self.name, exc_info=error)
+
+
 class Resolution(NamedTuple):
-    """What is known of a user."""
+    """The answer to a question about a user."""
 
     entry: CacheEntry
     cached: bool
@@ -40,85 +157,85 @@ class Resolution(NamedTuple):
 
 
 class GroupResolver:
-    """The users of one partition and their groups. Used from one event loop."""
+    """The users of one partition and their groups."""
 
     def __init__(
         self,
-        shared: GuardedResolver,
+        guarded: GuardedResolver,
         cache: GroupCache,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a resolver that other partitions may use as well, and the partition's cache.
+        """Build it around a resolver that other partitions may use as well.
 
-        The clock is the monotonic one of the cache.
+        Args:
+            guarded: The resolver.
+            cache: The cache of this partition.
+            clock: The monotonic clock of the cache.
         """
-        self.resolver_name = shared.name
-        self._shared = shared
+        self.resolver_name = guarded.name
+        self._guarded = guarded
         self._cache = cache
         self._clock = clock
         self._flights = SingleFlight(self._look_up)
         self._refreshes = RefreshQueue(
-            self._refresh,
-            lambda: shared.most_refreshes,
-            # Each user anew within a lifetime is no more work than there always is.
-            lambda: cache.options.positive_ttl,
-            clock=clock,
+            self._start_refresh, lambda: guarded.refresh_capacity, guarded.refresh_bucket
         )
-        self._forgetting: set[asyncio.Task[int]] = set()
+        self._invalidations: set[asyncio.Task[int]] = set()
         self._opened = False
         self._closed = False
 
     async def open(self) -> None:
-        """Get ready to answer. Raises what the resolver's `open` raises."""
-        await self._shared.open()
+        """Get ready to answer.
+
+        Raises:
+            Exception: Whatever the resolver's `open` raises.
+        """
+        await self._guarded.open()
         self._opened = True
 
     def cached(self, user: str) -> CacheEntry | None:
-        """Return what is known of a user if it has not expired, else None.
+        """Return what is known about a user, None if that is nothing or has expired.
 
-        Needs the running loop: when groups come close to their expiry, a look-up starts
-        in the background.
+        When the entry is due, a refresh starts in the background.
         """
         now = self._clock()
         entry = self._cache.get(user, now)
         if entry is not None and now >= entry.refresh_at:
-            self._ask_again(user)
+            self._refresh(user)
         return entry
 
-    def immediate(self, user: str) -> CacheEntry | None:
-        """Return what a resolver that asks nobody answers, None if it is another one."""
-        outcome = None if self._closed else self._shared.resolve_now(user)
-        if outcome is None:
-            return None
-        self._cache.count_miss()
-        return self._cache.commit(self._cache.reserve(user), outcome)
-
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
-        """Return what is known of a user, asking the resolver if need be.
+        """Return the answer about a user, asking the resolver if need be.
 
-        If it cannot be asked, others come first, or it takes long, groups that have expired
-        not too long ago are the answer; with `bypass_cache` it is what the resolver says, however
-        long it takes, and a failure leaves what is known. Raises ValueError if the user name is
-        empty.
+        Groups that have expired, but not too long ago, are the answer if the resolver cannot
+        be asked, takes too long, or has others to look up first.
+
+        Args:
+            user: The user's name.
+            bypass_cache: Ask the resolver in any case, however long it takes. A failure leaves
+                the cache as it is.
+
+        Raises:
+            ValueError: The user name is empty.
         """
         if not user:
             raise ValueError("the user name is empty")
-        if not bypass_cache and (answer := self._known(user)) is not None:
-            return answer
-        can_wait = bypass_cache or not self._cache.has_groups(user)
-        wait = None if can_wait else self._cache.options.stale_wait
+        if not bypass_cache and (known := self._known(user)) is not None:
+            return known
+        stale_wait = self._cache.options.stale_wait
+        can_be_stale = not bypass_cache and self._cache.has_groups(user)
         try:
-            entry = await self._entry(user, wait, alone=bypass_cache)
+            entry = await self._ask(user, stale_wait if can_be_stale else None, alone=bypass_cache)
         except TimeoutError:
-            groups = self._cache.stale_if_error(user)
-            if groups is not None:
-                return Resolution(groups[0], cached=True, stale=groups[1])
-            entry = await self._entry(user, None)
+            stale = self._stale(user)
+            if stale is not None:
+                return stale
+            entry = await self._ask(user, None)
         if isinstance(entry.outcome, CouldNotAsk) and not bypass_cache:
-            groups = self._cache.stale_if_error(user)
-            if groups is not None:
-                return Resolution(groups[0], cached=True, stale=groups[1])
+            stale = self._stale(user)
+            if stale is not None:
+                return stale
         return Resolution(entry, cached=False, stale=False)
 
     def invalidate(self, users: Collection[str]) -> int:
@@ -131,23 +248,24 @@ class GroupResolver:
         return self._cache.invalidate(users)
 
     async def invalidate_all(self) -> int:
-        """Forget all users, as `invalidate` does, and let other work run meanwhile. Goes on
-        if the caller goes away.
+        """Forget all users as `invalidate` does, in steps that let other work run.
+
+        It is completed even if the caller is cancelled.
         """
         self._flights.detach_all()
         self._refreshes.clear()
-        parts = self._cache.invalidate_all()
+        steps = self._cache.invalidate_all()
 
-        async def forget() -> int:
+        async def complete() -> int:
             dropped = 0
-            for part in parts:
-                dropped += part
+            for step in steps:
+                dropped += step
                 await asyncio.sleep(0)
             return dropped
 
-        task = asyncio.create_task(forget())
-        self._forgetting.add(task)
-        task.add_done_callback(self._forgetting.discard)
+        task = asyncio.create_task(complete())
+        self._invalidations.add(task)
+        task.add_done_callback(self._invalidations.discard)
         return await asyncio.shield(task)
 
     def reconfigure(self, options: CacheOptions) -> None:
@@ -155,17 +273,18 @@ class GroupResolver:
         self._cache.reconfigure(options)
 
     def stats(self) -> CacheStats:
-        """Return what the cache has done so far."""
+        """Return the counts of the cache."""
         return self._cache.stats()
 
     @property
     def refreshes_waiting(self) -> int:
-        """How many users of whom groups are known wait for their look-up."""
+        """How many known users are queued for a refresh."""
         return len(self._refreshes)
 
     async def close(self) -> None:
-        """Stop looking up, and close the resolver if nobody else uses it. Takes at most
-        three seconds; a second call does nothing.
+        """Stop looking up, and close the resolver if no other partition uses it.
+
+        Takes at most three seconds; a second call does nothing.
         """
         if self._closed:
             return
@@ -173,46 +292,56 @@ class GroupResolver:
         self._refreshes.close()
         await self._flights.close()
         if self._opened:
-            await self._shared.close()
-
-    async def _entry(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:
-        """Return what comes of a look-up. Raises TimeoutError; the look-up goes on."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._flights.join(user, alone=alone)
-        except FlightCancelled:
-            return self._cache.uncached(user, _GIVEN_UP)
+            await self._guarded.close()
 
     def _known(self, user: str) -> Resolution | None:
         entry = self.cached(user)
         if entry is not None:
             return Resolution(entry, cached=True, stale=False)
         failure = self._cache.negative_entry(user)
-        # In an outage the answer to a look-up is known beforehand.
-        if self._cache.has_groups(user) and (failure is not None or not self._ask_again(user)):
-            groups = self._cache.stale_if_error(user)
-            if groups is not None:
-                return Resolution(groups[0], cached=True, stale=groups[1])
+        # While the resolver is unavailable or busy, a look-up would not change the answer.
+        if self._cache.has_groups(user) and (failure is not None or not self._refresh(user)):
+            stale = self._stale(user)
+            if stale is not None:
+                return stale
         if failure is not None:
             return Resolution(failure, cached=True, stale=False)
         self._cache.count_miss()
         return None
 
-    def _ask_again(self, user: str) -> bool:
-        """See to the look-up of a user of whom groups are known; say whether it is under way."""
-        return user in self._flights or self._refreshes.ask(user)
+    def _stale(self, user: str) -> Resolution | None:
+        groups = self._cache.stale_if_error(user)
+        return None if groups is None else Resolution(groups[0], cached=True, stale=groups[1])
 
-    def _refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
+    def _refresh(self, user: str) -> bool:
+        """Start or queue the look-up of a known user; return whether it is under way."""
+        return user in self._flights or self._refreshes.add(user)
+
+    def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
         if user in self._flights or not self._cache.is_due(user):
             return None
         self._cache.count_refresh()
         return self._flights.start(user)
 
+    async def _ask(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:
+        """Return the answer of the resolver.
+
+        Raises:
+            TimeoutError: It did not come in time; the look-up goes on.
+        """
+        if self._guarded.is_local and not self._closed:
+            return await self._look_up(user)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._flights.join(user, alone=alone)
+        except FlightCancelled:
+            return self._cache.uncached(user, _GIVEN_UP)
+
     async def _look_up(self, user: str) -> CacheEntry:
-        """Ask the resolver and store its answer: the work of one flight."""
+        """Ask the resolver and store its answer."""
         lease = self._cache.reserve(user)
         try:
-            outcome = await self._shared.resolve(user)
+            outcome = await self._guarded.resolve(user)
         except BaseException:
             self._cache.abort(lease)
             raise

@@ -1,4 +1,4 @@
-"""What a look-up may cost: its time, how many run at once, and that it never raises."""
+"""Guards around a resolver: bulkhead, timeout and exception containment."""
 
 import asyncio
 import logging
@@ -8,21 +8,20 @@ from typing import Final
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
 
-_LOG = logging.getLogger("queuegate_server.identity")
+_LOG = logging.getLogger(__name__)
 
-_BURST: Final = 1 / 8
-"""A line that has not been empty for this part of the patience is no burst. From then on, a
-look-up is refused if it would wait for longer than this part, and than `_LOOK_UPS` take."""
-_LOOK_UPS: Final = 3
-_NEWEST: Final = 1 / 64
-"""The weight of the newest look-up in the time that they take."""
+BURST_SHARE: Final = 1 / 8
+"""A queue that has not been empty for this part of `max_wait` is no burst. From then on a look-up
+is refused if it would wait for longer than this part, and than `MIN_LOOK_UPS` take."""
+MIN_LOOK_UPS: Final = 3
+EWMA_ALPHA: Final = 1 / 64
+"""The weight of the newest look-up in the average duration."""
 
 
 class ExceptionContainment:
     """Turns whatever a source raises into CouldNotAsk, which names the type and no more."""
 
     def __init__(self, name: str, source: Source) -> None:
-        """Take the resolver's name, for the log, besides the source."""
         self._name = name
         self._source = source
 
@@ -41,11 +40,9 @@ class ExceptionContainment:
         if isinstance(outcome, Found | NoSuchUser):
             return outcome
         if isinstance(outcome, CouldNotAsk):
-            _LOG.warning(
-                "resolver %r could not be asked for %r: %s", self._name, user, outcome.detail
-            )
+            _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, outcome.detail)
             return outcome
-        _LOG.error("resolver %r answered %s for %r", self._name, type(outcome).__name__, user)
+        _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
         return CouldNotAsk("the resolver's answer is no outcome")
 
     def _fault(self, user: str, error: BaseException) -> CouldNotAsk:
@@ -54,10 +51,9 @@ class ExceptionContainment:
 
 
 class Timeout:
-    """Gives up on a look-up after some seconds of the event loop's clock."""
+    """Cancels a look-up that takes longer than some seconds of the event loop's clock."""
 
     def __init__(self, name: str, seconds: float, source: Source) -> None:
-        """Take the resolver's name, for the log, besides limit and source."""
         self._name = name
         self._seconds = seconds
         self._source = source
@@ -74,33 +70,40 @@ class Timeout:
 
 
 class Bulkhead:
-    """Runs `running` look-ups at once; `waiting` more may stand in line for `patience` seconds.
+    """Limits how many look-ups run at once, and how many more are queued.
 
-    The line is there so that a burst of new users (a batch after a start) is served and
-    not refused; it is bounded so that a slow source makes callers fail fast, not pile up.
-    When it has not been empty for a while, more is asked for than the source can answer: then
-    it is kept short.
+    The queue serves a burst of new users, such as a batch after the start. It is bounded so
+    that callers fail fast when the source is slow. When it has not been empty for a while, there
+    is more to look up than the source can answer; from then on it is kept short.
+
+    Args:
+        max_concurrent: How many look-ups run at once.
+        max_waiting: How many more may be queued.
+        max_wait: For how many seconds one may be queued.
+        source: Who is asked.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(
         self,
-        running: int,
-        waiting: int,
-        patience: float,
+        max_concurrent: int,
+        max_waiting: int,
+        max_wait: float,
         source: Source,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._turns = asyncio.Semaphore(running)
-        self._limit = waiting
-        self._waiting = 0
-        self._running = 0
-        self._most = running
-        self._patience = patience
+        self._semaphore = asyncio.Semaphore(max_concurrent)
+        self._max_concurrent = max_concurrent
+        self._max_waiting = max_waiting
+        self._max_wait = max_wait
         self._source = source
         self._clock = clock
-        self._stands_since = 0.0
-        self._seconds = 0.0
-        """What a look-up takes, on average."""
+        self._waiting = 0
+        self._running = 0
+        self._queued_since = 0.0
+        """When the queue was last empty."""
+        self._duration = 0.0
+        """The average duration of a look-up, in seconds."""
 
     @property
     def running(self) -> int:
@@ -109,43 +112,45 @@ class Bulkhead:
 
     @property
     def waiting(self) -> int:
-        """How many look-ups wait for their turn."""
+        """How many look-ups are queued."""
         return self._waiting
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user, or answer CouldNotAsk if there are too many look-ups."""
-        if self._turns.locked():
-            if self._waiting >= self._limit or self._is_too_long():
+        """Look up one user; return CouldNotAsk if there are too many look-ups."""
+        if self._semaphore.locked():
+            if self._waiting >= self._max_waiting or self._is_overloaded():
                 return CouldNotAsk("too many look-ups", too_many=True)
-            if not await self._turn_comes():
-                told = f"too many look-ups: no turn within {self._patience:g} s"
-                return CouldNotAsk(told, too_many=True)
+            if not await self._acquire_in_time():
+                detail = f"too many look-ups: none could start within {self._max_wait:g} s"
+                return CouldNotAsk(detail, too_many=True)
         else:
-            await self._turns.acquire()
+            await self._semaphore.acquire()
         self._running += 1
-        begin = self._clock()
+        start = self._clock()
         try:
             return await self._source.resolve(user)
         finally:
             self._running -= 1
-            seconds = self._clock() - begin
-            self._seconds += (seconds - self._seconds) * (_NEWEST if self._seconds else 1)
-            self._turns.release()
+            seconds = self._clock() - start
+            alpha = EWMA_ALPHA if self._duration else 1
+            self._duration += (seconds - self._duration) * alpha
+            self._semaphore.release()
 
-    def _is_too_long(self) -> bool:
-        """Say whether too many stand in line for another one."""
-        if not self._waiting or self._clock() - self._stands_since < self._patience * _BURST:
+    def _is_overloaded(self) -> bool:
+        """Return whether another look-up would have to wait for too long."""
+        burst = self._max_wait * BURST_SHARE
+        if not self._waiting or self._clock() - self._queued_since < burst:
             return False
-        wait = self._waiting / self._most * self._seconds
-        return wait > max(self._patience * _BURST, _LOOK_UPS * self._seconds)
+        wait = self._waiting / self._max_concurrent * self._duration
+        return wait > max(burst, MIN_LOOK_UPS * self._duration)
 
-    async def _turn_comes(self) -> bool:
+    async def _acquire_in_time(self) -> bool:
         if not self._waiting:
-            self._stands_since = self._clock()
+            self._queued_since = self._clock()
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._patience):
-                await self._turns.acquire()
+            async with asyncio.timeout(self._max_wait):
+                await self._semaphore.acquire()
         except TimeoutError:
             return False
         else:

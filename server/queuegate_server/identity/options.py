@@ -1,4 +1,4 @@
-"""Settings of the cache and of what every resolver has in common."""
+"""Settings of the group cache, and those that all resolvers have in common."""
 
 from typing import Annotated, Final
 
@@ -11,7 +11,7 @@ _STRICT: Final = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class CacheOptions(BaseModel):
-    """How long the answers about users are kept, per partition. Durations in seconds."""
+    """Lifetimes and bounds of the cache of a partition. Durations in seconds."""
 
     model_config = _STRICT
 
@@ -40,10 +40,7 @@ class CacheOptions(BaseModel):
 
 
 class ResolverOptions(BaseModel):
-    """What can be set for a resolver of any type. Durations in seconds.
-
-    The options of a resolver type derive from this class.
-    """
+    """Settings of a resolver of any type, durations in seconds; each type derives its own."""
 
     model_config = _STRICT
 
@@ -52,6 +49,13 @@ class ResolverOptions(BaseModel):
     )
     max_concurrent: int = Field(
         64, ge=1, le=10_000, description="How many look-ups run at once at most."
+    )
+    refresh_rate: float = Field(
+        500.0,
+        gt=0,
+        le=100_000,
+        description="How many users a second whose groups are known are looked up again at most; "
+        "the groups that are known are used meanwhile.",
     )
     max_waiting: int = Field(
         10_000,

@@ -1,9 +1,9 @@
-"""Which types of resolver there are: a table of ours, and the entry points of others.
+"""The resolver types: a table of ours, and the entry points of other distributions.
 
-A resolver type is a class with a class attribute `Options`, a subclass of
-`ResolverOptions`, whose instances are what it is built from; building does no I/O. Ours
-are named in the table as text: reading the settings must not need every driver. Other
-distributions register theirs in the entry-point group `queuegate.resolvers`.
+A resolver type is a class with a class attribute `Options`, a subclass of `ResolverOptions`. It
+is built from an instance of these; building does no I/O. Our types are named in the table as
+text, since reading the settings must not need every driver. Other distributions register theirs
+in the entry-point group `queuegate.resolvers`.
 """
 
 import importlib
@@ -20,19 +20,19 @@ RESOLVER_TYPES: Final[Mapping[str, str]] = {
     "os": "queuegate_server.identity.resolvers.nss:NssResolver",
     "test": "queuegate_server.identity.resolvers.static_table:StaticTableResolver",
 }
-"""Ours, as `module:class`. An entry point cannot take one of these names."""
+"""Our types, as `module:class`. An entry point cannot replace them."""
 
 DEFAULT_TYPE: Final = "none"
-"""What an empty type means."""
+"""The type that an empty name means."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 
 
 class UnknownResolverType(Exception):
-    """There is no resolver of that type."""
+    """There is no resolver type of that name."""
 
     def __init__(self, name: str, known: frozenset[str]) -> None:
-        """Keep the type asked for and the types that exist."""
+        """Build it from the name asked for and the types that exist."""
         names = ", ".join(f"`{known_name}`" for known_name in sorted(known))
         super().__init__(f"this build has no `{name}` resolver; it has {names}")
         self.name = name
@@ -58,9 +58,11 @@ def types() -> frozenset[str]:
 
 
 def options_model(name: str) -> type[ResolverOptions]:
-    """Return the model of a type's options. An empty name means `none`.
+    """Return the options model of a type. An empty name means `none`.
 
-    Raises UnknownResolverType and BrokenResolverType.
+    Raises:
+        UnknownResolverType: There is no such type.
+        BrokenResolverType: The type cannot be used.
     """
     return _load(name or DEFAULT_TYPE).Options
 
@@ -68,7 +70,9 @@ def options_model(name: str) -> type[ResolverOptions]:
 def build(name: str, options: ResolverOptions) -> Resolver:
     """Build a resolver of a type from options of its model, without any I/O.
 
-    Raises UnknownResolverType and BrokenResolverType.
+    Raises:
+        UnknownResolverType: There is no such type.
+        BrokenResolverType: The type cannot be used.
     """
     resolver_type = _load(name or DEFAULT_TYPE)
     if not isinstance(options, resolver_type.Options):
@@ -77,9 +81,9 @@ def build(name: str, options: ResolverOptions) -> Resolver:
 
 
 def _load(name: str) -> ResolverType:
-    place = RESOLVER_TYPES.get(name)
-    if place is not None:
-        module, _, class_name = place.partition(":")
+    path = RESOLVER_TYPES.get(name)
+    if path is not None:
+        module, _, class_name = path.partition(":")
         return cast("ResolverType", getattr(importlib.import_module(module), class_name))
     found = _entry_points().get(name, [])
     if not found:

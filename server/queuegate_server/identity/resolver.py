@@ -1,7 +1,7 @@
-"""What a look-up of a user can come to, and what a resolver must offer."""
+"""The outcomes of a look-up, and the interface of a resolver."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class CouldNotAsk:
     detail: str
     """Why, for people; holds no secret."""
     too_many: bool = False
-    """Whether it was not even tried, because of the others that are asked for."""
+    """Whether the source was not even asked, because too many look-ups are under way."""
 
 
 Outcome = Found | NoSuchUser | CouldNotAsk
@@ -38,24 +38,24 @@ Outcome = Found | NoSuchUser | CouldNotAsk
 
 
 class Source(Protocol):
-    """Whatever answers for one user: a resolver, or a wrapper around one.
-
-    Used from one event loop.
-    """
+    """What looks up a user: a resolver, or a guard around one."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never blocks the event loop, and ends when cancelled.
 
-        Answers CouldNotAsk for every fault; an exception is a bug and is treated
-        as CouldNotAsk. `user` is never empty; it may hold any other text.
+        Returns CouldNotAsk for every fault; an exception is a bug and is treated as
+        CouldNotAsk. `user` is never empty; it may hold any other text.
         """
 
 
 class Resolver(Source, Protocol):
-    """A source of group membership. Used from one event loop.
+    """A source of group membership.
 
     Building a resolver does no I/O; `open` does, so that a configuration can be
     checked without the source and a server can start while the source is down.
+
+    A resolver that asks nobody has the class attribute `is_local = True`. Its `resolve`
+    finishes without suspending, so that it needs no task, timeout or bulkhead.
     """
 
     async def open(self) -> None:
@@ -63,11 +63,3 @@ class Resolver(Source, Protocol):
 
     async def close(self) -> None:
         """Release everything. Called once; never hangs."""
-
-
-@runtime_checkable
-class Immediate(Protocol):
-    """A resolver that asks nobody, so that its answers need no task, limit or time."""
-
-    def resolve_now(self, user: str) -> Outcome:
-        """Look up one user; never raises, never blocks."""

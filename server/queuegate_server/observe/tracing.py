@@ -193,6 +193,7 @@ class _TracedResolver:
         self._name = name
         self._resolver = resolver
         self._span = span
+        self.is_local = getattr(resolver, "is_local", False)
         self.open = resolver.open
         self.close = resolver.close
 

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from queuegate.policy.tree import Partition
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.resolver import Outcome, Resolver
 from queuegate_server.settings.model import PartitionSettings, Settings
 

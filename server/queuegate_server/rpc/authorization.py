@@ -9,7 +9,7 @@ from queuegate_server.rpc.authentication import Authenticator, Context, Principa
 from queuegate_server.rpc.current_caller import CALLER
 from queuegate_server.rpc.errors import Draining
 from queuegate_server.rpc.interceptors import AtOnce, Stream, Unary, nothing_at_once
-from queuegate_server.rpc.rate_limit import TokenBucket
+from queuegate_server.rpc.rate_limit import RateLimiter
 from queuegate_server.rpc.roles import ROLES
 from queuegate_server.settings.callers import Role
 
@@ -25,7 +25,7 @@ class Authorizer:
     """
 
     def __init__(
-        self, callers: Authenticator, rates: TokenBucket | None = None, *, always: bool = False
+        self, callers: Authenticator, rates: RateLimiter | None = None, *, always: bool = False
     ) -> None:
         """Take who is known, and the rates if there are any. `always` identifies each call,
         so that CALLER names its caller.
@@ -143,7 +143,7 @@ class Authorizer:
         return caller
 
 
-def _counted(at_once: AtOnce, caller: str, rates: TokenBucket) -> AtOnce:
+def _counted(at_once: AtOnce, caller: str, rates: RateLimiter) -> AtOnce:
     """Count what is answered; what is not, and what is one call too many, is left to the
     handler that may wait, which counts for itself.
     """
@@ -169,7 +169,7 @@ async def _while_admitted(
 
 
 async def _paced(
-    requests: AsyncIterator[bytes], caller: str, rates: TokenBucket
+    requests: AsyncIterator[bytes], caller: str, rates: RateLimiter
 ) -> AsyncIterator[bytes]:
     # The wait comes first: what was read is never dropped when the server drains.
     while True:

@@ -10,7 +10,7 @@ from pathlib import Path
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
 from queuegate_server.rpc.authorization import Authorizer
-from queuegate_server.rpc.rate_limit import TokenBucket
+from queuegate_server.rpc.rate_limit import RateLimiter
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.addresses import Address
@@ -55,7 +55,7 @@ class Listeners:
         """The certificates of the listeners that are bound."""
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
         rates = (
-            TokenBucket(limits.caller_rate, limits.caller_burst, clock)
+            RateLimiter(limits.caller_rate, limits.caller_burst, clock)
             if limits.caller_rate
             else None
         )

@@ -18,7 +18,7 @@ from queuegate_server.rpc.errors import (
     TooManyCalls,
     to_status,
 )
-from queuegate_server.rpc.rate_limit import TokenBucket
+from queuegate_server.rpc.rate_limit import RateLimiter
 from queuegate_server.settings.listeners import Listener, Tls
 from queuegate_server.settings.load import load_settings
 
@@ -159,7 +159,7 @@ async def test_where_all_calls_are_alike_nothing_stands_before_them() -> None:
     [
         Authorizer(known(FAR)),
         Authorizer(known(), always=True),
-        Authorizer(known(SOCKET), TokenBucket(1, 1, lambda: 0.0)),
+        Authorizer(known(SOCKET), RateLimiter(1, 1, lambda: 0.0)),
         Authorizer(known(SOCKET, "callers.unix.roles=read")),
         Authorizer(known(SOCKET, "callers.unix.assert_groups=false")),
         Authorizer(
@@ -214,7 +214,7 @@ class Clock:
 
 def test_a_bucket_holds_a_burst_and_fills_at_the_rate() -> None:
     clock = Clock()
-    rates = TokenBucket(10, 3, clock)
+    rates = RateLimiter(10, 3, clock)
     for _ in range(3):
         rates.count("a")
     with pytest.raises(TooManyCalls) as caught:
@@ -233,7 +233,7 @@ def test_a_bucket_holds_a_burst_and_fills_at_the_rate() -> None:
 
 
 async def test_a_caller_over_its_rate_is_told_when_to_come_again() -> None:
-    handler = Authorizer(known(), TokenBucket(0.5, 1, Clock())).unary(CHECK, believing, doubting)
+    handler = Authorizer(known(), RateLimiter(0.5, 1, Clock())).unary(CHECK, believing, doubting)
     call: Any = Call("ipv4:127.0.0.1:1")
     assert await handler(b"", call) == b"believing"
     with pytest.raises(TooManyCalls) as caught:
@@ -247,7 +247,7 @@ async def test_a_caller_over_its_rate_is_told_when_to_come_again() -> None:
 
 async def test_the_only_caller_is_answered_at_once_within_its_rate() -> None:
     clock = Clock()
-    gate = Authorizer(known(), TokenBucket(1, 2, clock))
+    gate = Authorizer(known(), RateLimiter(1, 2, clock))
     handler = gate.unary(CHECK, believing, doubting)
     at_once = gate.at_once(CHECK, lambda data: data or None, doubting_at_once)
     call: Any = Call("ipv4:127.0.0.1:1")
@@ -267,7 +267,7 @@ async def test_the_only_caller_is_answered_at_once_within_its_rate() -> None:
 
 async def test_a_stream_over_its_rate_is_read_from_more_slowly() -> None:
     clock = Clock()
-    rates = TokenBucket(1000, 1, clock)
+    rates = RateLimiter(1000, 1, clock)
     read = []
 
     async def requests() -> AsyncIterator[bytes]:

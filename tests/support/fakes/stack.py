@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Collection
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, Resolution
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, Resolution
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock

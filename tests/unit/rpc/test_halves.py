@@ -12,8 +12,7 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Engine
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.none import NoResolver
 from queuegate_server.rpc import convert, wire

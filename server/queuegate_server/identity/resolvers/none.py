@@ -5,22 +5,19 @@ from queuegate_server.identity.resolver import Found, Outcome
 
 
 class NoResolver:
-    """Answers as YuniKorn does without a resolver: the primary group is named as the user."""
+    """Resolves as YuniKorn does without a resolver: the primary group has the user's name."""
 
     Options = ResolverOptions
+    is_local = True
 
     def __init__(self, _options: ResolverOptions) -> None:
-        """Need nothing."""
+        """Ignore the options."""
 
     async def open(self) -> None:
         """Do nothing."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return the group named as the user; never fails."""
-        return self.resolve_now(user)
-
-    def resolve_now(self, user: str) -> Outcome:
-        """Do the same at once."""
+        """Return one group, named as the user."""
         return Found((user,))
 
     async def close(self) -> None:

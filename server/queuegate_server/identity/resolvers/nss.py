@@ -1,16 +1,50 @@
-"""The users and groups of the host: whatever nsswitch.conf names."""
+"""The users and groups of the host: whatever nsswitch.conf names, asked through the C library.
 
+The calls are those behind the modules `pwd` and `grp` and behind `os.getgrouplist`, but
+made through ctypes, for two reasons. `os.getgrouplist` keeps the interpreter lock while
+it waits: one directory that hangs would stop the whole process, and ctypes releases the lock.
+And `pwd` and `grp` raise KeyError for every failure: a process that has run out of
+file descriptors would learn that none of its users exist.
+"""
+
+import ctypes
+import errno
+import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
-from queuegate_server.identity import libc_accounts
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+INITIAL_BUFFER: Final = 4 * 1024
+MAX_BUFFER: Final = 64 * 1024 * 1024
+INITIAL_GROUPS: Final = 64
+MAX_GROUPS: Final = 1024 * 1024
+
+_ABSENT: Final = frozenset({0, errno.ENOENT, errno.ESRCH})
+"""What getpwnam_r and getgrgid_r return for an entry that does not exist (POSIX: 0; some: more)."""
+
+_LEFT_BY_FAILURES: Final = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENETUNREACH,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EPIPE,
+        errno.ETIMEDOUT,
+    }
+)
 
 
 class NssOptions(ResolverOptions):
@@ -25,10 +59,10 @@ class NssOptions(ResolverOptions):
 
 
 class NssResolver:
-    """Answers from the user and group databases of the host.
+    """Resolves users from the user and group databases of the host.
 
-    They may ask a directory that hangs, so every look-up has a thread of its own kind:
-    one that hangs holds up neither the other users nor the end of the process.
+    These may ask a directory that hangs, so look-ups run in threads that can be abandoned: one
+    that hangs holds up neither the other users nor the end of the process.
     """
 
     Options = NssOptions
@@ -36,7 +70,7 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Take a blocking look-up to use in place of the C library's."""
+        """Build the resolver around the C library, or another blocking look-up."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 
@@ -53,7 +87,7 @@ class NssResolver:
             return CouldNotAsk("every thread for look-ups hangs")
 
     async def close(self) -> None:
-        """End the threads that are idle; those that hang end with the process."""
+        """End the idle threads; those that hang end with the process."""
         self._threads.close()
 
 
@@ -70,18 +104,122 @@ def look_up_account(user: str) -> Outcome:
     if b"\0" in name:
         return _NO_SUCH_USER
     try:
-        primary = libc_accounts.primary_group(name)
+        primary = primary_group(name)
         if primary is None:
             return _NO_SUCH_USER
-        ids = dict.fromkeys([primary, *libc_accounts.group_ids(name, primary)])
+        ids = dict.fromkeys([primary, *group_ids(name, primary)])
         return Found(tuple(dict.fromkeys(map(_group_text, ids))))
     except OSError as error:
         return CouldNotAsk(f"the host's user database failed: {error.strerror}")
 
 
 def _group_text(gid: int) -> str:
-    name = libc_accounts.group_name(gid)
+    name = group_name(gid)
     try:
         return (name or b"").decode() or str(gid)
     except UnicodeDecodeError:  # No access list can name it.
         return str(gid)
+
+
+class _Passwd(ctypes.Structure):
+    """The members of `struct passwd` that all systems begin with, and room for the rest."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("password", ctypes.c_char_p),
+        ("uid", ctypes.c_uint),
+        ("gid", ctypes.c_uint),
+        ("rest", ctypes.c_void_p * 8),
+    )
+
+
+class _Group(ctypes.Structure):
+    """`struct group`, without the types of the members that are not read."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("password", ctypes.c_char_p),
+        ("gid", ctypes.c_uint),
+        ("members", ctypes.c_void_p),
+        ("rest", ctypes.c_void_p * 4),
+    )
+
+
+def primary_group(user: bytes) -> int | None:
+    """Return the id of the primary group of a user, None if there is no such user. Blocks.
+
+    Raises:
+        OSError: The database failed.
+    """
+    entry = _Passwd()
+    if _read(_LIBC.getpwnam_r, ctypes.c_char_p(user), entry) is None:
+        return None
+    return int(entry.gid)
+
+
+def group_ids(user: bytes, primary: int) -> list[int]:
+    """Return the ids of all groups of a user, with repetitions as they come. Blocks.
+
+    Raises:
+        OSError: The list is known to be incomplete. The C library returns what the sources
+            that answered know, and has no way to report that another one failed; the error
+            number that it leaves behind is the only trace.
+    """
+    size = INITIAL_GROUPS
+    while size <= MAX_GROUPS:
+        ids = (ctypes.c_uint * size)()
+        count = ctypes.c_int(size)
+        ctypes.set_errno(0)
+        status = _LIBC.getgrouplist(
+            ctypes.c_char_p(user), ctypes.c_uint(primary), ids, ctypes.byref(count)
+        )
+        if status >= 0:
+            left = ctypes.get_errno()
+            if left in _LEFT_BY_FAILURES:
+                raise OSError(left, os.strerror(left))
+            return ids[: count.value]
+        size = max(2 * size, count.value)
+    raise OSError(errno.ENOMEM, f"more than {MAX_GROUPS} groups")
+
+
+def group_name(gid: int) -> bytes | None:
+    """Return the name of a group, None if there is no such group. Blocks.
+
+    Raises:
+        OSError: The database failed.
+    """
+    entry = _Group()
+    texts = _read(_LIBC.getgrgid_r, ctypes.c_uint(gid), entry)
+    return None if texts is None else bytes(entry.name or b"")
+
+
+def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":
+    """Fill in an entry and return the buffer that its texts live in, None if there is no entry.
+
+    Raises:
+        OSError: The database failed.
+    """
+    size = INITIAL_BUFFER
+    status = errno.ERANGE
+    while status == errno.ERANGE and size <= MAX_BUFFER:
+        buffer = ctypes.create_string_buffer(size)
+        found = ctypes.c_void_p()
+        status = function(
+            key, ctypes.byref(entry), buffer, ctypes.c_size_t(size), ctypes.byref(found)
+        )
+        size *= 4
+    if status == 0 and found.value is not None:
+        return buffer
+    if status not in _ABSENT:
+        raise OSError(status, os.strerror(status))
+    _ensure_files_can_be_opened()
+    return None
+
+
+def _ensure_files_can_be_opened() -> None:
+    """Raise OSError if this process has no file descriptor left.
+
+    Without one the sources that read files fail, and a later source of nsswitch.conf that
+    needs none reports that there is no such entry.
+    """
+    os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

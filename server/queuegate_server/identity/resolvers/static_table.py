@@ -1,4 +1,4 @@
-"""YuniKorn's fixed table of users, for trying things out and for tests.
+"""YuniKorn's fixed table of users, for trials and tests.
 
 The users and ids are those of the resolver `test` in YuniKorn's
 `pkg/common/security/usergroup_test_resolver.go`.
@@ -30,18 +30,19 @@ _ACCOUNTS: Final[Mapping[str, _Account]] = {
 
 
 class StaticTableResolver:
-    """Answers from the table."""
+    """Resolves the users of the table."""
 
     Options = ResolverOptions
+    is_local = True
 
     def __init__(self, _options: ResolverOptions) -> None:
-        """Need nothing."""
+        """Ignore the options."""
 
     async def open(self) -> None:
         """Do nothing."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return the groups of the table: a user whose list fails could not be asked for."""
+        """Return the groups in the table; CouldNotAsk for the user whose group list fails."""
         account = _ACCOUNTS.get(user)
         if account is None:
             return NoSuchUser("the user is not in the test table")

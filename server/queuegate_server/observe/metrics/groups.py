@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.identity.circuit_breaker import CircuitState
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GuardedResolver
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.observe.lookups import Lookups
 

@@ -46,7 +46,7 @@ async def test_an_exception_is_an_answer_that_tells_no_secret(
     outcome = await ExceptionContainment("corp", directory).resolve("sue\nroot")
     assert outcome == CouldNotAsk(f"the resolver failed: {type(error).__name__}")
     [record] = caplog.records
-    assert record.name == "queuegate_server.identity"
+    assert record.name == "queuegate_server.identity.guards"
     assert record.levelno == logging.ERROR
     assert record.getMessage() == r"resolver 'corp' failed for 'sue\nroot'"
     assert record.exc_info is not None
@@ -66,7 +66,7 @@ async def test_outcomes_pass(outcome: Outcome, caplog: pytest.LogCaptureFixture)
     assert await ExceptionContainment("corp", _Answers(outcome)).resolve("sue") is outcome
     logged = [record.getMessage() for record in caplog.records]
     failed = isinstance(outcome, CouldNotAsk)
-    assert logged == (["resolver 'corp' could not be asked for 'sue': down"] if failed else [])
+    assert logged == (["resolver 'corp' cannot look up 'sue': down"] if failed else [])
 
 
 async def test_cancelling_a_lookup_is_not_a_fault() -> None:
@@ -100,7 +100,7 @@ async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
 async def test_so_many_run_and_so_many_wait() -> None:
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(9)})
     directory.hold.clear()
-    source = Bulkhead(running=3, waiting=2, patience=60, source=directory)
+    source = Bulkhead(max_concurrent=3, max_waiting=2, max_wait=60, source=directory)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
@@ -113,10 +113,10 @@ async def test_so_many_run_and_so_many_wait() -> None:
     assert await source.resolve("u5") == Found(("g",))
 
 
-async def test_without_a_line_the_bound_fails_at_once() -> None:
+async def test_without_a_queue_further_look_ups_fail_at_once() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
-    source = Bulkhead(running=1, waiting=0, patience=60, source=directory)
+    source = Bulkhead(max_concurrent=1, max_waiting=0, max_wait=60, source=directory)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == CouldNotAsk("too many look-ups", too_many=True)
@@ -124,14 +124,14 @@ async def test_without_a_line_the_bound_fails_at_once() -> None:
     assert await first == Found(("g",))
 
 
-async def test_patience_ends() -> None:
+async def test_the_wait_is_bounded() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
-    source = Bulkhead(running=1, waiting=1, patience=0.01, source=directory)
+    source = Bulkhead(max_concurrent=1, max_waiting=1, max_wait=0.01, source=directory)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == CouldNotAsk(
-        "too many look-ups: no turn within 0.01 s", too_many=True
+        "too many look-ups: none could start within 0.01 s", too_many=True
     )
     assert directory.asked["bob"] == 0
     directory.hold.set()
@@ -139,13 +139,13 @@ async def test_patience_ends() -> None:
     assert await source.resolve("bob") == Found(("g",))
 
 
-async def test_a_line_that_never_gets_shorter_is_kept_short(clock: ManualClock) -> None:
-    """A burst is served, however long its line is. What follows before the line was empty is
+async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock) -> None:
+    """A burst is served, however long its queue is. What follows before the queue was empty is
     refused as soon as it would wait for longer than three look-ups take.
     """
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(99)})
     directory.hold.clear()
-    source = Bulkhead(2, 99, patience=8, source=directory, clock=clock)
+    source = Bulkhead(2, 99, max_wait=8, source=directory, clock=clock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await passing()
     assert (source.running, source.waiting) == (2, 12)
@@ -167,7 +167,7 @@ async def test_a_line_that_never_gets_shorter_is_kept_short(clock: ManualClock) 
 async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",), eve=("g",))
     directory.hold.clear()
-    source = Bulkhead(running=1, waiting=2, patience=60, source=directory)
+    source = Bulkhead(max_concurrent=1, max_waiting=2, max_wait=60, source=directory)
     tasks = {
         name: asyncio.create_task(source.resolve(user))
         for name, user in (("runs", "sue"), ("waits", "bob"), ("last", "eve"))
@@ -184,7 +184,7 @@ async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
 async def test_an_exception_gives_the_turn_back() -> None:
     directory = FakeDirectory(sue=("g",))
     directory.error = ValueError("bad")
-    source = Bulkhead(running=1, waiting=0, patience=60, source=directory)
+    source = Bulkhead(max_concurrent=1, max_waiting=0, max_wait=60, source=directory)
     with pytest.raises(ValueError, match="bad"):
         await source.resolve("sue")
     directory.error = None

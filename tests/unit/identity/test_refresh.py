@@ -1,4 +1,4 @@
-"""Known users are looked up in the order of asking, as fast as the loop and the source allow."""
+"""Known users are looked up again in the order of asking, at a limited rate."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity import refresh
-from queuegate_server.identity.pace import BURST, HIGHEST, LOWEST, Pace
 from queuegate_server.identity.refresh import RefreshQueue
+from queuegate_server.token_bucket import TokenBucket
 from tests.support.fakes.clock import ManualClock
 
-WITHIN = 150.0
+RATE = 500
+BURST = 8
 
 
 class Timer:
@@ -25,23 +26,20 @@ class Timer:
 
 
 class World:
-    """Refreshes on a manual clock and timers; look-ups are noted and last until told."""
+    """A queue on a manual clock and timers; look-ups last until the test ends them."""
 
-    def __init__(self, load: float = 0.0, most: int = 1_000_000) -> None:
+    def __init__(self, capacity: int = 1_000_000) -> None:
         self.clock = ManualClock()
-        self.load = load
-        self.most = most
+        self.capacity = capacity
         self.started: list[str] = []
         self.ending: list[Callable[[Any], None]] = []
         self.superfluous: set[str] = set()
         self.timers: list[Timer] = []
-        self.refresh = RefreshQueue(
+        self.queue = RefreshQueue(
             self._start,
-            lambda: self.most,
-            lambda: WITHIN,
-            clock=self.clock,
-            pace=Pace(self.clock, lambda: self.clock.now * self.load),
-            later=self._later,
+            lambda: self.capacity,
+            TokenBucket(RATE, BURST, self.clock),
+            call_later=self._call_later,
         )
 
     def _start(self, user: str) -> Any:
@@ -57,7 +55,7 @@ class World:
         for _ in range(count):
             self.ending.pop(0)(None)
 
-    def _later(self, seconds: float, call: Callable[[], None]) -> Timer:
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         self.timers.append(Timer(self.clock.now + seconds, call))
         return self.timers[-1]
 
@@ -65,115 +63,107 @@ class World:
         end = self.clock.now + seconds
         while self.timers and self.timers[0].at <= end:
             timer = self.timers.pop(0)
-            self.clock.now = timer.at
+            self.clock.now = max(self.clock.now, timer.at)
             if not timer.cancelled:
                 timer.call()
         self.clock.now = end
 
-    def ask(self, count: int) -> list[str]:
+    def add(self, count: int) -> list[str]:
         users = [f"u{number}" for number in range(count)]
         for user in users:
-            self.refresh.ask(user)
+            self.queue.add(user)
         return users
 
 
 def test_the_first_are_started_at_once_and_all_in_the_order_of_asking() -> None:
     world = World()
-    assert world.refresh.ask("first")
-    users = world.ask(100)
+    assert world.queue.add("first")
+    users = world.add(100)
     assert world.started == ["first", *users[: BURST - 1]]
-    assert not world.refresh.ask("u99"), "she waits already"
+    assert not world.queue.add("u99"), "the user is queued already"
     world.passes(2)
     assert world.started == ["first", *users]
-    assert len(world.refresh) == 0
-    assert not world.timers, "nothing is done while nobody waits"
+    assert len(world.queue) == 0
+    assert not world.timers, "nothing is done while nobody is queued"
 
 
-def test_nobody_overtakes_those_who_wait() -> None:
+def test_nobody_overtakes_those_who_are_queued() -> None:
     world = World()
-    world.ask(100)
+    world.add(100)
     world.passes(0.02)
-    assert not world.refresh.ask("late")
+    assert not world.queue.add("late")
     world.passes(2)
     assert world.started[-1] == "late"
 
 
-@pytest.mark.parametrize(("load", "most_a_second"), [(0.0, HIGHEST), (1.0, LOWEST)])
-def test_ten_thousand_at_once_are_spread_by_the_load(load: float, most_a_second: float) -> None:
-    world = World(load)
-    users = world.ask(10_000)
+def test_ten_thousand_at_once_are_spread_by_the_rate() -> None:
+    world = World()
+    users = world.add(10_000)
     seconds = 0
-    while len(world.refresh):
+    while len(world.queue):
         before = len(world.started)
         world.passes(1)
         seconds += 1
-        assert len(world.started) - before <= most_a_second * 1.05
+        assert len(world.started) - before <= RATE + 1
     assert world.started == users
-    assert seconds <= 10_000 / most_a_second * 1.05 + 1
+    assert seconds <= 10_000 / RATE + 1
 
 
-def test_everybody_is_looked_up_in_time_however_busy_the_loop() -> None:
-    world = World(load=1.0)
-    users = world.ask(30_000)
-    world.passes(WITHIN * 1.01)
-    assert world.started == users
-    assert 30_000 / WITHIN > LOWEST
-
-
-def test_no_more_run_at_once_than_the_source_gives_turns() -> None:
-    world = World(most=3)
-    world.ask(20)
+def test_no_more_run_at_once_than_the_capacity() -> None:
+    world = World(capacity=3)
+    world.add(20)
     world.passes(10)
     assert len(world.started) == 3
     world.end(2)
     world.passes(0.01)
     assert len(world.started) == 5
-    world.most = 1
+    world.capacity = 1
     world.end(2)
     world.passes(10)
     assert len(world.started) == 5
 
 
-def test_nobody_waits_for_a_source_that_is_left_alone() -> None:
-    world = World(most=0)
-    assert not world.refresh.ask("sue")
-    assert len(world.refresh) == 0
-    world.most = 1
-    world.ask(5)
-    assert len(world.refresh) == 4
-    world.most = 0
+def test_nobody_is_queued_for_a_resolver_that_must_not_be_asked() -> None:
+    world = World(capacity=0)
+    assert not world.queue.add("sue")
+    assert len(world.queue) == 0
+    world.capacity = 1
+    world.add(5)
+    assert len(world.queue) == 4
+    world.capacity = 0
+    world.end(1)
     world.passes(0.01)
-    assert len(world.refresh) == 0
+    assert len(world.queue) == 0
     assert not world.timers
 
 
 def test_who_needs_no_look_up_any_more_is_passed_over() -> None:
-    world = World(most=1)
-    users = world.ask(4)
+    world = World(capacity=1)
+    users = world.add(4)
     world.superfluous = {users[1], users[2]}
     world.end(1)
     world.passes(1)
     assert world.started == [users[0], users[3]]
 
 
-def test_the_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refresh, "_LONGEST", 10)
-    world = World(most=1)
-    world.ask(100)
-    assert len(world.refresh) == 10
+def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "MAX_QUEUED", 10)
+    world = World(capacity=1)
+    world.add(100)
+    assert len(world.queue) == 10
 
 
 def test_after_close_nothing_starts() -> None:
     world = World()
-    world.ask(100)
-    world.refresh.close()
+    world.add(100)
+    world.queue.close()
     world.passes(10)
     assert len(world.started) == BURST
-    assert not world.refresh.ask("sue")
-    world.refresh.close()
+    assert not world.queue.add("sue")
+    world.queue.close()
 
 
-async def test_on_a_real_loop_the_line_empties_itself() -> None:
+async def test_on_a_real_loop_the_queue_empties_itself() -> None:
     done = asyncio.Event()
     started: list[str] = []
 
@@ -186,11 +176,11 @@ async def test_on_a_real_loop_the_line_empties_itself() -> None:
             done.set()
         return asyncio.get_running_loop().create_task(look_up())
 
-    line = RefreshQueue(start, lambda: 4, lambda: WITHIN)
+    queue = RefreshQueue(start, lambda: 4, TokenBucket(RATE, 1, asyncio.get_running_loop().time))
     users = [f"u{number}" for number in range(30)]
     for user in users:
-        line.ask(user)
+        queue.add(user)
     async with asyncio.timeout(60):
         await done.wait()
     assert started == users
-    line.close()
+    queue.close()

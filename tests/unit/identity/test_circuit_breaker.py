@@ -1,11 +1,11 @@
-"""The breaker: its states as a table, and what it lets through to a source."""
+"""The circuit breaker: its states as a table, and what it permits."""
 
 import asyncio
 import logging
 
 import pytest
 
-from queuegate_server.identity.circuit_breaker import CircuitBreaker, CircuitBreaking, CircuitState
+from queuegate_server.identity.circuit_breaker import BreakerGuard, CircuitBreaker, CircuitState
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -40,53 +40,53 @@ def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
         if name == "wait":
             clock.advance(float(value))
             continue
-        permit = breaker.admit()
+        permit = breaker.acquire()
         assert permit is not None
         match name:
             case "ok":
-                breaker.succeeded(permit)
+                breaker.record_success(permit)
             case "fail":
-                breaker.failed(permit, value)
+                breaker.record_failure(permit, value)
             case _:
-                breaker.abandoned(permit)
+                breaker.release(permit)
     assert breaker.state is state
     assert (breaker.remaining > 0) is (state is OPEN)
-    assert (breaker.admit() is None) is (state is OPEN)
+    assert (breaker.acquire() is None) is (state is OPEN)
 
 
 def test_one_probe_at_a_time(clock: ManualClock) -> None:
     breaker = _opened(clock)
     clock.advance(10)
-    probe = breaker.admit()
+    probe = breaker.acquire()
     assert probe is not None
-    assert breaker.admit() is None
-    breaker.failed(probe, "x")
+    assert breaker.acquire() is None
+    breaker.record_failure(probe, "x")
     assert breaker.state is OPEN
 
 
-@pytest.mark.parametrize("late", ["succeeded", "failed", "abandoned"])
+@pytest.mark.parametrize("late", ["record_success", "record_failure", "release"])
 def test_what_was_asked_before_a_change_counts_no_more(late: str, clock: ManualClock) -> None:
     breaker = CircuitBreaker(1, 10.0, clock)
-    old, trigger = breaker.admit(), breaker.admit()
+    old, trigger = breaker.acquire(), breaker.acquire()
     assert old is not None
     assert trigger is not None
-    breaker.failed(trigger, "a")
+    breaker.record_failure(trigger, "a")
     clock.advance(10)
-    probe = breaker.admit()
-    if late == "failed":
-        breaker.failed(old, "b")
+    probe = breaker.acquire()
+    if late == "record_failure":
+        breaker.record_failure(old, "b")
     else:
         getattr(breaker, late)(old)
     assert breaker.state is HALF_OPEN
-    assert breaker.admit() is None, "the probe is still out"
+    assert breaker.acquire() is None, "the probe is still out"
     assert probe is not None
-    breaker.succeeded(probe)
+    breaker.record_success(probe)
     assert breaker.state is CLOSED
 
 
 async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g",))
-    source = CircuitBreaking("corp", CircuitBreaker(2, 10.0, clock), directory)
+    source = BreakerGuard("corp", CircuitBreaker(2, 10.0, clock), directory)
     directory.broken = True
     for user in ("a", "b"):
         assert isinstance(await source.resolve(user), CouldNotAsk)
@@ -102,7 +102,7 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
 
 async def test_no_such_user_is_a_success(clock: ManualClock) -> None:
     breaker = CircuitBreaker(1, 10.0, clock)
-    source = CircuitBreaking("corp", breaker, FakeDirectory())
+    source = BreakerGuard("corp", breaker, FakeDirectory())
     for user in "abc":
         assert isinstance(await source.resolve(user), NoSuchUser)
     assert breaker.state is CLOSED
@@ -112,7 +112,7 @@ async def test_a_cancelled_probe_lets_another_one_go(clock: ManualClock) -> None
     directory = FakeDirectory(sue=("g",))
     breaker = _opened(clock)
     clock.advance(10)
-    source = CircuitBreaking("corp", breaker, directory)
+    source = BreakerGuard("corp", breaker, directory)
     directory.hold.clear()
     probe = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
@@ -130,7 +130,7 @@ async def test_opening_and_closing_are_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "queuegate_server.identity")
     directory = FakeDirectory(sue=("g",))
-    source = CircuitBreaking("corp", CircuitBreaker(1, 10.0, clock), directory)
+    source = BreakerGuard("corp", CircuitBreaker(1, 10.0, clock), directory)
     directory.broken = True
     await source.resolve("sue")
     await source.resolve("sue")
@@ -138,14 +138,14 @@ async def test_opening_and_closing_are_logged(
     clock.advance(10)
     await source.resolve("sue")
     assert [record.getMessage() for record in caplog.records] == [
-        "resolver 'corp' fails and is left alone for 10.0 s: the directory is down",
+        "resolver 'corp' keeps failing and is not asked for 10.0 s: the directory is down",
         "resolver 'corp' answers again",
     ]
 
 
 def _opened(clock: ManualClock) -> CircuitBreaker:
     breaker = CircuitBreaker(1, 10.0, clock)
-    permit = breaker.admit()
+    permit = breaker.acquire()
     assert permit is not None
-    breaker.failed(permit, "someone")
+    breaker.record_failure(permit, "someone")
     return breaker

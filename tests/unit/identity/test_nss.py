@@ -13,10 +13,10 @@ import threading
 
 import pytest
 
-from queuegate_server.identity import libc_accounts
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers import nss
 from queuegate_server.identity.resolvers.nss import (
     NssOptions,
     NssResolver,
@@ -30,42 +30,40 @@ ABSENT_GID = 4_000_000_123
 def test_accounts_are_those_of_the_host() -> None:
     for entry in pwd.getpwall():
         name = entry.pw_name.encode()
-        assert libc_accounts.primary_group(name) == entry.pw_gid
-        assert libc_accounts.group_ids(name, entry.pw_gid) == os.getgrouplist(
-            entry.pw_name, entry.pw_gid
-        )
+        assert nss.primary_group(name) == entry.pw_gid
+        assert nss.group_ids(name, entry.pw_gid) == os.getgrouplist(entry.pw_name, entry.pw_gid)
     for group in grp.getgrall():
-        assert libc_accounts.group_name(group.gr_gid) == grp.getgrgid(group.gr_gid).gr_name.encode()
-    assert libc_accounts.primary_group(b"no-such-user-here") is None
-    assert libc_accounts.group_name(ABSENT_GID) is None
+        assert nss.group_name(group.gr_gid) == grp.getgrgid(group.gr_gid).gr_name.encode()
+    assert nss.primary_group(b"no-such-user-here") is None
+    assert nss.group_name(ABSENT_GID) is None
 
 
 def test_groups_of_a_user_without_an_entry_are_the_primary_group() -> None:
-    assert libc_accounts.group_ids(b"no-such-user-here", ABSENT_GID) == [ABSENT_GID]
+    assert nss.group_ids(b"no-such-user-here", ABSENT_GID) == [ABSENT_GID]
 
 
-@pytest.mark.parametrize("constant", ["_FIRST_BUFFER", "_FIRST_GROUPS"])
+@pytest.mark.parametrize("constant", ["INITIAL_BUFFER", "INITIAL_GROUPS"])
 def test_buffers_grow(constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = look_up_account("root")
     assert isinstance(expected, Found)
-    monkeypatch.setattr(libc_accounts, constant, 1)
+    monkeypatch.setattr(nss, constant, 1)
     assert look_up_account("root") == expected
 
 
 def test_buffers_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libc_accounts, "_FIRST_BUFFER", 1)
-    monkeypatch.setattr(libc_accounts, "_LARGEST_BUFFER", 2)
+    monkeypatch.setattr(nss, "INITIAL_BUFFER", 1)
+    monkeypatch.setattr(nss, "MAX_BUFFER", 2)
     with pytest.raises(OSError, match=os.strerror(errno.ERANGE)):
-        libc_accounts.primary_group(b"root")
+        nss.primary_group(b"root")
 
 
 def test_a_group_list_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(_user: object, _gid: object, _ids: object, _count: object) -> int:
         return -1
 
-    monkeypatch.setattr(libc_accounts._LIBC, "getgrouplist", endless)
+    monkeypatch.setattr(nss._LIBC, "getgrouplist", endless)
     with pytest.raises(OSError, match="more than 1048576 groups"):
-        libc_accounts.group_ids(b"root", 0)
+        nss.group_ids(b"root", 0)
 
 
 @pytest.mark.parametrize("left", [errno.ECONNREFUSED, errno.EMFILE, errno.ETIMEDOUT])
@@ -76,7 +74,7 @@ def test_a_group_list_that_lacks_a_source_is_a_failure(
         ctypes.set_errno(left)
         return 1
 
-    monkeypatch.setattr(libc_accounts._LIBC, "getgrouplist", partial)
+    monkeypatch.setattr(nss._LIBC, "getgrouplist", partial)
     assert look_up_account("root") == CouldNotAsk(
         f"the host's user database failed: {os.strerror(left)}"
     )
@@ -86,16 +84,16 @@ def test_a_group_list_that_lacks_a_source_is_a_failure(
 def test_a_group_without_a_usable_name_goes_by_its_id(
     name: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(libc_accounts, "primary_group", lambda _user: 7)
-    monkeypatch.setattr(libc_accounts, "group_ids", lambda _user, _gid: [8, 7, 9, 8])
+    monkeypatch.setattr(nss, "primary_group", lambda _user: 7)
+    monkeypatch.setattr(nss, "group_ids", lambda _user, _gid: [8, 7, 9, 8])
     names = {7: b"seven", 8: name, 9: b"nine"}
-    monkeypatch.setattr(libc_accounts, "group_name", names.__getitem__)
+    monkeypatch.setattr(nss, "group_name", names.__getitem__)
     assert look_up_account("sue") == Found(("seven", "8", "nine"))
 
 
 def test_two_groups_of_one_name_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libc_accounts, "group_ids", lambda _user, _gid: [0, 1, 2])
-    monkeypatch.setattr(libc_accounts, "group_name", lambda gid: b"same" if gid else b"root")
+    monkeypatch.setattr(nss, "group_ids", lambda _user, _gid: [0, 1, 2])
+    monkeypatch.setattr(nss, "group_name", lambda gid: b"same" if gid else b"root")
     assert look_up_account("root") == Found(("root", "same"))
 
 
@@ -130,10 +128,10 @@ def test_without_file_descriptors_nobody_is_said_not_to_exist() -> None:
 
 HUNG = """
     import asyncio, threading
-    from queuegate_server.identity import libc_accounts as accounts
+    from queuegate_server.identity.resolvers import nss as accounts
     from queuegate_server.identity.options import ResolverOptions
     from queuegate_server.identity.resolvers.nss import NssResolver, NssOptions
-    from queuegate_server.identity.guarded_resolver import GuardedResolver
+    from queuegate_server.identity.group_resolver import GuardedResolver
 
     list_groups, hang_for_ever = accounts._LIBC.getgrouplist, accounts._LIBC.pause
 

@@ -6,8 +6,7 @@ import pytest
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.circuit_breaker import CircuitState
-from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
 from tests.support.fakes.clock import ManualClock
@@ -17,7 +16,7 @@ from tests.support.fakes.loop import passing
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
 CLOSING = CouldNotAsk(
-    "the look-up was given up: the server ends, or the partition has got another resolver"
+    "the look-up was given up: the server is stopping, or the partition has a new resolver"
 )
 
 
@@ -168,7 +167,9 @@ async def test_a_resolver_that_fails_to_close_is_logged(
     groups = partition(GuardedResolver("corp", Unclosable(), ResolverOptions(), clock=clock), clock)
     await groups.open()
     await groups.close()
-    assert [record.getMessage() for record in caplog.records] == ["resolver 'corp' did not close"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "cannot close the resolver 'corp'"
+    ]
 
 
 async def test_lookups_can_be_observed(clock: ManualClock) -> None:

@@ -5,10 +5,8 @@ import asyncio
 import pytest
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.group_resolver import REFRESH_BURST, GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.pace import BURST
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -213,9 +211,11 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     stack.clock.advance(400)
     stack.directory.users.update(dict.fromkeys(users, ("new",)))
     answers = [await stack.lookup(user) for user in users]
-    assert answers == [("new", False)] * BURST + [("stale old", True)] * (100 - BURST)
+    assert answers == [("new", False)] * REFRESH_BURST + [("stale old", True)] * (
+        100 - REFRESH_BURST
+    )
     assert await stack.lookup("sue") == ("g1", False), "of whom nothing is known"
-    assert stack.groups.stats().misses == 100 + BURST + 1
+    assert stack.groups.stats().misses == 100 + REFRESH_BURST + 1
     async with asyncio.timeout(60):
         while stack.asked("u99") < 2:
             stack.clock.advance(0.01)
@@ -231,7 +231,7 @@ async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
     clock: ManualClock,
 ) -> None:
     stack = Stack(clock)
-    users = [f"u{number}" for number in range(BURST + 3)]
+    users = [f"u{number}" for number in range(REFRESH_BURST + 3)]
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
     await stack.groups.open()
     for user in users:
@@ -252,21 +252,21 @@ async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
 
 
 async def test_how_many_refreshes_may_run(stack: Stack) -> None:
-    assert stack.shared.most_refreshes == ResolverOptions().max_concurrent // 2
+    assert stack.shared.refresh_capacity == ResolverOptions().max_concurrent // 2
     stack.directory.hold.clear()
     many = ResolverOptions().max_concurrent + 1
     waiting = [asyncio.create_task(stack.lookup(f"u{number}")) for number in range(many)]
     await passing()
     assert stack.shared.waiting == 1
-    assert stack.shared.most_refreshes == 1, "others wait for their turn"
+    assert stack.shared.refresh_capacity == 1, "others wait for their turn"
     stack.directory.hold.set()
     await asyncio.gather(*waiting)
     stack.directory.broken = True
     for user in ("v1", "v2", "v3"):
         await stack.lookup(user)
-    assert stack.shared.most_refreshes == 0, "the source is left alone"
+    assert stack.shared.refresh_capacity == 0, "the source is left alone"
     stack.clock.advance(10)
-    assert stack.shared.most_refreshes == 1, "one look-up tries whether it is back"
+    assert stack.shared.refresh_capacity == 1, "one look-up tries whether it is back"
 
 
 async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
