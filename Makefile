@@ -25,7 +25,7 @@ IMAGE  ?= queuegate:0.1.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-native check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools image clean
+.PHONY: help serve test quick test-native bare check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools image clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -35,6 +35,14 @@ serve: $(SERVE) ## serve examples/queues.yaml on loopback
 
 test: check audit ## run linters, type checker, audit and all tests
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+quick: $(TEST) ## run the unit and contract tests only, in under a minute
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract $(PYTEST_ARGS)
+
+bare: bare-bookworm bare-trixie ## run `make serve` and `make test` in bare Debian systems (as root)
+
+bare-%:
+	tests/bare/run $*
 
 test-native: $(TEST) ## run all tests over the native transport wherever it serves what they set
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --transport auto $(PYTEST_ARGS)

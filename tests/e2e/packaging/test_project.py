@@ -152,7 +152,7 @@ def test_python_floor_is_the_same_everywhere() -> None:
 def test_continuous_integration_runs_the_test_command() -> None:
     script = PROJECT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
-    assert script.read_text().rstrip().endswith("exec make test")
+    assert "make test" in script.read_text().splitlines()
 
 
 @pytest.mark.parametrize("tool", ["ruff check .", "ruff format --check .", "mypy", "lint-imports"])
