@@ -1,4 +1,4 @@
-"""The file of the audit log: whole lines or none, rotated by size, followed when moved."""
+"""The file of the audit log: complete lines or none, rotated by size, reopened when moved."""
 
 import errno
 import fcntl
@@ -14,63 +14,69 @@ from typing import Final, Protocol
 _LOG = logging.getLogger("queuegate_server.audit")
 
 _MODE: Final = 0o640
-_LONGEST_TAIL: Final = 1_048_576
-_OUR_LINE: Final = b'{"time":'
-_IS_A_PIPE: Final = "is a pipe: take a file, or - for standard output"
+MAX_TAIL_BYTES: Final = 1_048_576
+_RECORD_START: Final = b'{"time":'
+_IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
 
 
 class Target(Protocol):
-    """Where lines go. All methods are called from one thread, and raise OSError."""
+    """Receives lines. All methods are called from one thread, and raise OSError."""
 
     failed_rotations: int
-    """How often a file that was full could not be put aside."""
+    """How many rotations have failed."""
 
     def write(self, lines: bytes) -> None:
-        """Write whole lines, all of them or none."""
+        """Write complete lines, all of them or none."""
 
     def sync(self) -> None:
-        """Force what was written to the disk."""
+        """Force written lines to disk."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the target."""
 
 
 class StandardOutput:
-    """Standard output. A part of a line that could be written is ended before the next one."""
+    """Standard output. A line that was written in part is ended before the next one."""
 
     def __init__(self) -> None:
-        """Write to descriptor 1, whatever becomes of `sys.stdout`."""
+        """Write to descriptor 1, regardless of `sys.stdout`."""
         sys.stdout.flush()
         self.failed_rotations = 0
         self._torn = False
 
     def write(self, lines: bytes) -> None:
-        """Write lines; after an error some of them may be there."""
+        """Write lines; after an error some of them may have been written."""
         if self._torn:
             _write_all(1, b"\n")
         self._torn = True
-        for piece in whole_lines(lines, select.PIPE_BUF):
+        for piece in split_lines(lines, select.PIPE_BUF):
             _write_all(1, piece)
         self._torn = False
 
     def sync(self) -> None:
-        """Do nothing: whoever reads has it."""
+        """Do nothing: there is no disk."""
 
     def close(self) -> None:
-        """Leave it to the process."""
+        """Do nothing: the process owns it."""
 
 
 class AuditFile:
-    """A file that this process alone writes. It is opened anew when it was moved or deleted,
-    so that other programs may rotate it, too.
+    """A file that only this process writes.
+
+    It is reopened after it was moved or deleted, so that other programs can rotate it.
     """
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
-        """Open the file, or make it, with mode 0640. `max_size` is in bytes; `keep` is how
-        many rotated files (`path.1` is the newest) are kept; with `syncs` a file is forced to
-        the disk before the next one is begun.
+        """Open the file, or create it with mode 0640.
 
-        Raises OSError, BlockingIOError if another process writes it.
+        Args:
+            path: The file.
+            max_size: Bytes at which it is rotated.
+            keep: How many rotated files to keep; `path.1` is the newest.
+            syncs: Whether to force a file to disk before the next one is opened.
+
+        Raises:
+            OSError: The file cannot be opened; BlockingIOError if another process writes it.
         """
         self._path = path
         self._max_size = max_size
@@ -81,8 +87,8 @@ class AuditFile:
         self._descriptor = self._open()
 
     def write(self, lines: bytes) -> None:
-        """Write lines; after an error none of them is there."""
-        self._follow()
+        """Write lines; after an error none of them is in the file."""
+        self._reopen_if_moved()
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
             size = self._rotate(size)
@@ -91,12 +97,12 @@ class AuditFile:
         try:
             _write_all(self._descriptor, lines)
         except OSError:
-            self._take_back(size)
+            self._truncate(size)
             raise
         self._torn = False
 
     def sync(self) -> None:
-        """Force what was written to the disk."""
+        """Force written lines to disk."""
         if self._descriptor >= 0 and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             os.fdatasync(self._descriptor)
 
@@ -110,14 +116,14 @@ class AuditFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
         descriptor = os.open(self._path, flags, _MODE)
         try:
-            self._torn = _take(descriptor)
+            self._torn = _lock(descriptor)
         except BaseException:
             os.close(descriptor)
             raise
         return descriptor
 
-    def _follow(self) -> None:
-        """Open the file again unless what is open is what the path leads to."""
+    def _reopen_if_moved(self) -> None:
+        """Open the file again unless the path still leads to the open file."""
         if self._descriptor >= 0:
             try:
                 there = self._path.stat()
@@ -130,7 +136,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def _finish(self) -> None:
-        """Close a file that will not be written any more."""
+        """Close a file that is not written any more."""
         try:
             if self._syncs:
                 self.sync()
@@ -138,10 +144,10 @@ class AuditFile:
             self.close()
 
     def _rotate(self, size: int) -> int:
-        """Begin a new file and return its size. If that fails, the old one grows on."""
+        """Open a new file and return its size. If that fails, the old file keeps growing."""
         try:
             if self._keep:
-                # No further than to a free number: after a rotation that failed, that is the first.
+                # Move files only up to the first free number, which a failed rotation may leave.
                 numbers = range(1, self._keep)
                 free = next((n for n in numbers if not self._numbered(n).exists()), self._keep)
                 for number in range(free - 1, 0, -1):
@@ -161,49 +167,51 @@ class AuditFile:
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")
 
-    def _take_back(self, size: int) -> None:
-        """Cut the file to what it was before a write that failed."""
+    def _truncate(self, size: int) -> None:
+        """Truncate the file to its size before a failed write."""
         try:
             os.ftruncate(self._descriptor, size)
         except OSError:
             self._torn = True
 
 
-def _take(descriptor: int) -> bool:
-    """Make the file ours alone, and say whether it ends within a line."""
+def _lock(descriptor: int) -> bool:
+    """Lock the file, and return whether it ends in an incomplete line."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode):
-        # Open for reading as well, it would take records that nobody ever reads.
+        # A pipe that is open for reading as well accepts records that nobody ever reads.
         raise OSError(errno.EINVAL, _IS_A_PIPE)
     if not stat.S_ISREG(mode):
         return False
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return _mend_end(descriptor)
+    return _remove_torn_record(descriptor)
 
 
-def _mend_end(descriptor: int) -> bool:
-    """Look at the last line. If it has no end, take it away if it is a record, which nobody
-    was answered for; say whether it is still there.
+def _remove_torn_record(descriptor: int) -> bool:
+    """Remove an incomplete record at the end, whose call was never answered.
+
+    Returns whether the file still ends in an incomplete line, which is not a record.
     """
     size = os.fstat(descriptor).st_size
-    start = max(0, size - _LONGEST_TAIL)
+    start = max(0, size - MAX_TAIL_BYTES)
     tail = os.pread(descriptor, size - start, start)
     if not tail or tail.endswith(b"\n"):
         return False
     last = tail.rfind(b"\n") + 1
-    if not tail.startswith(_OUR_LINE, last):
+    if not tail.startswith(_RECORD_START, last):
         return True
     os.ftruncate(descriptor, start + last)
     return False
 
 
-def whole_lines(lines: bytes, most: int) -> Iterator[bytes]:
-    """Split lines into pieces that a pipe takes in one go, so that those of several workers
-    do not mix; a line of more bytes than that is a piece of its own.
+def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:
+    """Split lines into pieces that a pipe accepts atomically, so that workers' lines do not mix.
+
+    A line that is longer than `max_bytes` is a piece of its own.
     """
     begin = 0
-    while len(lines) - begin > most:
-        end = lines.rfind(b"\n", begin, begin + most) + 1 or lines.find(b"\n", begin) + 1
+    while len(lines) - begin > max_bytes:
+        end = lines.rfind(b"\n", begin, begin + max_bytes) + 1 or lines.find(b"\n", begin) + 1
         if not end:
             break
         yield lines[begin:end]

@@ -1,18 +1,20 @@
 """Structured logs on stderr: JSON, or readable lines on a terminal.
 
-The rest of the server logs through the standard `logging` module, with constant
-messages and fields in `extra`; this is the only place that knows structlog.
+The rest of the server logs through the standard `logging` module, with constant messages and
+fields in `extra`; only this module knows structlog. If nobody reads stderr, lines are dropped and
+counted, so that a log that hangs does not hang the server.
 """
 
 import logging
+import os
+import select
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import structlog
 
-from queuegate_server.observe.log_sampling import LIMIT
-from queuegate_server.observe.log_stream import LogStream
+from queuegate_server.observe.log_sampling import SAMPLER
 from queuegate_server.printable import printable
 
 _SHARED: Final[list[Any]] = [
@@ -22,14 +24,61 @@ _SHARED: Final[list[Any]] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
 _INDENT: Final = "    "
+WRITE_TIMEOUT_MS: Final = 100
+
+
+class StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes lines to stderr, and drops them while stderr accepts none.
+
+    The first line that is dropped waits for WRITE_TIMEOUT_MS; the number of dropped lines is
+    logged as soon as stderr accepts lines again. Any thread may use the handler.
+    """
+
+    def __init__(self) -> None:
+        """Write to the current stderr."""
+        super().__init__(sys.stderr)
+        self._lost = 0
+        self._torn = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, after one with the number of lost lines if there are any."""
+        try:
+            descriptor = self.stream.fileno()
+        except (OSError, ValueError):  # not a file, as in tests, or closed
+            super().emit(record)
+            return
+        try:
+            if self._lost and _is_writable(descriptor, 0):
+                lost, self._lost = self._lost, 0
+                self._write(descriptor, _lines_were_lost(lost), lost)
+            self._write(descriptor, record, 1)
+        except Exception:
+            self.handleError(record)
+
+    def _write(self, descriptor: int, record: logging.LogRecord, lines: int) -> None:
+        """Write a line in pieces that a writable pipe accepts without blocking."""
+        self.flush()
+        text = ("\n" if self._torn else "") + self.format(record) + "\n"
+        data = memoryview(text.encode(errors="backslashreplace"))
+        size = len(data)
+        while data:
+            if not _is_writable(descriptor, 0 if self._lost else WRITE_TIMEOUT_MS):
+                self._torn = self._torn or len(data) < size
+                self._lost += lines
+                return
+            data = data[os.write(descriptor, data[: select.PIPE_BUF]) :]
+        self._torn = False
 
 
 def configure(level: str, form: str, *, worker: int | None = None) -> None:
     """Send all logs of the process to stderr; a later call replaces an earlier one.
 
-    `level` is a name of the logging module in lower case; `form` is `json`,
-    `console`, or `auto` (`console` if stderr is a terminal). Text is escaped in both
-    forms, so that a value cannot forge a line. `worker` is a field of each line, if given.
+    Text is escaped in both forms, so that a value cannot forge a line.
+
+    Args:
+        level: The name of a level of the logging module, in lower case.
+        form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
+        worker: A field of each line, if given.
     """
     on_terminal = sys.stderr.isatty()
     rendering: list[Any] = [structlog.processors.format_exc_info]
@@ -41,18 +90,18 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
             repr_native_str=True,
             exception_formatter=structlog.dev.plain_traceback,
         )
-        rendering += [_escaped, console]
+        rendering += [_escape, console]
     if worker is not None:
-        rendering.insert(0, _adds_worker(worker))
-    handler = LogStream()
-    handler.addFilter(LIMIT)
+        rendering.insert(0, _add_worker(worker))
+    handler = StderrHandler()
+    handler.addFilter(SAMPLER)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
-    # No line tells these, and each costs time where much fails.
+    # No line contains these, and each costs time when many calls fail.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers = [handler]
@@ -61,7 +110,25 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
 
 
-def _adds_worker(number: int) -> Any:
+def _is_writable(descriptor: int, milliseconds: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(milliseconds))
+
+
+def _lines_were_lost(count: int) -> logging.LogRecord:
+    return logging.makeLogRecord(
+        {
+            "name": "queuegate_server.logs",
+            "levelno": logging.WARNING,
+            "levelname": "WARNING",
+            "msg": "lines of the log were lost: stderr accepted none",
+            "lost": count,
+        }
+    )
+
+
+def _add_worker(number: int) -> Any:
     def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
         event["worker"] = number
         return event
@@ -69,9 +136,10 @@ def _adds_worker(number: int) -> Any:
     return add
 
 
-def _escaped(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-    """Escape what the console form prints as it is: the message, and tracebacks, whose lines
-    are also moved to the right, where no line of the log begins.
+def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
+    """Escape the message and tracebacks, which the console form prints unchanged.
+
+    Lines of a traceback are indented as well, so that none of them looks like a line of the log.
     """
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):

@@ -1,7 +1,7 @@
-"""Spans of calls and look-ups, sent by OTLP in the background.
+"""Spans of calls and look-ups, exported over OTLP in the background.
 
-The only place that knows OpenTelemetry, which is imported when tracing is asked for and
-not before. Spans hold no name of a user, a group or a queue.
+This is the only module that knows OpenTelemetry, which is imported only if tracing is enabled.
+Spans contain no name of a user, a group or a queue.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ _Stream = Callable[
 
 _EXPORT_SECONDS: Final = 5
 _CLOSE_SECONDS: Final = 3.0
-_MOST_WAITING: Final = 2048
-"""How many spans wait to be sent; further ones are dropped."""
-_CARRIED: Final = frozenset({"traceparent", "tracestate"})
-# https://opentelemetry.io/docs/specs/semconv/rpc/grpc/ names those that are a server's fault.
-_FAULTS: Final = frozenset(
+MAX_QUEUED_SPANS: Final = 2048
+"""Further spans are dropped."""
+_PROPAGATED: Final = frozenset({"traceparent", "tracestate"})
+# https://opentelemetry.io/docs/specs/semconv/rpc/grpc/ lists the server errors.
+_SERVER_ERRORS: Final = frozenset(
     {
         grpc.StatusCode.UNKNOWN,
         grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -52,16 +52,16 @@ _OUTCOMES: Final = {
 
 
 class TracingNotInstalled(Exception):
-    """Tracing is asked for, and the extra is not there."""
+    """Tracing is enabled, but the extra is not installed."""
 
 
 class Tracer:
-    """Makes spans. Used from one event loop; spans are sent by a thread."""
+    """Creates spans, which a thread exports."""
 
     def __init__(self, settings: Tracing) -> None:
-        """Begin to trace. Raises TracingNotInstalled."""
+        """Set up the exporter. Raises TracingNotInstalled."""
         try:
-            from opentelemetry import context, trace  # noqa: PLC0415 - only if asked for
+            from opentelemetry import context, trace  # noqa: PLC0415 - only if enabled
             from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as said
                 TraceContextTextMapPropagator,
             )
@@ -69,7 +69,7 @@ class Tracer:
             self._provider = _provider(settings)
         except ImportError as error:
             raise TracingNotInstalled(
-                "tracing.enabled needs OpenTelemetry, which is not installed:"
+                "tracing.enabled requires OpenTelemetry, which is not installed:"
                 " pip install 'queuegate[tracing]'"
             ) from error
         self._context = context
@@ -101,11 +101,11 @@ class Tracer:
         return traced
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
-        """Put a span around each look-up of a resolver, beneath that of the call."""
+        """Put a span around each look-up of a resolver, as a child of the call's span."""
         return _TracedResolver(name, resolver, self._lookup_span)
 
     async def close(self) -> None:
-        """Send what waits, within three seconds."""
+        """Export the queued spans, within three seconds."""
         loop = asyncio.get_running_loop()
         closed = asyncio.Event()
 
@@ -135,7 +135,7 @@ class Tracer:
                 kind=self._trace.SpanKind.SERVER,
                 attributes=attributes,
             )
-            # A call has a task of its own, so that nothing needs to be put back.
+            # A call has a task of its own, so the context need not be restored.
             self._context.attach(self._trace.set_span_in_context(span))
             try:
                 yield
@@ -150,14 +150,14 @@ class Tracer:
         carrier = {
             key: value
             for key, value in context.invocation_metadata() or ()
-            if key in _CARRIED and isinstance(value, str)
+            if key in _PROPAGATED and isinstance(value, str)
         }
-        # Not the current context: a call that comes without a parent has none.
+        # Not the current context: a call without a parent has none.
         return self._propagator.extract(carrier, context=self._context.Context())
 
     def _end(self, span: "Span", code: grpc.StatusCode) -> None:
         span.set_attribute("rpc.grpc.status_code", code.value[0])
-        if code in _FAULTS:
+        if code in _SERVER_ERRORS:
             span.set_status(self._trace.StatusCode.ERROR)
         span.end()
 
@@ -169,13 +169,13 @@ class Tracer:
             attributes={"queuegate.resolver": name, "queuegate.outcome": "none"},
         )
 
-        def note(outcome: Outcome) -> None:
+        def set_outcome(outcome: Outcome) -> None:
             span.set_attribute("queuegate.outcome", _OUTCOMES.get(type(outcome), "none"))
             if isinstance(outcome, CouldNotAsk):
                 span.set_status(self._trace.StatusCode.ERROR)
 
         try:
-            yield note
+            yield set_outcome
         except BaseException:
             span.set_status(self._trace.StatusCode.ERROR)
             raise
@@ -198,14 +198,14 @@ class _TracedResolver:
         self.close = resolver.close
 
     async def resolve(self, user: str) -> Outcome:
-        with self._span(self._name) as note:
+        with self._span(self._name) as set_outcome:
             outcome = await self._resolver.resolve(user)
-            note(outcome)
+            set_outcome(outcome)
             return outcome
 
 
 def _provider(settings: Tracing) -> "TracerProvider":
-    # Here and not above: the plain server does not have them.
+    # Imported here because a plain installation does not include them.
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - as said
         OTLPSpanExporter,
     )
@@ -225,13 +225,13 @@ def _provider(settings: Tracing) -> "TracerProvider":
     )
     exporter = OTLPSpanExporter(endpoint=settings.endpoint, timeout=_EXPORT_SECONDS)
     provider.add_span_processor(
-        BatchSpanProcessor(exporter, max_queue_size=_MOST_WAITING, schedule_delay_millis=1000)
+        BatchSpanProcessor(exporter, max_queue_size=MAX_QUEUED_SPANS, schedule_delay_millis=1000)
     )
     return provider
 
 
 def _code(context: Any, error: BaseException) -> grpc.StatusCode:
-    """Return how a call ended; gRPC gives the number of the code or the code itself."""
+    """Return the status of a call; gRPC returns either the code or its number."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return grpc.StatusCode.CANCELLED
     code = context.code()

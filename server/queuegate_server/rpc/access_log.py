@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 
 from queuegate_server.engine import GroupsUnavailable
-from queuegate_server.observe.log_sampling import LIMIT
+from queuegate_server.observe.log_sampling import SAMPLER
 from queuegate_server.rpc.current_caller import CALLER
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Draining, told
 from queuegate_server.rpc.request_context import (
@@ -76,7 +76,7 @@ class AccessLog:
         level, event = (logging.WARNING, _FAILED) if failed else (logging.DEBUG, _ENDED)
         if _LOG.isEnabledFor(level):
             about = {"method": self._method, "code": ended.code.name, "reason": ended.reason}
-            if not LIMIT.suppresses(_LOG.name, level, event, about):
+            if not SAMPLER.suppresses(_LOG.name, level, event, about):
                 fields = about | self._fields(identity)
                 fields["message_to_caller"] = ended.status.message[:_LONGEST_MESSAGE]
                 _LOG.log(level, event, extra=fields)

@@ -14,8 +14,7 @@ from queuegate_server.admin.readiness import Readiness, versions
 from queuegate_server.engine import Engine
 from queuegate_server.ignoring_groups import IgnoringGroups
 from queuegate_server.observe.audit import AuditLog, open_audit_log
-from queuegate_server.observe.calls import Calls
-from queuegate_server.observe.lookups import Lookups
+from queuegate_server.observe.counters import CallCounters, LookupCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.policystore.resolver_manager import ResolverManager
@@ -90,7 +89,7 @@ def build_server(
         current.audit if worker is None else current.audit.of_worker(worker.spec.index)
     )
     decisions = DecisionLog(audit, allowed=current.audit.records == "all", wall=time.time)
-    calls, lookups = Calls(), Lookups()
+    calls, lookups = CallCounters(), LookupCounters()
     call_limit = CallLimit(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
 

@@ -174,7 +174,7 @@ def test_start_up_faults(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"audit log .*missing/x: No such file or directory"):
         starts_on("missing/x")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(AssertionError, match="pipe: is a pipe: take a file, or - for standard"):
+    with pytest.raises(AssertionError, match="pipe: is a pipe: use a file, or - for standard"):
         starts_on("pipe")
     with auditing(tmp_path, "taken"), pytest.raises(AssertionError, match="another process writes"):
         starts_on("taken")

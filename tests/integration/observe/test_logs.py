@@ -14,7 +14,7 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.observe.log_sampling import MOST
+from queuegate_server.observe.log_sampling import MAX_LINES
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
@@ -160,7 +160,7 @@ def test_an_outage_does_not_flood_the_log(server: RunningServer) -> None:
     seconds = time.monotonic() - begin + 1
     written = [entry for entry in server.logs if entry["level"] == "warning"]
     # Calls and look-ups: unavailable, overloaded, could not be asked.
-    assert len(written) <= 3 * (MOST + 1) * (seconds + 1)
+    assert len(written) <= 3 * (MAX_LINES + 1) * (seconds + 1)
 
 
 def test_nothing_of_a_request_forges_a_line(directory: ScriptedDirectory) -> None:

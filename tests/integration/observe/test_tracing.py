@@ -200,6 +200,6 @@ def test_without_the_extra_it_is_a_fault_of_the_start(tmp_path: Path) -> None:
     )
     assert (outcome.returncode, outcome.stdout) == (2, "")
     assert outcome.stderr == (
-        "Error: tracing.enabled needs OpenTelemetry, which is not installed:"
+        "Error: tracing.enabled requires OpenTelemetry, which is not installed:"
         " pip install 'queuegate[tracing]'\n"
     )

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.observe.audit_file import whole_lines
+from queuegate_server.observe.audit_file import split_lines
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"))
 
 
 @given(LINES, st.integers(1, 30))
-def test_pieces_are_whole_lines_and_as_long_as_a_pipe_takes(lines: list[bytes], most: int) -> None:
-    pieces = list(whole_lines(b"".join(lines), most))
+def test_pieces_are_whole_lines_that_fit_a_pipe(lines: list[bytes], max_bytes: int) -> None:
+    pieces = list(split_lines(b"".join(lines), max_bytes))
     assert b"".join(pieces) == b"".join(lines)
     for piece in filter(None, pieces):
         assert piece.endswith(b"\n")
-        assert len(piece) <= most or piece.count(b"\n") == 1
+        assert len(piece) <= max_bytes or piece.count(b"\n") == 1

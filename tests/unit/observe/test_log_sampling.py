@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.observe import log_sampling
-from queuegate_server.observe.log_sampling import MOST, LogSampler
+from queuegate_server.observe.log_sampling import MAX_LINES, LogSampler
 from tests.support.fakes.clock import ManualClock
 
 
@@ -51,13 +51,19 @@ def test_the_first_of_a_second_pass_and_the_others_are_counted(
     lines: _Lines, clock: ManualClock
 ) -> None:
     warn(2000, method="Check", code="UNAVAILABLE")
-    assert len(lines.records) == MOST
+    assert len(lines.records) == MAX_LINES
     clock.advance(1)
     warn(2000, method="Check", code="UNAVAILABLE")
-    assert [suppressed(record) for record in lines.records[MOST:]] == [2000 - MOST, 0, 0, 0, 0]
+    assert [suppressed(record) for record in lines.records[MAX_LINES:]] == [
+        2000 - MAX_LINES,
+        0,
+        0,
+        0,
+        0,
+    ]
     clock.advance(1)
     warn(1, method="Check", code="UNAVAILABLE")
-    assert suppressed(lines.records[-1]) == 2000 - MOST
+    assert suppressed(lines.records[-1]) == 2000 - MAX_LINES
 
 
 def test_lines_that_differ_do_not_hide_each_other(lines: _Lines) -> None:
@@ -65,7 +71,7 @@ def test_lines_that_differ_do_not_hide_each_other(lines: _Lines) -> None:
     warn(1, method="Check", code="INTERNAL")
     warn(1, method="Explain", code="UNAVAILABLE")
     warn(1, name="identity", message="resolver %s fails")
-    assert len(lines.records) == MOST + 3
+    assert len(lines.records) == MAX_LINES + 3
 
 
 def test_what_only_operators_cause_is_never_suppressed(lines: _Lines) -> None:
@@ -87,7 +93,7 @@ def test_what_is_remembered_is_bounded(lines: _Lines) -> None:
     assert isinstance(limit, LogSampler)
     for number in range(5000):
         warn(1, message=f"message {number}")
-    assert len(limit._windows) == log_sampling._KEPT
+    assert len(limit._windows) == log_sampling.MAX_WINDOWS
 
 
 async def test_the_count_is_told_when_no_other_line_comes(
@@ -102,7 +108,7 @@ async def test_the_count_is_told_when_no_other_line_comes(
     tell(key)
     told = lines.records[-1]
     assert told.getMessage() == "lines like one before were suppressed"
-    assert (told.__dict__["like"], suppressed(told)) == ("call failed", 2000 - MOST)
+    assert (told.__dict__["like"], suppressed(told)) == ("call failed", 2000 - MAX_LINES)
     assert (told.__dict__["method"], told.__dict__["code"]) == ("Check", "UNAVAILABLE")
     tell(key)
     assert lines.records[-1] is told
@@ -118,7 +124,7 @@ def test_a_line_need_not_be_made_to_be_counted(lines: _Lines, clock: ManualClock
         return limit.suppresses(name, level, "call failed", {**about, **fields})
 
     assert not suppresses()
-    warn(MOST, **about)
+    warn(MAX_LINES, **about)
     assert not suppresses(code="INTERNAL")
     assert not suppresses(level=logging.ERROR)
     assert suppresses(request_id="any")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from queuegate_server.observe.log_stream import LogStream
+from queuegate_server.observe.logs import StderrHandler
 
 
 def line(text: str) -> logging.LogRecord:
@@ -20,13 +20,13 @@ def test_what_a_full_pipe_does_not_take_is_counted(
     pipe, end = os.pipe()
     with os.fdopen(end, "w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
-        log = LogStream()
+        log = StderrHandler()
         monkeypatch.undo()
         fill(log, pipe, length)
     os.close(pipe)
 
 
-def fill(log: LogStream, pipe: int, length: int) -> None:
+def fill(log: StderrHandler, pipe: int, length: int) -> None:
     log.setFormatter(logging.Formatter("%(message)s%(lost)s", defaults={"lost": ""}))
     number = 300_000 // length
     for _ in range(number):
@@ -46,6 +46,6 @@ def fill(log: LogStream, pipe: int, length: int) -> None:
 
 
 def test_a_standard_error_that_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
-    log = LogStream()
+    log = StderrHandler()
     log.handle(line("one"))
     assert capsys.readouterr().err == "one\n"

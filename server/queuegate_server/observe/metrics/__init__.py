@@ -1,5 +1,6 @@
-"""Every metric. Collectors read, at each scrape, counts that the server keeps anyway, so
-that answering a call costs no more than adding to a number.
+"""Prometheus metrics.
 
-No label carries the name of a user, group or queue. deploy/OPERATIONS.md has the table.
+Collectors read, at each scrape, counters that the server keeps anyway, so that a call only
+increments a number. No label carries the name of a user, group or queue. deploy/OPERATIONS.md lists
+all metrics.
 """

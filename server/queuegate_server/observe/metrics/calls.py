@@ -11,90 +11,96 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from queuegate_server.observe.calls import Calls
+from queuegate_server.observe.counters import CallCounters
 
 _CALL = ("grpc_type", "grpc_service", "grpc_method")
 
 
 class InProgress(Protocol):
-    """The calls in progress and their bounds."""
+    """The calls in progress and their limits."""
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """How many were refused so far, by the bound that was reached."""
+        """How many calls were rejected, by the limit that was reached."""
 
     @property
     def running(self) -> int:
-        """How many there are."""
+        """How many calls are in progress."""
 
     @property
     def most(self) -> int:
-        """How many there may be."""
+        """The limit on calls."""
 
     @property
     def streams(self) -> int:
-        """How many of them are streams."""
+        """How many streams are open."""
 
     @property
     def most_streams(self) -> int:
-        """How many of them may be streams."""
+        """The limit on streams."""
 
 
 class Decided(Protocol):
-    """The decisions so far."""
+    """Counts of decisions."""
 
     def tallied(self) -> Iterable[tuple[str, str, int]]:
-        """Return outcome, reason, and how many there were."""
+        """Return outcome, reason and count of each kind of decision."""
 
 
 class CallMetrics(Collector):
-    """What was called, how it ended, what was decided."""
+    """Calls, their statuses and durations, and decisions."""
 
-    def __init__(self, calls: Calls, in_progress: InProgress, decided: Decided) -> None:
-        """Take where it is counted."""
+    def __init__(self, calls: CallCounters, in_progress: InProgress, decided: Decided) -> None:
+        """Collect from these sources."""
         self._calls = calls
         self._in_progress = in_progress
         self._decided = decided
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
-        started = CounterMetricFamily("grpc_server_started", "Calls that began.", labels=_CALL)
+        """Yield the current metrics."""
+        started = CounterMetricFamily("grpc_server_started", "Calls started.", labels=_CALL)
         handled = CounterMetricFamily(
-            "grpc_server_handled", "Calls that ended, by status.", labels=(*_CALL, "grpc_code")
+            "grpc_server_handled",
+            "Calls completed, by status.",
+            labels=(*_CALL, "grpc_code"),
         )
         seconds = HistogramMetricFamily(
-            "grpc_server_handling_seconds", "From the request to the end of a call.", labels=_CALL
+            "grpc_server_handling_seconds", "Duration of calls.", labels=_CALL
         )
         for method in self._calls.methods:
             labels = (method.kind, method.service, method.method)
             started.add_metric(labels, method.started)
             for code, count in method.codes.items():
                 handled.add_metric((*labels, code), count)
-            seconds.add_metric(labels, method.timings.buckets(), method.timings.seconds)
+            seconds.add_metric(labels, method.durations.buckets(), method.durations.sum)
         yield from (started, handled, seconds)
         yield GaugeMetricFamily(
             "queuegate_calls_in_progress", "Calls in progress.", self._in_progress.running
         )
         yield GaugeMetricFamily(
-            "queuegate_calls_limit", "How many calls may be in progress.", self._in_progress.most
+            "queuegate_calls_limit", "Maximum number of calls in progress.", self._in_progress.most
         )
         yield GaugeMetricFamily(
-            "queuegate_streams_in_progress", "Streams among them.", self._in_progress.streams
+            "queuegate_streams_in_progress",
+            "Streams in progress.",
+            self._in_progress.streams,
         )
         yield GaugeMetricFamily(
             "queuegate_streams_limit",
-            "How many streams may be open.",
+            "Maximum number of streams in progress.",
             self._in_progress.most_streams,
         )
         refused = CounterMetricFamily(
-            "queuegate_calls_refused", "Calls beyond a bound.", labels=("reason",)
+            "queuegate_calls_refused",
+            "Calls rejected at a limit.",
+            labels=("reason",),
         )
         for reason, count in self._in_progress.refused.items():
             refused.add_metric((reason,), count)
         yield refused
         decisions = CounterMetricFamily(
             "queuegate_decisions",
-            "Decisions, those of batches and streams included.",
+            "Decisions, including those of batches and streams.",
             labels=("outcome", "reason"),
         )
         for outcome, reason, count in self._decided.tallied():

@@ -1,4 +1,4 @@
-"""Metrics of caches, resolvers and directories."""
+"""Metrics of group caches, resolvers and LDAP directories."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
@@ -15,50 +15,50 @@ from queuegate_server.engine import Engine, NotReady
 from queuegate_server.identity.circuit_breaker import CircuitState
 from queuegate_server.identity.group_resolver import GuardedResolver
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.observe.lookups import Lookups
+from queuegate_server.observe.counters import LookupCounters
 
 _RESOLVER: Final = ("resolver", "defined_in")
 _PARTITION: Final = ("partition",)
 _EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
-"""Attributes of the statistics of a directory."""
+"""Attributes of `LdapStatistics` that are exported as events."""
 
 
 class Resolvers(Protocol):
     """The resolvers in use."""
 
     def resolvers(self) -> Iterable[tuple[str, GuardedResolver]]:
-        """Return them, each with where it is defined."""
+        """Return each resolver, and where it is defined."""
 
 
 class CacheMetrics(Collector):
-    """The cache of each partition."""
+    """The group cache of each partition."""
 
     def __init__(self, engine: Engine) -> None:
-        """Take what has the partitions."""
+        """Collect from the partitions of an engine."""
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the current metrics."""
         requests = CounterMetricFamily(
             "queuegate_cache_requests",
-            "Questions to the cache; repeated questions are answered before it.",
+            "Look-ups in the group cache; repeated requests do not reach it.",
             labels=(*_PARTITION, "result"),
         )
         entries = GaugeMetricFamily(
-            "queuegate_cache_entries", "Users remembered, expired ones included.", labels=_PARTITION
+            "queuegate_cache_entries", "Entries, including expired ones.", labels=_PARTITION
         )
         waiting = GaugeMetricFamily(
             "queuegate_cache_refreshes_waiting",
-            "Known users whose look-up is due and waits for its turn.",
+            "Cached users whose refresh is due and queued.",
             labels=_PARTITION,
         )
         refreshes, evictions, invalidated, outdated = (
             CounterMetricFamily(f"queuegate_cache_{name}", text, labels=_PARTITION)
             for name, text in (
-                ("refreshes", "Look-ups of users whose groups were known."),
-                ("evictions", "Entries that made room for others."),
+                ("refreshes", "Refreshes of users whose groups were cached."),
+                ("evictions", "Entries evicted to make room for others."),
                 ("invalidated", "Entries dropped on request."),
-                ("outdated", "Answers that came too late to be kept."),
+                ("outdated", "Look-ups whose result was outdated when they finished."),
             )
         )
         try:
@@ -86,40 +86,40 @@ class CacheMetrics(Collector):
 
 
 class ResolverMetrics(Collector):
-    """The resolvers, whatever their type."""
+    """Look-ups and circuit breakers of all resolvers."""
 
-    def __init__(self, lookups: Lookups, resolvers: Resolvers) -> None:
-        """Take where look-ups are counted, and the resolvers."""
+    def __init__(self, lookups: LookupCounters, resolvers: Resolvers) -> None:
+        """Collect from these sources."""
         self._lookups = lookups
         self._resolvers = resolvers
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the current metrics."""
         outcomes = CounterMetricFamily(
             "queuegate_resolver_lookups",
-            "Look-ups, those that were refused or given up included.",
+            "Look-ups, including those that were rejected or timed out.",
             labels=(*_RESOLVER, "outcome"),
         )
         seconds = HistogramMetricFamily(
             "queuegate_resolver_lookup_seconds",
-            "How long look-ups took, the wait for their turn included.",
+            "Duration of look-ups, including their time in the queue.",
             labels=_RESOLVER,
         )
         for labels, lookups in self._lookups.resolvers.items():
             for outcome, count in lookups.outcomes.items():
                 outcomes.add_metric((*labels, outcome), count)
-            seconds.add_metric(labels, lookups.timings.buckets(), lookups.timings.seconds)
+            seconds.add_metric(labels, lookups.durations.buckets(), lookups.durations.sum)
         breaker = GaugeMetricFamily(
             "queuegate_resolver_breaker_state",
-            "1 for the state that the circuit breaker is in.",
+            "1 for the current state of the circuit breaker.",
             labels=(*_RESOLVER, "state"),
         )
         running = GaugeMetricFamily(
-            "queuegate_resolver_lookups_running", "Look-ups under way.", labels=_RESOLVER
+            "queuegate_resolver_lookups_running", "Look-ups in progress.", labels=_RESOLVER
         )
         waiting = GaugeMetricFamily(
             "queuegate_resolver_lookups_waiting",
-            "Look-ups that wait for their turn.",
+            "Look-ups in the queue.",
             labels=_RESOLVER,
         )
         for defined_in, resolver in self._resolvers.resolvers():
@@ -132,27 +132,27 @@ class ResolverMetrics(Collector):
 
 
 class LdapMetrics(Collector):
-    """The servers of LDAP directories."""
+    """Operations on the servers of LDAP directories."""
 
     def __init__(self, resolvers: Resolvers) -> None:
-        """Take the resolvers, of whatever type."""
+        """Collect from the LDAP resolvers among these."""
         self._resolvers = resolvers
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the current metrics."""
         steps = CounterMetricFamily(
             "queuegate_ldap_steps",
-            "What was done at a directory server.",
+            "Operations on a directory server.",
             labels=(*_RESOLVER, "server", "step", "result"),
         )
         seconds = CounterMetricFamily(
             "queuegate_ldap_step_seconds",
-            "How long that took altogether.",
+            "Total duration of these operations.",
             labels=(*_RESOLVER, "server", "step"),
         )
         events = CounterMetricFamily(
             "queuegate_ldap_events",
-            "What was out of the ordinary in look-ups.",
+            "Unusual events in look-ups.",
             labels=(*_RESOLVER, "event"),
         )
         for defined_in, resolver in self._resolvers.resolvers():

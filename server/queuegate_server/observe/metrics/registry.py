@@ -1,4 +1,4 @@
-"""All metrics of the server together."""
+"""All metrics of one server process."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,18 +12,21 @@ from prometheus_client import (
 
 from queuegate_server.engine import Engine
 from queuegate_server.observe.audit import AuditLog
-from queuegate_server.observe.calls import Calls
-from queuegate_server.observe.lookups import Lookups
-from queuegate_server.observe.metrics.audit import AuditMetrics
+from queuegate_server.observe.counters import CallCounters, LookupCounters
 from queuegate_server.observe.metrics.calls import CallMetrics, Decided, InProgress
-from queuegate_server.observe.metrics.certificates import Certificate, CertificateMetrics
 from queuegate_server.observe.metrics.groups import (
     CacheMetrics,
     LdapMetrics,
     ResolverMetrics,
     Resolvers,
 )
-from queuegate_server.observe.metrics.policy import PolicyMetrics, Reloads
+from queuegate_server.observe.metrics.server import (
+    AuditMetrics,
+    Certificate,
+    CertificateMetrics,
+    PolicyMetrics,
+    Reloads,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,10 @@ class MetricSources:
 
     engine: Engine
     reloads: Reloads
-    calls: Calls
+    calls: CallCounters
     in_progress: InProgress
     decided: Decided
-    lookups: Lookups
+    lookups: LookupCounters
     resolvers: Resolvers
     audit: AuditLog | None
     certificates: Sequence[Certificate]

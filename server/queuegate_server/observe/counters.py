@@ -1,0 +1,114 @@
+"""Counters of calls and look-ups, which a collector reads at each scrape."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Final
+
+from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+
+CALL_BUCKETS: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+)  # fmt: skip
+"""Upper bounds in seconds: a check takes a tenth of a millisecond, a look-up up to seconds."""
+LOOKUP_BUCKETS: Final = (
+    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+INITIAL_CODES: Final = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNKNOWN")
+"""Statuses that are exported before their first call: Prometheus sees no increase in a series
+that appears.
+"""
+OUTCOMES: Final = ("found", "no_such_user", "could_not_ask")
+
+
+class Histogram:
+    """Durations in buckets."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """Start at zero, with the upper bounds in seconds, ascending and without infinity."""
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+        """The sum of all durations."""
+
+    def add(self, seconds: float) -> None:
+        """Count a duration."""
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self.sum += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return each upper bound, and how many durations are not above it."""
+        bounds = (*map(str, self._bounds), "+Inf")
+        return list(zip(bounds, accumulate(self._counts), strict=True))
+
+
+class MethodCounters:
+    """The calls of one method."""
+
+    __slots__ = ("codes", "durations", "kind", "method", "service", "started")
+
+    def __init__(self, kind: str, service: str, method: str) -> None:
+        """Start at zero; `kind` is `unary` or `bidi_stream`."""
+        self.kind = kind
+        self.service = service
+        self.method = method
+        self.started = 0
+        self.codes = dict.fromkeys(INITIAL_CODES, 0)
+        """How many calls ended with each status, by its name."""
+        self.durations = Histogram(CALL_BUCKETS)
+
+    def start(self) -> None:
+        """Count a call that begins."""
+        self.started += 1
+
+    def end(self, code: str, seconds: float) -> None:
+        """Count a call that has ended with a status."""
+        self.codes[code] = self.codes.get(code, 0) + 1
+        self.durations.add(seconds)
+
+
+class CallCounters:
+    """The calls of all methods."""
+
+    def __init__(self) -> None:
+        """Start without methods."""
+        self.methods: list[MethodCounters] = []
+
+    def of_method(self, kind: str, service: str, method: str) -> MethodCounters:
+        """Add and return the counters of a method; called once for each method."""
+        counters = MethodCounters(kind, service, method)
+        self.methods.append(counters)
+        return counters
+
+
+class ResolverCounters:
+    """The look-ups of one resolver."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        self.durations = Histogram(LOOKUP_BUCKETS)
+
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        """Count a look-up."""
+        if isinstance(outcome, Found):
+            name = "found"
+        else:
+            name = "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"
+        self.outcomes[name] += 1
+        self.durations.add(seconds)
+
+
+class LookupCounters:
+    """The look-ups of all resolvers, including those that are no longer in use."""
+
+    def __init__(self) -> None:
+        """Start without resolvers."""
+        self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
+        """By the resolver's name and where it is defined."""
+
+    def of_resolver(self, name: str, defined_in: str) -> Callable[[Outcome, float], None]:
+        """Return a function that counts the look-ups of a resolver."""
+        return self.resolvers.setdefault((name, defined_in), ResolverCounters()).add
