@@ -1,1 +1,6 @@
-"""The command line `queuegate-server`: one verb a file."""
+"""The command line `queuegate-server`, one module for each command."""
+
+from typing import Final
+
+EXIT_FAILURE: Final = 2
+"""Exit status: wrong usage or configuration, or a file that cannot be read or written."""

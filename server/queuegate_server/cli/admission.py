@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from queuegate_server.cli.event_loop import run_in_loop
-from queuegate_server.cli.failure import Failure
+from queuegate_server.cli.command import Failure, run_in_loop
 from queuegate_server.observe import logs
 from queuegate_server.settings.addresses import HostPort, MalformedAddress, parse_host_port
 

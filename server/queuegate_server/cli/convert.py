@@ -6,8 +6,8 @@ import click
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.cli import policy_files
-from queuegate_server.cli.failure import CANNOT, Failure
+from queuegate_server.cli import EXIT_FAILURE, policy_files
+from queuegate_server.cli.command import Failure
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.yarn.convert import convert as converted
@@ -86,7 +86,7 @@ def convert(
     for diagnostic in (*result.diagnostics, *result.lost):
         click.echo(str(diagnostic), err=True)
     if not result.text:
-        context.exit(CANNOT)
+        context.exit(EXIT_FAILURE)
     _write(result.text, output, force=force)
     for remark in result.remarks:
         click.echo(f"note: {remark}", err=True)

@@ -9,7 +9,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import policy_files
-from queuegate_server.cli.failure import Failure
+from queuegate_server.cli.command import Failure
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.diff import differences

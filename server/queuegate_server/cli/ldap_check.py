@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from queuegate_server.cli.failure import Failure
+from queuegate_server.cli.command import Failure
+from queuegate_server.formats.diagnostics import printable
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStep
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.printable import printable
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 

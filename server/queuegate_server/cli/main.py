@@ -1,35 +1,63 @@
-"""`queuegate-server`: the entry point."""
+"""The entry point of `queuegate-server`, and its commands."""
+
+# The plain installation is the client, without click.
+# ruff: noqa: PLC0415
 
 import contextlib
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
+from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.runtime import fds
 
-_FAILED = 2
-"""Exit status: wrong usage or configuration, or what could not be read or written."""
+if TYPE_CHECKING:
+    import click
 
 
 def main() -> None:
-    """Run the command line; say how to install the server where only the client is."""
+    """Run the command line, or explain how to install the server."""
     fds.occupy_the_standard_ones()
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
-        # Whoever has a server read its files again must not end one that is just starting.
+        # A reload must not end a server that has not set up its signal handlers yet.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        import click  # noqa: F401, PLC0415 - the plain install is the client
-    except ImportError:
+        commands = command_group()
+    except ImportError as error:
+        if error.name != "click":
+            raise
         sys.stderr.write("the server is not installed: pip install 'queuegate[server]'\n")
-        raise SystemExit(_FAILED) from None
-    from queuegate_server.cli.group import group  # noqa: PLC0415 - needs click
-
+        raise SystemExit(EXIT_FAILURE) from None
     try:
-        group()
+        commands()
     except OSError as error:
-        # Nothing but the output of a command is left that can fail so.
+        # Commands handle all other errors than those of their output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
-        raise SystemExit(_FAILED) from None
+        raise SystemExit(EXIT_FAILURE) from None
+
+
+def command_group() -> "click.Group":
+    """Return all commands. Raises ImportError where only the client is installed."""
+    import click
+
+    from queuegate_server.cli.admission import admission
+    from queuegate_server.cli.convert import convert
+    from queuegate_server.cli.diff import diff
+    from queuegate_server.cli.ldap_check import ldap_check
+    from queuegate_server.cli.lint import lint
+    from queuegate_server.cli.serve import serve
+    from queuegate_server.cli.token import token
+    from queuegate_server.cli.validate import validate
+
+    commands = (admission, serve, validate, lint, diff, convert, ldap_check, token)
+    group = click.Group(
+        "queuegate-server",
+        commands={command.name or "": command for command in commands},
+        help="Serve, validate, lint and compare queue access policies of cluster schedulers.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    return click.version_option(package_name="queuegate", prog_name="queuegate-server")(group)

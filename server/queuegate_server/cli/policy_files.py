@@ -8,7 +8,8 @@ import click
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.cli.failure import CANNOT, Failure
+from queuegate_server.cli import EXIT_FAILURE
+from queuegate_server.cli.command import Failure
 from queuegate_server.files.safe_open import open_regular, read_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
@@ -136,7 +137,7 @@ def report(files: Iterable[str], check: Check, *, warnings_fail: bool) -> int:
         found += diagnostics
     click.echo(_summary(count, found), err=True)
     if not readable:
-        return CANNOT
+        return EXIT_FAILURE
     return NO if has_errors(found) or (warnings_fail and found) else 0
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from queuegate_server.printable import printable
-
 MAX_DIAGNOSTICS: Final = 10_000
 """The number of errors, and the number of warnings, that are kept of one file."""
 MAX_QUOTED: Final = 100
@@ -154,3 +152,12 @@ def quoted(text: str) -> str:
     if len(text) > MAX_QUOTED:
         text = f"{text[:MAX_QUOTED]}…"
     return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def printable(text: str) -> str:
+    """Escape control characters and other invisible characters, as Python does."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -14,8 +14,8 @@ from typing import Any, Final, TextIO
 
 import structlog
 
+from queuegate_server.formats.diagnostics import printable
 from queuegate_server.observe.log_sampling import SAMPLER
-from queuegate_server.printable import printable
 
 _SHARED: Final[list[Any]] = [
     structlog.stdlib.add_log_level,

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from queuegate_server.cli.group import group
+from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.settings.listeners import Tls
 from queuegate_server.transports.tls import ReloadingCredentials
@@ -147,10 +147,10 @@ def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Autho
     callers = {"token_file": str(tmp_path / "tokens")}
     config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)], "callers": callers}))
     command = ["validate", "--settings", str(config)]
-    assert CliRunner().invoke(group, command).exit_code == 0
+    assert CliRunner().invoke(command_group(), command).exit_code == 0
     (tmp_path / "tls.key").unlink()
     (tmp_path / "tokens").write_text("nonsense")
-    result = CliRunner().invoke(group, command)
+    result = CliRunner().invoke(command_group(), command)
     assert result.exit_code == 1
     assert "tls.key: No such file or directory" in result.output
     assert "tokens:1: not of the form" in result.output

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import queuegate
 from queuegate.cli import main
-from queuegate_server.cli.group import group
+from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.tokens import MAX_TOKENS, TokenFile, parse
 from tests.integration.security.authorities import (
@@ -160,7 +160,7 @@ def test_the_command_makes_a_token_that_works(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    result = CliRunner().invoke(group, ["token", "ci"])
+    result = CliRunner().invoke(command_group(), ["token", "ci"])
     token, entry = (told.rpartition(": ")[2] for told in result.output.splitlines())
     assert token not in entry
     before = (folder / "tokens").read_text()
@@ -176,13 +176,13 @@ def test_the_command_makes_a_token_that_works(
 
 
 def test_every_token_is_another() -> None:
-    made = {CliRunner().invoke(group, ["token", "ci"]).output for _ in range(20)}
+    made = {CliRunner().invoke(command_group(), ["token", "ci"]).output for _ in range(20)}
     assert len(made) == 20
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "-a", "ä", "a\n", "a" * 65])
 def test_names_that_no_token_can_have(name: str) -> None:
-    result = CliRunner().invoke(group, ["token", "--", name])
+    result = CliRunner().invoke(command_group(), ["token", "--", name])
     assert result.exit_code == 2
 
 

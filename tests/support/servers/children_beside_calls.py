@@ -11,7 +11,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from queuegate_server.cli.event_loop import run_in_loop
+from queuegate_server.cli.command import run_in_loop
 from queuegate_server.runtime.child_process import Completed, Limits, run
 
 _AT_ONCE: Final = 4
