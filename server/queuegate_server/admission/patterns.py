@@ -1,21 +1,12 @@
-"""Lists of regular expressions, meant as Go means them. Pure.
+"""Lists of regular expressions, as Go reads them. Pure."""
 
-RE2 is the engine that Go's was made after: the same syntax, and time linear in the text,
-whatever the pattern.
-"""
-
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-import re2
-
 from queuegate.policy.acl import WHITE_SPACE
+from queuegate_server.formats.yunikorn import go_regexp
 
 _LONGEST: Final = 64 * 1024
-_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
-# The one escape that RE2 takes and Go refuses: it could match half a character.
-_ONLY_IN_RE2: Final = r"\C"
 
 
 class BadPattern(ValueError):
@@ -57,16 +48,7 @@ def compile_patterns(text: str) -> Patterns:
 
 
 def _compile(pattern: str) -> Any:
-    if _ONLY_IN_RE2 in _ESCAPE.findall(pattern):
-        raise BadPattern(f"the pattern {pattern!r} is not valid: invalid escape sequence: \\C")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options=options)
-    except (re2.error, UnicodeEncodeError) as error:
-        raise BadPattern(f"the pattern {pattern!r} is not valid: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else ""
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(error)
+        return go_regexp.compile_pattern(pattern)
+    except go_regexp.BadPattern as error:
+        raise BadPattern(f"the pattern {pattern!r} is not valid: {error}") from None

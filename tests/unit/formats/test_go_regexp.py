@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.formats.yunikorn.go_regexp import compiles
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.yunikorn import placement
+from queuegate_server.formats.yunikorn.go_regexp import BadPattern, compile_pattern
+
+
+def compiles(pattern: str) -> bool:
+    try:
+        compile_pattern(pattern)
+    except BadPattern:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
@@ -18,6 +28,7 @@ from queuegate_server.formats.yunikorn.go_regexp import compiles
         *("\\d\\D\\s\\S\\w\\W", "\\A\\b\\B\\z", "\\pL", "\\PL", "\\p{Greek}", "\\p{^Lu}"),
         *("\\a\\f\\n\\r\\t\\v", "\\.\\*\\_\\ \\-", "\\x41", "\\x{10FFFF}", "\\0", "\\07", "\\12"),
         *("\\Qa*b\\E", "\\Q(", "\\Qa\\E*", "a\\Q\\E*", "dev.*", "^robot-.*$"),
+        *("\\Q\\C\\E", "[{1000000000}]", "\\{1000000000}", "a{x1000000000}"),
     ],
 )
 def test_compiles(pattern: str) -> None:
@@ -49,3 +60,19 @@ def test_takes_time_in_proportion_to_the_length() -> None:
 @given(st.text(st.sampled_from("ab(){}[]|*+?\\^$.,:-<>=!PiQEdxp0129 é"), max_size=15))
 def test_nothing_makes_it_raise(pattern: str) -> None:
     assert compiles(pattern) in {True, False}
+
+
+def test_a_regexp_is_accepted_with_a_warning_where_re2_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = (
+        "partitions: [{queues: [{name: root}], "
+        "placementrules: [{name: user, filter: {users: [%s]}}]}]"
+    )
+    assert load_policy("yunikorn", (text % "'dev(.*'").encode(), "f").partitions == {}
+    monkeypatch.setattr(placement, "go_regexp", None)
+    loaded = load_policy("yunikorn", (text % "'dev(.*'").encode(), "f")
+    (diagnostic,) = loaded.diagnostics
+    assert loaded.partitions
+    assert 'warning: the regular expression "dev(.*" was not checked' in str(diagnostic)
+    assert load_policy("yunikorn", (text % "'!'").encode(), "f").partitions == {}

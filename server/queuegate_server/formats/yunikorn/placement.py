@@ -13,13 +13,17 @@ from typing import Final
 from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import ScalarNode
-from queuegate_server.formats.yunikorn.go_regexp import compiles
 from queuegate_server.formats.yunikorn.model import (
     Filter,
     PartitionConfig,
     PlacementRule,
     QueueConfig,
 )
+
+try:
+    from queuegate_server.formats.yunikorn import go_regexp
+except ImportError:  # google-re2 has no wheel for this version of Python
+    go_regexp = None  # type: ignore[assignment]
 
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
@@ -39,11 +43,6 @@ def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
                 _check_filter(link.filter, diagnostics)
         if tree:
             _check_fixed_queue(rule, chain, tree, diagnostics)
-
-
-def is_regexp(text: str) -> bool:
-    """Return whether YuniKorn reads the only entry of a filter's list as a regexp."""
-    return _REGEXP_CHARACTER.search(text) is not None and compiles(text)
 
 
 def rule_chain(rule: PlacementRule) -> Iterator[PlacementRule]:
@@ -85,9 +84,20 @@ def _check_only_entry(
     if entries is None or len(entries) != 1:
         return
     entry = entries[0]
-    if not is_valid(entry.text) and not is_regexp(entry.text):
-        message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
-        diagnostics.error(entry, message, "correct it; regular expressions are those of Go (RE2)")
+    if is_valid(entry.text):
+        return
+    message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
+    remedy = "correct it; regular expressions are those of Go (RE2)"
+    if not _REGEXP_CHARACTER.search(entry.text):
+        diagnostics.error(entry, message, remedy)
+    elif go_regexp is None:
+        message = f"the regular expression {quoted(entry.text)} was not checked"
+        diagnostics.warning(entry, message, "install google-re2 to have it checked")
+    else:
+        try:
+            go_regexp.compile_pattern(entry.text)
+        except go_regexp.BadPattern as error:
+            diagnostics.error(entry, f"{message}: {error}", remedy)
 
 
 class _Tree:
