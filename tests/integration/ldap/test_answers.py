@@ -144,7 +144,8 @@ async def test_row_28_busy_server_is_replaced_by_another_one(
     resolver: Build, directory: Slapd, code: int
 ) -> None:
     async with fake_directory(lambda _: Answer(code=code)) as fake:
-        opened = await resolver(directory, **PLAIN, urls=[fake.url, directory.url])
+        urls = [fake.url, directory.url]
+        opened = await resolver(directory, **PLAIN, urls=urls, retry_after=60)
         for _ in range(5):
             assert await opened.resolve("bob") == BOB
         # After three failures in a row it is left alone.
