@@ -49,6 +49,11 @@ class RunningServer:
         return self.process.pid
 
     @property
+    def errors(self) -> list[str]:
+        """The lines on standard error so far."""
+        return list(self._errors)
+
+    @property
     def logs(self) -> list[dict[str, Any]]:
         """What was logged so far, a dictionary a line."""
         return [json.loads(line) for line in list(self._errors) if line.startswith("{")]
