@@ -270,15 +270,15 @@ async def test_who_waits_for_a_server_learns_that_it_is_left_alone(
     connector = Connector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None)
     connection = await connector.connect(parse_url(directory.url))
 
-    async def never(_: ServerUrl) -> LdapConnection:
-        await asyncio.Event().wait()
-        return connection
+    class HangingConnector(Connector):
+        async def connect(self, url: ServerUrl) -> LdapConnection:
+            await asyncio.Event().wait()
+            return await super().connect(url)
 
     server = ServerConnection(
         parse_url(directory.url),
         options(directory),
-        never,
-        connector.password,
+        HangingConnector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None),
         is_preferred=True,
         others_answer=lambda _: False,
     )

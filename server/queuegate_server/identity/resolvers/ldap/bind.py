@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from queuegate_server.identity.resolvers.ldap import messages
-from queuegate_server.identity.resolvers.ldap.bridge import Bridge, open_bridge
+from queuegate_server.identity.resolvers.ldap.bridge import Bridge, TlsContexts, open_bridge
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import (
@@ -18,7 +18,6 @@ from queuegate_server.identity.resolvers.ldap.options import (
     ServerUrl,
     read_password,
 )
-from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 

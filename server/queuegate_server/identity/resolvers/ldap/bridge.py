@@ -11,13 +11,13 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final, cast
 
+from queuegate_server.files.watcher import Files
 from queuegate_server.identity.resolvers.ldap import messages
 from queuegate_server.identity.resolvers.ldap.discovery import IpAddress, resolve_host
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl
-from queuegate_server.identity.resolvers.ldap.tls import TlsContexts
-from queuegate_server.runtime.threads import AbandonableThreadPool
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,21 +25,69 @@ if TYPE_CHECKING:
 _MAX_UNREAD_BYTES: Final = 64 * 2**20
 """What a server may send without completing an answer."""
 _SEND_BUFFER_BYTES: Final = 1 << 20
+_TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TCP_USER_TIMEOUT_SECONDS: Final = 10
 """How long sent data may remain without TCP's acknowledgement."""
 
 
-class BridgeEnd(asyncio.Protocol):
+class TlsContexts:
+    """Provides TLS contexts for new connections, rebuilt when their files change.
+
+    Files are read in a thread: loading the system's certificates takes 20 ms.
+    """
+
+    def __init__(self, options: LdapOptions, threads: AbandonableThreadPool) -> None:
+        self._options = options
+        self._threads = threads
+        files = (options.ca_file, options.cert_file, options.key_file)
+        self._files = Files(*(file for file in files if file is not None))
+        self._built: tuple[tuple[int, ...], ssl.SSLContext] | None = None
+
+    async def context(self) -> ssl.SSLContext:
+        """Return a context made of the files as they are now. Raises ServerFault."""
+        try:
+            self._built = await self._threads.run("tls", self._current)
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error.strerror
+            raise ServerFault(
+                f"the certificate files cannot be used: {reason}",
+                "check ca_file, cert_file and key_file",
+            ) from None
+        except (StillRunning, AllThreadsHang):
+            raise ServerFault("reading the certificate files hangs") from None
+        return self._built[1]
+
+    def _current(self) -> tuple[tuple[int, ...], ssl.SSLContext]:
+        status = self._files.status()
+        if self._built and self._built[0] == status:
+            return self._built
+        return status, self._build()
+
+    def _build(self) -> ssl.SSLContext:
+        options = self._options
+        ca_file = str(options.ca_file) if options.ca_file else None
+        context = ssl.create_default_context(cafile=ca_file)
+        context.minimum_version = _TLS_VERSIONS[options.tls_min_version]
+        if not options.verify_certificate:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if options.cert_file and options.key_file:
+            # With a password a locked key is a fault; without, OpenSSL would prompt for one.
+            context.load_cert_chain(options.cert_file, options.key_file, password="")
+        return context
+
+
+class _End(asyncio.Protocol):
     """One end of a bridge. What it receives before it has a peer is kept."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
-        self.peer: BridgeEnd | None = None
+        self.peer: _End | None = None
         self.lost: str | None = None
         """Why the connection ended; None while it has not."""
-        self.unread = 0
-        """Bytes received since the last complete answer."""
-        self.on_lost: Callable[[str], None] = _ignore
+        self.on_lost: Callable[[str], None] | None = None
+        """Called with the reason when the connection has ended."""
+        self._unread = 0
         self._buffer = bytearray()
         self._waiter: asyncio.Future[None] | None = None
 
@@ -48,9 +96,9 @@ class BridgeEnd(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes on, or keep them for `request`."""
-        self.unread += len(data)
-        if self.unread > _MAX_UNREAD_BYTES:
+        """Pass bytes on, or keep them until there is a peer."""
+        self._unread += len(data)
+        if self._unread > _MAX_UNREAD_BYTES:
             self.abort("the server sent more than 64 MiB for one answer")
         elif self.peer is None or self.peer.transport is None:
             self._buffer += data
@@ -80,7 +128,8 @@ class BridgeEnd(asyncio.Protocol):
         self._wake()
         if self.peer:
             self.peer.close()
-        self.on_lost(self.lost)
+        if self.on_lost:
+            self.on_lost(self.lost)
 
     def close(self) -> None:
         """Close the connection once everything written has been sent."""
@@ -97,8 +146,21 @@ class BridgeEnd(asyncio.Protocol):
             if self.transport:
                 self.transport.abort()
 
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Bridge(_End):
+    """The server's end of a bridge; `hand_over` adds the end of libldap."""
+
+    def __init__(self, url: ServerUrl) -> None:
+        super().__init__()
+        self.url = url
+        self.encrypted = False
+
     async def request(self, message: bytes) -> messages.LdapReply:
-        """Send a message and return the reply. Only before `join`. Raises ServerFault."""
+        """Send a message and return the reply. Only before `hand_over`. Raises ServerFault."""
         if self.transport is None or self.lost is not None:
             raise ServerFault(self.lost or "there is no connection")
         self.transport.write(message)
@@ -109,40 +171,44 @@ class BridgeEnd(asyncio.Protocol):
             await self._waiter
         return messages.parse_reply(answer)
 
-    def check_nothing_buffered(self) -> None:
-        """Raise ServerFault if someone has slipped in plain text before TLS begins."""
+    async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
+        """Do the TLS handshake; return protocol and cipher. Raises ServerFault.
+
+        Args:
+            context: The TLS context.
+            name: The name that the certificate must contain.
+        """
+        if self.transport is None or self.lost is not None:
+            raise ServerFault(self.lost or "there is no connection")
         if self._buffer:
+            # Someone on the way could have put it there.
             raise ServerFault(
                 "the server sent plain text where TLS begins", "check whether the port speaks TLS"
             )
-
-    def join(self, peer: "BridgeEnd") -> None:
-        """Carry bytes between two ends from now on."""
-        self.peer, peer.peer = peer, self
-        if self._buffer and peer.transport:
-            peer.transport.write(bytes(self._buffer))
-            self._buffer.clear()
-
-    def _wake(self) -> None:
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
-
-
-def _ignore(_reason: str) -> None:
-    """Nobody has asked for a notification."""
-
-
-class Bridge:
-    """An open connection to a server."""
-
-    def __init__(self, url: ServerUrl, server: BridgeEnd, *, encrypted: bool) -> None:
-        self.url = url
-        self.encrypted = encrypted
-        self._server = server
-
-    async def request(self, message: bytes) -> messages.LdapReply:
-        """Send a message and return the reply. Only before `hand_over`. Raises ServerFault."""
-        return await self._server.request(message)
+        try:
+            transport = await asyncio.get_running_loop().start_tls(
+                self.transport, self, context, server_hostname=name
+            )
+        except ssl.SSLCertVerificationError as error:
+            raise ServerFault(
+                f"the server's certificate is not valid: {error.verify_message}",
+                "check ca_file, the names in the certificate and its dates",
+            ) from None
+        except ssl.SSLError as error:
+            raise ServerFault(
+                f"the TLS handshake failed: {error.reason or error}",
+                "check tls_min_version, cert_file, and whether the port speaks TLS",
+            ) from None
+        except OSError:
+            transport = None
+        if transport is None:
+            raise ServerFault(
+                "the connection broke in the TLS handshake", "check whether the port speaks TLS"
+            )
+        self.transport = transport
+        tls = transport.get_extra_info("ssl_object")
+        self.encrypted = True
+        return f"{tls.version()}, {tls.cipher()[0]}"
 
     async def hand_over(self) -> int:
         """Return a file descriptor for libldap, which must close it. Raises ServerFault."""
@@ -151,33 +217,26 @@ class Bridge:
             for end in (ours, theirs):
                 end.setblocking(False)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-            _, local = await asyncio.get_running_loop().create_connection(BridgeEnd, sock=ours)
-            self._server.join(local)
+            _, local = await asyncio.get_running_loop().create_connection(_End, sock=ours)
+            self._join(local)
         except BaseException:
             ours.close()
             theirs.close()
             raise
-        if self._server.lost is not None:
+        if self.lost is not None:
             theirs.close()
-            raise ServerFault(self._server.lost)
+            raise ServerFault(self.lost)
         return theirs.detach()
-
-    def on_lost(self, call: "Callable[[str], None]") -> None:
-        """Call a function with the reason when the connection has ended."""
-        self._server.on_lost = call
-
-    @property
-    def lost(self) -> str | None:
-        """Why the connection ended; None while it has not."""
-        return self._server.lost
 
     def note_complete_answer(self) -> None:
         """Note that the bytes received so far have made up an answer."""
-        self._server.unread = 0
+        self._unread = 0
 
-    def abort(self, reason: str) -> None:
-        """Drop the connection immediately."""
-        self._server.abort(reason)
+    def _join(self, local: _End) -> None:
+        self.peer, local.peer = local, self
+        if self._buffer and local.transport:
+            local.transport.write(bytes(self._buffer))
+            self._buffer.clear()
 
 
 async def open_bridge(
@@ -194,27 +253,24 @@ async def open_bridge(
     with timed_step("resolve", str(url), observe) as step:
         addresses = await resolve_host(url.host, url.port, threads)
         step.detail = ", ".join(address.ip for address in addresses)
-    end = BridgeEnd()
+    bridge = Bridge(url)
     try:
         with timed_step("connect", str(url), observe) as step:
-            step.detail = await _connect(end, url, addresses, options.connect_timeout)
-        encrypted = url.encrypted or options.start_tls
-        if encrypted:
+            step.detail = await _connect(bridge, addresses, options.connect_timeout)
+        if url.encrypted or options.start_tls:
             context = await contexts.context()
             if not url.encrypted:
                 with timed_step("starttls", str(url), observe):
-                    await _request_tls(end)
+                    await _request_tls(bridge)
             with timed_step("tls", str(url), observe) as step:
-                step.detail = await _encrypt(end, context, options.tls_server_name or url.host)
+                step.detail = await bridge.encrypt(context, options.tls_server_name or url.host)
     except BaseException:
-        end.abort("given up")
+        bridge.abort("given up")
         raise
-    return Bridge(url, end, encrypted=encrypted)
+    return bridge
 
 
-async def _connect(
-    end: BridgeEnd, url: ServerUrl, addresses: tuple[IpAddress, ...], seconds: float
-) -> str:
+async def _connect(bridge: Bridge, addresses: tuple[IpAddress, ...], seconds: float) -> str:
     """Connect to the first address that answers; return it."""
     fault = "it has no address"
     loop = asyncio.get_running_loop()
@@ -223,7 +279,7 @@ async def _connect(
         try:
             async with asyncio.timeout(share):
                 transport, _ = await loop.create_connection(
-                    lambda: end, address.ip, url.port, family=address.family
+                    lambda: bridge, address.ip, bridge.url.port, family=address.family
                 )
         except TimeoutError:
             fault = f"no answer from {address.ip} within {share:g} s"
@@ -234,7 +290,7 @@ async def _connect(
             _set_tcp_options(transport.get_extra_info("socket"))
             return address.ip
     raise ServerFault(
-        f"cannot connect to {url}: {fault}", "check host, port and firewalls on the way"
+        f"cannot connect to {bridge.url}: {fault}", "check host, port and firewalls on the way"
     )
 
 
@@ -247,9 +303,9 @@ def _set_tcp_options(connection: socket.socket) -> None:
         )
 
 
-async def _request_tls(end: BridgeEnd) -> None:
+async def _request_tls(bridge: Bridge) -> None:
     try:
-        reply = await end.request(messages.start_tls_request())
+        reply = await bridge.request(messages.start_tls_request())
     except ServerFault as fault:
         advice = fault.advice or "check whether the port is one for ldap:// and not for ldaps://"
         raise ServerFault(fault.detail, advice) from None
@@ -258,37 +314,3 @@ async def _request_tls(end: BridgeEnd) -> None:
             f"the server refused StartTLS (code {reply.code}): {reply.text}",
             "use ldaps://, or configure TLS on the server",
         )
-
-
-async def _encrypt(end: BridgeEnd, context: ssl.SSLContext, name: str) -> str:
-    """Do the TLS handshake; return protocol and cipher."""
-    plain = end.transport
-    if plain is None or end.lost is not None:
-        raise ServerFault(end.lost or "there is no connection")
-    end.check_nothing_buffered()
-    try:
-        transport = await asyncio.get_running_loop().start_tls(
-            plain, end, context, server_hostname=name
-        )
-    except ssl.SSLCertVerificationError as error:
-        raise ServerFault(
-            f"the server's certificate is not valid: {error.verify_message}",
-            "check ca_file, the names in the certificate and its dates",
-        ) from None
-    except ssl.SSLError as error:
-        raise ServerFault(
-            f"the TLS handshake failed: {error.reason or error}",
-            "check tls_min_version, cert_file, and whether the port speaks TLS",
-        ) from None
-    except OSError:
-        transport = None
-    if transport is None:
-        raise ServerFault(
-            "the connection broke in the TLS handshake", "check whether the port speaks TLS"
-        )
-    end.transport = transport
-    tls = transport.get_extra_info("ssl_object")
-    try:
-        return f"{tls.version()}, {tls.cipher()[0]}"
-    except (AttributeError, TypeError) as error:
-        raise LdapFault("the connection is not encrypted") from error

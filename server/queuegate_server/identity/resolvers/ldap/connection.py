@@ -71,7 +71,7 @@ class LdapConnection:
         self._ldap.set_option(ldap.OPT_DEREF, ldap.DEREF_NEVER)
         self._writable = _WritableDescriptor(descriptor)
         self._loop.add_reader(descriptor, self._read)
-        bridge.on_lost(self._close_soon)
+        bridge.on_lost = self._close_soon
 
     @property
     def in_flight(self) -> int:

@@ -11,7 +11,7 @@ from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.group_lookup import GroupLookup
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
@@ -29,16 +29,13 @@ _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 class Directory:
     """An open directory."""
 
-    def __init__(
-        self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver
-    ) -> None:
+    def __init__(self, options: LdapOptions, statistics: LdapStatistics) -> None:
         self._options = options
         self._statistics = statistics
-        self._observe = observe
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
         self._users = UserSearch(options, statistics)
         self._groups = GroupLookup(options, statistics)
-        self.pool = ServerPool(options, Connector(options, self._threads, observe))
+        self.pool = ServerPool(options, Connector(options, self._threads, statistics.count))
         self._users_without_groups = 0
         self._member_of_is_settled = False
 
@@ -83,7 +80,7 @@ class Directory:
     async def _look_up(self, connection: LdapConnection, user: str) -> Outcome:
         options = self._options
         with connection.in_use():
-            session = SearchSession(connection, options, self._observe)
+            session = SearchSession(connection, options, self._statistics.count)
             found = await self._users.find(session, user, self._groups.user_attributes)
             if found is None:
                 return _NO_SUCH_USER

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.bind import Connector
@@ -71,8 +71,7 @@ class ServerPool:
             ServerConnection(
                 url,
                 self._options,
-                self._connector.connect,
-                self._connector.password,
+                self._connector,
                 is_preferred=position == 0,
                 others_answer=self._others_answer,
             )
@@ -123,8 +122,7 @@ class ServerConnection:
         self,
         url: ServerUrl,
         options: LdapOptions,
-        connect: Callable[[ServerUrl], Awaitable[LdapConnection]],
-        password: Callable[[], Awaitable[bytes]],
+        connector: Connector,
         *,
         is_preferred: bool,
         others_answer: Callable[["ServerConnection"], bool],
@@ -134,15 +132,13 @@ class ServerConnection:
         Args:
             url: The server.
             options: The settings.
-            connect: Opens a bound connection.
-            password: Returns the current password.
+            connector: Opens bound connections.
             is_preferred: Whether this is the first server.
             others_answer: Whether another server answers meanwhile.
         """
         self.url = url
         self._options = options
-        self._connect = connect
-        self._password = password
+        self._connector = connector
         self._is_preferred = is_preferred
         self._others_answer = others_answer
         self._connection: LdapConnection | None = None
@@ -232,7 +228,7 @@ class ServerConnection:
             if known is not None:
                 await self._pause(known)
             try:
-                connection = await self._connect(self.url)
+                connection = await self._connector.connect(self.url)
             except LdapFault as fault:
                 self._note_failed_attempt(fault)
                 continue
@@ -279,14 +275,14 @@ class ServerConnection:
     async def _wait_for_password(self, seconds: float) -> None:
         """Return when the password changes, or after some time."""
         try:
-            known = await self._password()
+            known = await self._connector.password()
         except LdapFault:
             known = b""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _POLL_PASSWORD_SECONDS))
             with contextlib.suppress(LdapFault):
-                if await self._password() != known:
+                if await self._connector.password() != known:
                     return
 
     async def _watch(self, connection: LdapConnection) -> None:
@@ -322,7 +318,7 @@ class ServerConnection:
         """Open a new connection before the old one goes; return the seconds until the next."""
         options = self._options
         try:
-            new = await self._connect(self.url)
+            new = await self._connector.connect(self.url)
         except LdapFault as fault:
             _LOG.warning(
                 "directory server %s: the connection was not renewed: %s", self.url, fault.detail

@@ -5,11 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from queuegate_server.identity.resolver import CouldNotAsk, Outcome
-from queuegate_server.identity.resolvers.ldap.instrumentation import (
-    LdapStatistics,
-    LdapStep,
-    StepObserver,
-)
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 if TYPE_CHECKING:
@@ -23,15 +19,8 @@ class LdapResolver:
 
     Options = LdapOptions
 
-    def __init__(self, options: LdapOptions, observe: StepObserver | None = None) -> None:
-        """Create a resolver that is not open.
-
-        Args:
-            options: The settings.
-            observe: Receives every step.
-        """
+    def __init__(self, options: LdapOptions) -> None:
         self._options = options
-        self._observe = observe
         self._unavailable = "the resolver is not open"
         self.directory: Directory | None = None
         self.statistics = LdapStatistics()
@@ -58,7 +47,7 @@ class LdapResolver:
             )
             _LOG.error("%s", self._unavailable)
             return
-        self.directory = Directory(options, self.statistics, self._record)
+        self.directory = Directory(options, self.statistics)
         await self.directory.open()
 
     async def resolve(self, user: str) -> Outcome:
@@ -73,8 +62,3 @@ class LdapResolver:
         self._unavailable = "the resolver is closed"
         if directory is not None:
             await directory.close()
-
-    def _record(self, step: LdapStep) -> None:
-        self.statistics.count(step)
-        if self._observe is not None:
-            self._observe(step)
