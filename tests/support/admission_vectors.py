@@ -4,7 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from queuegate_server.admission.settings import AdmissionSettings, SettingsError, read_settings
+from queuegate_server.admission.settings import (
+    AdmissionSettings,
+    AdmissionSettingsError,
+    read_settings,
+)
 
 _FILE: dict[str, Any] = json.loads(
     Path("tests/vectors/admission_vectors.json").read_text(encoding="utf-8")
@@ -71,7 +75,7 @@ def settings_of(case: dict[str, Any]) -> AdmissionSettings:
     """The settings of the case; where they are not valid, the old ones stay: the defaults."""
     try:
         return read_settings({**DEFAULTS, **case["config"]})
-    except SettingsError:
+    except AdmissionSettingsError:
         return read_settings(DEFAULTS)
 
 

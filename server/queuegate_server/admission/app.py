@@ -7,7 +7,7 @@ rejects the object.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -19,7 +19,13 @@ from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import Namespaces, NamespaceUnknown
 from queuegate_server.admission.review import MalformedReview, Review, read_review, write_review
-from queuegate_server.admission.rules import DEFAULT_NAMESPACE, Verdict, concerns, decide, verify
+from queuegate_server.admission.rules import (
+    DEFAULT_NAMESPACE,
+    AdmissionResponse,
+    concerns,
+    decide,
+    verify,
+)
 from queuegate_server.admission.settings import AdmissionSettings
 
 _LOG = logging.getLogger("queuegate_server.admission")
@@ -29,7 +35,7 @@ _MAX_CONFIG_MAP_CHECKS: Final = 2
 pods must not wait."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
 
-_Answer = Callable[[Review], Awaitable[tuple[Verdict, Sequence[str]]]]
+_Answer = Callable[[Review], Awaitable[AdmissionResponse]]
 
 
 class _Rejected(Exception):
@@ -86,23 +92,26 @@ class Webhook:
             self._route("/validate-conf", self._validate_configuration),
         ]
 
-    async def _mutate(self, review: Review) -> tuple[Verdict, Sequence[str]]:
-        return await self._decide(review, decide), ()
+    async def _mutate(self, review: Review) -> AdmissionResponse:
+        return await self._decide(review, decide)
 
-    async def _validate(self, review: Review) -> tuple[Verdict, Sequence[str]]:
-        return await self._decide(review, verify), ()
+    async def _validate(self, review: Review) -> AdmissionResponse:
+        return await self._decide(review, verify)
 
-    async def _decide(self, review: Review, rule: Callable[..., Verdict]) -> Verdict:
+    async def _decide(
+        self, review: Review, rule: Callable[..., AdmissionResponse]
+    ) -> AdmissionResponse:
         request = review.request
         if not concerns(request):
-            return Verdict(allowed=True)
+            return AdmissionResponse(allowed=True)
         try:
             annotations = await self._namespaces.annotations(request.namespace or DEFAULT_NAMESPACE)
         except NamespaceUnknown as error:
-            return Verdict(allowed=False, message=f"the namespace cannot be looked up: {error}")
+            message = f"the namespace cannot be looked up: {error}"
+            return AdmissionResponse(allowed=False, message=message)
         return rule(request, self._settings(), annotations)
 
-    async def _validate_configuration(self, review: Review) -> tuple[Verdict, Sequence[str]]:
+    async def _validate_configuration(self, review: Review) -> AdmissionResponse:
         async with self._checks:
             return await asyncio.to_thread(check_config_map, review, self._acl_names)
 
@@ -124,8 +133,8 @@ class Webhook:
         try:
             body = await self._body(request)
             review = read_review(body)
-            verdict, warnings = await answer(review)
-            content = write_review(review.uid, verdict, warnings)
+            decided = await answer(review)
+            content = write_review(review.uid, decided)
         except _Rejected as error:
             return _error(error.status, str(error)), error.outcome
         except MalformedReview as error:
@@ -135,8 +144,8 @@ class Webhook:
             _LOG.exception("a review failed", extra={"failure": number})
             return _error(500, f"internal error {number}"), "failed"
         response = web.Response(body=content, content_type=_JSON)
-        if verdict.allowed:
-            return response, "patched" if verdict.patch else "allowed"
+        if decided.allowed:
+            return response, "patched" if decided.patch else "allowed"
         _LOG.info(
             "refused",
             extra={
@@ -144,7 +153,7 @@ class Webhook:
                 "user": review.request.user,
                 "kind": review.request.kind,
                 "namespace": review.request.namespace,
-                "reason": verdict.message[:_MAX_LOGGED_MESSAGE],
+                "reason": decided.message[:_MAX_LOGGED_MESSAGE],
             },
         )
         return response, "denied"

@@ -1,10 +1,9 @@
-"""The annotations of namespaces, asked from the Kubernetes API. Optional."""
+"""The annotations of namespaces, looked up in the Kubernetes API. Optional."""
 
 import asyncio
 import json
 import ssl
 import urllib.request
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -13,31 +12,33 @@ from typing import Any, Final, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 
+from cachetools import LRUCache
+
 _NOT_FOUND: Final = 404
-_TIMEOUT_SECONDS: Final = 3.0
-_ANSWER_SECONDS: Final = 4.0
+_SOCKET_SECONDS: Final = 3.0
+_LOOKUP_SECONDS: Final = 4.0
 """Less than the API server waits for a review."""
 _FRESH_SECONDS: Final = 30.0
-_USABLE_SECONDS: Final = 600.0
-_MOST_NAMESPACES: Final = 10_000
-_MOST_BYTES: Final = 2 * 1024 * 1024
-# What reading something else than a namespace ends with.
-_NO_NAMESPACE: Final = (ValueError, KeyError, AttributeError, TypeError)
+_STALE_SECONDS: Final = 600.0
+_MAX_NAMESPACES: Final = 10_000
+_MAX_BYTES: Final = 2 * 1024 * 1024
+_NOT_A_NAMESPACE: Final = (ValueError, KeyError, AttributeError, TypeError)
+"""The errors of reading a response that is not a namespace."""
 
 
 class NamespaceUnknown(Exception):
-    """The annotations could not be asked for."""
+    """The annotations could not be looked up; the message says why."""
 
 
 class Namespaces(Protocol):
-    """Knows the annotations of namespaces."""
+    """Looks up the annotations of namespaces."""
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return them, empty if there is no such namespace. Raises NamespaceUnknown."""
+        """Return the annotations, empty without such a namespace. Raises NamespaceUnknown."""
 
 
 class NoNamespaces:
-    """Knows of none: the look-up is off."""
+    """The look-up is off: no namespace has annotations."""
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:  # noqa: ARG002 - protocol
         """Return nothing."""
@@ -45,81 +46,83 @@ class NoNamespaces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedAnnotations:
     annotations: Mapping[str, str]
-    at: float
+    resolved_at: float
 
 
 class CachedNamespaces:
-    """Asks with `fetch`, in a thread; once for all who ask at the same time.
+    """Caches annotations, and looks each namespace up once for all concurrent callers.
 
-    An answer is used for 30 s, and for 10 minutes if no new one can be had. Used from
-    one event loop.
+    An entry is fresh for 30 s, and used for 10 minutes while no newer one can be fetched.
     """
 
     def __init__(
         self,
         fetch: Callable[[str], Mapping[str, str]],
         clock: Callable[[], float],
-        answer_seconds: float = _ANSWER_SECONDS,
+        lookup_seconds: float = _LOOKUP_SECONDS,
     ) -> None:
-        """Take a blocking function that raises NamespaceUnknown, a monotonic clock in s, and
-        how long a review waits for the function.
+        """Start with an empty cache.
+
+        Args:
+            fetch: Returns the annotations of a namespace. It may block, and raises
+                NamespaceUnknown.
+            clock: A monotonic clock in seconds.
+            lookup_seconds: How long a caller waits for a look-up.
         """
         self._fetch = fetch
         self._clock = clock
-        self._answer_seconds = answer_seconds
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[Mapping[str, str]]] = {}
+        self._lookup_seconds = lookup_seconds
+        self._entries: LRUCache[str, _CachedAnnotations] = LRUCache(_MAX_NAMESPACES)
+        self._lookups: dict[str, asyncio.Task[Mapping[str, str]]] = {}
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
         """Return the annotations. Raises NamespaceUnknown."""
-        known = self._known.get(namespace)
-        if known is not None and self._clock() - known.at < _FRESH_SECONDS:
-            return known.annotations
-        task = self._asking.get(namespace)
+        entry = self._entries.get(namespace)
+        if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
+            return entry.annotations
+        task = self._lookups.get(namespace)
         if task is None:
-            task = asyncio.create_task(self._ask(namespace))
-            self._asking[namespace] = task
-            task.add_done_callback(lambda done: self._asked(namespace, done))
+            task = asyncio.create_task(self._look_up(namespace))
+            self._lookups[namespace] = task
+            task.add_done_callback(lambda done: self._finish(namespace, done))
         try:
-            # Shielded: the others still wait when the first one goes away.
-            async with asyncio.timeout(self._answer_seconds):
+            # Shielded: others still wait if this caller is cancelled.
+            async with asyncio.timeout(self._lookup_seconds):
                 return await asyncio.shield(task)
         except (NamespaceUnknown, TimeoutError) as error:
-            if known is not None and self._clock() - known.at < _USABLE_SECONDS:
-                return known.annotations
+            if entry is not None and self._clock() - entry.resolved_at < _STALE_SECONDS:
+                return entry.annotations
             if isinstance(error, TimeoutError):
-                raise NamespaceUnknown("the API server took too long") from None
+                raise NamespaceUnknown(
+                    f"the API server did not respond within {self._lookup_seconds:g} s"
+                ) from None
             raise
 
-    def _asked(self, namespace: str, task: "asyncio.Task[Mapping[str, str]]") -> None:
-        del self._asking[namespace]
+    def _finish(self, namespace: str, task: "asyncio.Task[Mapping[str, str]]") -> None:
+        del self._lookups[namespace]
         if not task.cancelled():
-            # Looked at, also if nobody waits any more.
-            task.exception()
+            task.exception()  # retrieved, even if nobody waits any more
 
-    async def _ask(self, namespace: str) -> Mapping[str, str]:
+    async def _look_up(self, namespace: str) -> Mapping[str, str]:
         annotations = await asyncio.to_thread(self._fetch, namespace)
-        self._known[namespace] = _Known(annotations, self._clock())
-        self._known.move_to_end(namespace)
-        if len(self._known) > _MOST_NAMESPACES:
-            self._known.popitem(last=False)
+        self._entries[namespace] = _CachedAnnotations(annotations, self._clock())
         return annotations
 
 
 class ApiServer:
-    """Reads namespaces with the service account of the pod. Blocks; any thread."""
+    """A client of the Kubernetes API, with the service account of the pod; for any thread."""
 
     def __init__(self, url: str, account: Path) -> None:
-        """Take the API server's URL, and the folder with `token` and `ca.crt`."""
+        """Call the API server at this URL; `account` is the folder with `token` and `ca.crt`."""
         self._url = url.rstrip("/")
         self._account = account
 
     def fetch(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations of a namespace. Raises NamespaceUnknown."""
+        """Return the annotations of a namespace. Blocks. Raises NamespaceUnknown."""
         try:
-            # Both files are renewed while we run.
+            # Both files are renewed while the process runs.
             token = (self._account / "token").read_text(encoding="ascii").strip()
             context = ssl.create_default_context(cafile=self._account / "ca.crt")
             request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
@@ -127,17 +130,17 @@ class ApiServer:
                 headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
             )
             with urllib.request.urlopen(  # noqa: S310 - as above
-                request, timeout=_TIMEOUT_SECONDS, context=context
+                request, timeout=_SOCKET_SECONDS, context=context
             ) as response:
-                read: Any = json.loads(response.read(_MOST_BYTES))
+                read: Any = json.loads(response.read(_MAX_BYTES))
             annotations = read["metadata"].get("annotations") or {}
             return {str(key): str(value) for key, value in annotations.items()}
         except HTTPError as error:
             error.close()
             if error.code == _NOT_FOUND:
                 return {}
-            raise NamespaceUnknown(f"the API server answers {error.code}") from None
+            raise NamespaceUnknown(f"the API server responded with status {error.code}") from None
         except URLError as error:
-            raise NamespaceUnknown(f"the API server cannot be asked: {error.reason}") from None
-        except (OSError, HTTPException, *_NO_NAMESPACE) as error:
-            raise NamespaceUnknown(f"the API server cannot be asked: {error}") from None
+            raise NamespaceUnknown(f"the API server cannot be reached: {error.reason}") from None
+        except (OSError, HTTPException, *_NOT_A_NAMESPACE) as error:
+            raise NamespaceUnknown(f"the API server cannot be reached: {error}") from None

@@ -1,4 +1,4 @@
-"""Lists of regular expressions, as Go reads them. Pure."""
+"""Lists of regular expressions, with the semantics of Go. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -6,16 +6,16 @@ from typing import Any, Final
 from queuegate.policy.acl import WHITE_SPACE
 from queuegate_server.formats.yunikorn import go_regexp
 
-_LONGEST: Final = 64 * 1024
+_MAX_CHARACTERS: Final = 64 * 1024
 
 
 class BadPattern(ValueError):
-    """A pattern does not compile; the message names it and says why."""
+    """A pattern does not compile; the message quotes it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """A list of patterns. Equal if written alike."""
+    """A list of patterns. Lists with the same text are equal."""
 
     text: str
     _compiled: tuple[Any, ...]
@@ -27,22 +27,21 @@ class Patterns:
         return hash(self.text)
 
     def __bool__(self) -> bool:
-        """True if there is any pattern."""
+        """Whether there is any pattern."""
         return bool(self._compiled)
 
     def match(self, text: str) -> bool:
-        """Say whether any pattern is found anywhere in the text, as Go's MatchString does."""
+        """Return whether any pattern is found anywhere in the text, like Go's MatchString."""
         return any(pattern.search(text) is not None for pattern in self._compiled)
 
 
 def compile_patterns(text: str) -> Patterns:
-    """Compile a list: separated by commas, trimmed, empty ones left out.
+    """Compile a list of patterns that are separated by commas; empty ones are skipped.
 
-    A comma always separates, also inside `{1,2}`: YuniKorn reads the list so. Raises
-    BadPattern.
+    A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises BadPattern.
     """
-    if len(text) > _LONGEST:
-        raise BadPattern(f"longer than {_LONGEST} characters")
+    if len(text) > _MAX_CHARACTERS:
+        raise BadPattern(f"longer than {_MAX_CHARACTERS} characters")
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return Patterns(text, tuple(_compile(part) for part in parts if part))
 

@@ -1,29 +1,29 @@
-"""An AdmissionReview in, an AdmissionReview out. Pure: bytes, no web server."""
+"""Decodes and encodes AdmissionReviews. Pure."""
 
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from queuegate_server.admission.rules import Request, Verdict
+from queuegate_server.admission.rules import AdmissionResponse, Request
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
-_LONGEST_MESSAGE: Final = 8 * 1024
+_MAX_MESSAGE: Final = 8 * 1024
 _FORBIDDEN: Final = 403
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class MalformedReview(ValueError):
-    """The body is no AdmissionReview; the message says what is wrong."""
+    """The body is not a valid AdmissionReview; the message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A question of the API server."""
+    """A review that the API server asks for."""
 
     uid: str
     name: str
@@ -31,9 +31,9 @@ class Review:
 
 
 def read_review(body: bytes) -> Review:
-    """Read a body. Raises MalformedReview.
+    """Decode a body. Raises MalformedReview.
 
-    The objects in it are not looked at: what is wrong with them is a refusal, and not a
+    The objects in it are not validated: a fault in one of them leads to a denial, not to a
     malformed review.
     """
     request = _member(_parse(body), "request", dict)
@@ -62,28 +62,28 @@ def read_review(body: bytes) -> Review:
     )
 
 
-def write_review(uid: str, verdict: Verdict, warnings: Sequence[str] = ()) -> bytes:
-    """Write the answer to the review with that uid."""
-    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
-    if verdict.message:
-        message = _shortened(verdict.message)
-        response["status"] = {"code": _FORBIDDEN, "reason": "Forbidden", "message": message}
-    if verdict.patch:
-        patch = json.dumps(verdict.patch, ensure_ascii=False, separators=(",", ":"))
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(patch.encode()).decode("ascii")
-    if warnings:
-        response["warnings"] = [_shortened(warning) for warning in warnings]
-    review = {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+def write_review(uid: str, response: AdmissionResponse) -> bytes:
+    """Encode the response to the review with this uid."""
+    written: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
+    if response.message:
+        message = _shortened(response.message)
+        written["status"] = {"code": _FORBIDDEN, "reason": "Forbidden", "message": message}
+    if response.patch:
+        patch = json.dumps(response.patch, ensure_ascii=False, separators=(",", ":"))
+        written["patchType"] = "JSONPatch"
+        written["patch"] = base64.b64encode(patch.encode()).decode("ascii")
+    if response.warnings:
+        written["warnings"] = [_shortened(warning) for warning in response.warnings]
+    review = {"apiVersion": API_VERSION, "kind": KIND, "response": written}
     return json.dumps(review, separators=(",", ":")).encode("ascii")
 
 
 def _parse(body: bytes) -> Mapping[str, Any]:
     try:
-        # As text, for bytes could also be taken for UTF-16; surrogates cannot be in it.
+        # Decoded here, because json would also accept UTF-16; surrogates cannot be in UTF-8.
         review = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
         if _SURROGATE_ESCAPE.search(body):
-            review = _whole(review)
+            review = _without_surrogates(review)
     except UnicodeDecodeError:
         raise MalformedReview("the body is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -91,7 +91,7 @@ def _parse(body: bytes) -> Mapping[str, Any]:
     except RecursionError:
         raise MalformedReview("the body is nested too deeply") from None
     except ValueError:
-        raise MalformedReview("the body holds a number that is too long, or none") from None
+        raise MalformedReview("the body has a number that is too long or not finite") from None
     if not isinstance(review, dict):
         raise MalformedReview("the body is not a JSON object")
     if (review.get("apiVersion"), review.get("kind")) != (API_VERSION, KIND):
@@ -99,14 +99,14 @@ def _parse(body: bytes) -> Mapping[str, Any]:
     return review
 
 
-def _whole(value: Any) -> Any:
-    """Replace halves of surrogate pairs, as Go does: UTF-8 cannot carry them."""
+def _without_surrogates(value: Any) -> Any:
+    """Replace lone surrogates, as Go does: UTF-8 cannot represent them."""
     if isinstance(value, str):
         return _SURROGATES.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     return value
 
 
@@ -133,4 +133,4 @@ def _refuse_constant(name: str) -> None:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 1]}…"

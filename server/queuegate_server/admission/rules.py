@@ -1,7 +1,7 @@
-"""Who may set the annotation, what is added where it is missing, what must not change. Pure.
+"""The rules: who may set the annotation, where it is added, and that it does not change. Pure.
 
-The order of the questions is YuniKorn's admission controller's; where we answer
-differently on purpose, `tests/vectors/DEVIATIONS.md` says why.
+They apply in the order of YuniKorn's admission controller; `tests/vectors/DEVIATIONS.md`
+explains the deliberate differences.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _CHANGED: Final = "user info annotation change is not allowed"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the API server asks about."""
+    """The request that is reviewed."""
 
     kind: str
     operation: str
@@ -44,27 +44,28 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer: refused with a message, or allowed, perhaps with a patch."""
+class AdmissionResponse:
+    """The outcome of a review: denied with a message, or allowed, perhaps with a patch."""
 
     allowed: bool
     message: str = ""
     patch: Patch = ()
+    warnings: tuple[str, ...] = ()
 
 
-ALLOWED: Final = Verdict(allowed=True)
+ALLOWED: Final = AdmissionResponse(allowed=True)
 
 
 def concerns(request: Request) -> bool:
-    """Say whether the request can set the annotation at all; all others are allowed unread."""
+    """Return whether the request can set the annotation; others are allowed unread."""
     writes_it = request.kind in METADATA or request.kind == BINDING
     return writes_it and request.operation not in _SETS_NOTHING
 
 
 def decide(
     request: Request, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
-) -> Verdict:
-    """Answer a mutating webhook's request.
+) -> AdmissionResponse:
+    """Decide a request to the mutating webhook.
 
     `namespace_annotations` are those of the request's namespace, empty if not known.
     """
@@ -78,34 +79,34 @@ def decide(
             return _decide_update(scope)
         return _decide_pod(scope) if request.kind == POD else _decide_workload(scope)
     except (UnreadableObject, user_info.InvalidUserInfo) as error:
-        return _refused(str(error))
+        return _denied(str(error))
 
 
 def verify(
     request: Request, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
-) -> Verdict:
-    """Answer a validating webhook's request: is the object what `decide` would have left?
+) -> AdmissionResponse:
+    """Decide a request to the validating webhook: is the object as `decide` would leave it?
 
-    Asked after all mutating webhooks, others' included. Never returns a patch.
+    It runs after all mutating webhooks, including those of others. Never returns a patch.
     """
-    verdict = decide(request, settings, namespace_annotations)
-    if verdict.allowed:
-        if verdict.patch:
-            return _refused("user info annotation is missing; the mutating webhook adds it")
-        return verdict
+    response = decide(request, settings, namespace_annotations)
+    if response.allowed:
+        if response.patch:
+            return _denied("user info annotation is missing; the mutating webhook adds it")
+        return response
     if request.operation != UPDATE and request.kind != BINDING and concerns(request):
         try:
             set_by_decide = _own(request) == pod_metadata(request.kind, request.new).user_info
         except (UnreadableObject, user_info.InvalidUserInfo):
-            return verdict
+            return response
         if set_by_decide:
             return ALLOWED
-    return verdict
+    return response
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A request and what decides about it."""
+    """A request, and what its decision depends on."""
 
     request: Request
     settings: AdmissionSettings
@@ -116,7 +117,7 @@ class _Scope:
         return self.request.namespace or DEFAULT_NAMESPACE
 
     def processed(self) -> bool:
-        """Whether the namespace is looked at."""
+        """Whether the namespace is processed."""
         enabled = self.namespace_annotations.get(_ENABLE)
         if enabled is not None:
             return enabled == "true"
@@ -126,7 +127,7 @@ class _Scope:
         )
 
     def labelled(self) -> bool:
-        """Whether what is made in the namespace gets an application id."""
+        """Whether workloads in the namespace get an application id."""
         generated = self.namespace_annotations.get(_GENERATE_APPLICATION_ID)
         if generated is not None:
             return generated == "true"
@@ -134,14 +135,14 @@ class _Scope:
         return (not wanted or wanted.match(self.namespace)) and not unwanted.match(self.namespace)
 
     def covers(self, pod: PodMetadata) -> bool:
-        """Whether the pod is, or will be, part of an application."""
+        """Whether the pod belongs, or will belong, to an application."""
         return self.processed() and (pod.has_application_id or self.labelled())
 
     def from_system_user(self) -> bool:
         return self.settings.system_users.match(self.request.user)
 
     def may_set(self) -> bool:
-        """Whether the requester may name whom she likes."""
+        """Whether the requester may set any user."""
         settings = self.settings
         return (
             settings.bypass_auth
@@ -151,19 +152,19 @@ class _Scope:
         )
 
 
-def _decide_pod(scope: _Scope) -> Verdict:
+def _decide_pod(scope: _Scope) -> AdmissionResponse:
     pod = pod_metadata(POD, scope.request.new)
-    # Before the namespace is asked about: moving a pod elsewhere is no way around.
-    refused = _check(scope, pod)
-    if refused:
-        return refused
+    # Checked first, so that a namespace that is not processed is no way around it.
+    denied = _check(scope, pod)
+    if denied:
+        return denied
     label, scheduler = _SCHEDULER
     if pod.labels.get(label) == scheduler or not scope.processed():
         return ALLOWED
     return _with_annotation(scope, pod)
 
 
-def _decide_workload(scope: _Scope) -> Verdict:
+def _decide_workload(scope: _Scope) -> AdmissionResponse:
     if scope.request.kind == REPLICA_SET and scope.from_system_user():
         return ALLOWED
     pod = pod_metadata(scope.request.kind, scope.request.new)
@@ -172,61 +173,63 @@ def _decide_workload(scope: _Scope) -> Verdict:
     return _check(scope, pod) or _with_annotation(scope, pod)
 
 
-def _decide_binding(scope: _Scope) -> Verdict:
-    """The annotations of a binding are written over those of the pod, which is not told."""
+def _decide_binding(scope: _Scope) -> AdmissionResponse:
+    """The annotations of a binding replace those of the pod without another review."""
     if pod_metadata(POD, scope.request.new).user_info is None or not scope.processed():
         return ALLOWED
-    return _refused(_CHANGED)
+    return _denied(_CHANGED)
 
 
-def _decide_update(scope: _Scope) -> Verdict:
+def _decide_update(scope: _Scope) -> AdmissionResponse:
     kind = scope.request.kind
     new = pod_metadata(kind, scope.request.new)
     old = pod_metadata(kind, scope.request.old)
     if not scope.covers(new):
         return ALLOWED
-    # So far nobody has looked at the annotation: it counts as new.
+    # The annotation has not been checked so far, so it counts as new.
     joins = not scope.covers(old)
     if (new.user_info or "") != (old.user_info or ""):
         return _decide_change(scope, old, new, joins=joins)
     if not joins or _is_own(scope, new):
         return ALLOWED
     if kind == POD:
-        return ALLOWED if not new.user_info or scope.may_set() else _refused(_CHANGED)
+        return ALLOWED if not new.user_info or scope.may_set() else _denied(_CHANGED)
     return _check(scope, new) or _with_annotation(scope, new)
 
 
-def _decide_change(scope: _Scope, old: PodMetadata, new: PodMetadata, *, joins: bool) -> Verdict:
+def _decide_change(
+    scope: _Scope, old: PodMetadata, new: PodMetadata, *, joins: bool
+) -> AdmissionResponse:
     if scope.request.kind == POD:
-        return _refused(_CHANGED)
+        return _denied(_CHANGED)
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # Whoever writes the whole object anew need not know of the annotation.
-        return Verdict(allowed=True, patch=new.patch(old.user_info or ""))
+        # Clients that replace the whole object need not know of the annotation.
+        return AdmissionResponse(allowed=True, patch=new.patch(old.user_info or ""))
     if not scope.may_set():
-        return _refused(_CHANGED)
+        return _denied(_CHANGED)
     return _check(scope, new) or ALLOWED
 
 
-def _check(scope: _Scope, pod: PodMetadata) -> Verdict | None:
-    """Refuse an annotation that the requester may not set, or that cannot be read."""
+def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
+    """Deny an annotation that the requester may not set, or that is malformed."""
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
     if not scope.may_set():
         user, groups = scope.request.user, ",".join(scope.request.groups)
-        return _refused(f"user {user} with groups [{groups}] is not allowed to set user annotation")
+        return _denied(f"user {user} with groups [{groups}] is not allowed to set user annotation")
     user_info.parse(pod.user_info)
     return None
 
 
-def _with_annotation(scope: _Scope, pod: PodMetadata) -> Verdict:
-    """Add the annotation where it is missing."""
+def _with_annotation(scope: _Scope, pod: PodMetadata) -> AdmissionResponse:
+    """Add the annotation if it is missing."""
     if pod.user_info is not None:
         return ALLOWED
     if scope.settings.bypass_auth and pod.labels.get(scope.settings.user_label):
         return ALLOWED
-    return Verdict(allowed=True, patch=pod.patch(_own(scope.request)))
+    return AdmissionResponse(allowed=True, patch=pod.patch(_own(scope.request)))
 
 
 def _is_own(scope: _Scope, pod: PodMetadata) -> bool:
@@ -237,5 +240,5 @@ def _own(request: Request) -> str:
     return user_info.build(request.user, request.groups)
 
 
-def _refused(message: str) -> Verdict:
-    return Verdict(allowed=False, message=message)
+def _denied(message: str) -> AdmissionResponse:
+    return AdmissionResponse(allowed=False, message=message)

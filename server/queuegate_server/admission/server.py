@@ -81,7 +81,7 @@ async def serve_admission(
         started: Called with the addresses of the webhook and of the operations port.
 
     Raises:
-        SettingsError: The settings are not valid.
+        AdmissionSettingsError: The settings are not valid.
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
     """

@@ -1,7 +1,7 @@
-"""What decides a review: the keys of the scheduler's ConfigMaps, and the older variables.
+"""The webhook's settings: keys of the scheduler's ConfigMaps, and older variables.
 
-Names and defaults are those of the YuniKorn documents. Pure: the caller reads the
-files and the environment.
+Names and defaults are those that YuniKorn documents. Pure: the caller reads the files and
+the environment.
 """
 
 from collections.abc import Mapping
@@ -36,23 +36,23 @@ _LISTS: Final = {
     "label_namespaces": (f"{_FILTER}labelNamespaces", f"{_VARIABLE}LABEL_NAMESPACES", ""),
     "no_label_namespaces": (f"{_FILTER}noLabelNamespaces", f"{_VARIABLE}NO_LABEL_NAMESPACES", ""),
 }
-# The words of Go's ParseBool.
+# As accepted by Go's ParseBool.
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-class SettingsError(ValueError):
+class AdmissionSettingsError(ValueError):
     """Settings are not valid; `faults` has one line for each."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
-        """Keep the faults."""
+        """Report these faults."""
         super().__init__("; ".join(faults))
         self.faults = faults
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """Who may set the annotation, and which namespaces are looked at."""
+    """Who may set the annotation, and which namespaces are processed."""
 
     bypass_auth: bool
     """Anyone may set the annotation."""
@@ -65,9 +65,9 @@ class AdmissionSettings:
     external_groups: Patterns
     """Groups whose members may set the annotation."""
     process_namespaces: Patterns
-    """Namespaces that are looked at; all if empty."""
+    """Namespaces that are processed; all if empty."""
     bypass_namespaces: Patterns
-    """Namespaces that are left alone, also if they are in the list above."""
+    """Namespaces that are not processed, even if they are in the list above."""
     label_namespaces: Patterns
     """Namespaces whose workloads count without an application id; all if empty."""
     no_label_namespaces: Patterns
@@ -79,21 +79,21 @@ class AdmissionSettings:
 def parse_settings(
     values: Mapping[str, bytes], environment: Mapping[str, str] | None = None
 ) -> AdmissionSettings:
-    """Parse the values of the ConfigMaps. Raises SettingsError."""
+    """Parse the values of the ConfigMaps. Raises AdmissionSettingsError."""
     try:
         texts = {key: value.decode("utf-8") for key, value in values.items()}
     except UnicodeDecodeError:
-        raise SettingsError(("a key of the ConfigMaps is not UTF-8",)) from None
+        raise AdmissionSettingsError(("a key of the ConfigMaps is not UTF-8",)) from None
     return read_settings(texts, environment)
 
 
 def read_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> AdmissionSettings:
-    """Make the settings from the keys of the ConfigMaps; raise SettingsError with all faults.
+    """Return the settings that the keys of the ConfigMaps contain. Raises AdmissionSettingsError.
 
-    A key wins over the variable of the environment. A list that is there and empty is
-    empty; it is not the default. An empty boolean is the default.
+    A key takes precedence over its environment variable. A list that is given and empty is
+    empty; a boolean that is empty has its default.
     """
     environment = environment or {}
     faults: list[str] = []
@@ -111,7 +111,7 @@ def read_settings(
         except BadPattern as error:
             faults.append(f"{name}: {error}")
     if faults:
-        raise SettingsError(tuple(faults))
+        raise AdmissionSettingsError(tuple(faults))
     label = environment.get(LABEL_KEY_VARIABLE) or DEPRECATED_LABEL
     return AdmissionSettings(
         bypass_auth=booleans["bypass_auth"],
@@ -130,7 +130,7 @@ def read_settings(
 def _given(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return where a setting is given and its text; None if nowhere."""
+    """Return the name that a setting is given by, and its text; None if it is not given."""
     if key in values:
         return key, values[key]
     return variable, environment.get(variable)

@@ -1,4 +1,4 @@
-"""Where the pod is inside a workload, and how its annotation is patched. Pure."""
+"""Finds the pod's metadata in a workload, and patches its annotation. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
     }
 )
-"""The kinds that make pods, and the path of the pod's metadata in each."""
+"""The kinds that create pods, and the path of the pod's metadata in each."""
 
 _APPLICATION_ID_LABELS: Final = (
     "yunikorn.apache.org/app-id",
@@ -32,38 +32,37 @@ _APPLICATION_ID_LABELS: Final = (
 )
 
 Patch = tuple[Mapping[str, Any], ...]
-"""Operations of a JSON patch."""
+"""The operations of a JSON patch."""
 
 
 class UnreadableObject(ValueError):
-    """The object is not what its kind says; the message says where."""
+    """The object does not have the structure of its kind; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodMetadata:
-    """The metadata of a pod, or of the pods that a workload makes."""
+    """The metadata of a pod, or of the pods that a workload creates."""
 
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     _parents: int
-    """How many steps of the path to the metadata are there."""
+    """How many steps of the path to the metadata exist."""
     _path: tuple[str, ...]
 
     @property
     def user_info(self) -> str | None:
-        """The annotation, None if it is not set."""
+        """The user info annotation, None if it is not set."""
         return self.annotations.get(ANNOTATION)
 
     @property
     def has_application_id(self) -> bool:
-        """Whether a label names the application that the pod is part of."""
+        """Whether a label names the application of the pod."""
         return any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
 
     def patch(self, text: str) -> Patch:
         """Return the patch that sets the annotation and changes nothing else.
 
-        One operation. It also makes what the annotation needs to stand in: an `add`
-        fails where the parent is missing.
+        Its only operation also adds missing parents, because an `add` fails without them.
         """
         value: Mapping[str, Any] = {**self.annotations, ANNOTATION: text}
         steps = [*self._path, "annotations"]
@@ -74,7 +73,7 @@ class PodMetadata:
 
 
 def pod_metadata(kind: str, value: object) -> PodMetadata:
-    """Read an object of one of the kinds above. Raises UnreadableObject."""
+    """Return the pod's metadata in an object of a kind of METADATA. Raises UnreadableObject."""
     path = METADATA[kind]
     node = _mapping(value, f"the {kind}")
     parents = 0
@@ -108,5 +107,5 @@ def _strings(value: object, where: str) -> Mapping[str, str]:
         text is None or isinstance(text, str) for text in value.values()
     ):
         raise UnreadableObject(f"{where} is not a map of strings to strings")
-    # As Go reads it: a key without a value is there.
+    # As in Go, a key with null is present.
     return {key: text or "" for key, text in value.items()}

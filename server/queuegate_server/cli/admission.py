@@ -145,7 +145,7 @@ def admission(
             f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
         ) from None
     from queuegate.policy.acl import AclNames  # noqa: PLC0415 - as above
-    from queuegate_server.admission.settings import SettingsError  # noqa: PLC0415 - as above
+    from queuegate_server.admission.settings import AdmissionSettingsError  # noqa: PLC0415 - as above
     from queuegate_server.files.watcher import BadFile  # noqa: PLC0415 - as above
     from queuegate_server.runtime.tcp import CannotListen  # noqa: PLC0415 - as above
 
@@ -164,7 +164,7 @@ def admission(
     )
     try:
         run_in_loop(server.serve_admission(options, os.environ, _announce))
-    except SettingsError as error:
+    except AdmissionSettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
     except BadFile as error:
         raise Failure(str(error)) from None

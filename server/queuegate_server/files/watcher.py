@@ -41,7 +41,7 @@ class BadFile(Exception):
     """A file cannot be read or used; the message names it."""
 
 
-class Source(Protocol[T_co]):
+class FileSource(Protocol[T_co]):
     """Files that are read as one. Its methods block."""
 
     @property
@@ -128,7 +128,7 @@ class FileWatcher(Generic[T]):
     The files may be replaced, deleted, or reached by links, and need not exist yet.
     """
 
-    def __init__(self, source: Source[T], seconds: float = READ_SECONDS) -> None:
+    def __init__(self, source: FileSource[T], seconds: float = READ_SECONDS) -> None:
         """Watch a source; a read or a check that takes longer than `seconds` fails."""
         self._source = source
         self._seconds = seconds
@@ -272,7 +272,7 @@ class WatchedValue(Generic[T, V]):
 
     def __init__(
         self,
-        source: Source[T],
+        source: FileSource[T],
         parse: Callable[[T], V],
         seconds: float = READ_SECONDS,
     ) -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.safe_open import remedy
-from queuegate_server.files.watcher import Content, FileWatcher, Source
+from queuegate_server.files.watcher import Content, FileSource, FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore import parser_process
@@ -140,7 +140,7 @@ class PolicyLoader:
         )
 
 
-def _file(source: Source[bytes]) -> _File:
+def _file(source: FileSource[bytes]) -> _File:
     return _File(source.name, FileWatcher(source))
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from queuegate_server.files.configmap import ConfigMapFolders, policy_key
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.files.watcher import Source, file_folders, file_status
+from queuegate_server.files.watcher import FileSource, file_folders, file_status
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.settings.model import PolicySource
 
@@ -66,7 +66,7 @@ class ConfigMaps:
         return values[key]
 
 
-def policy_files(source: PolicySource) -> Source[bytes]:
+def policy_files(source: PolicySource) -> FileSource[bytes]:
     """Return what the settings name; the embedded default if they name nothing."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queuegate import user_info
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.review import read_review, write_review
-from queuegate_server.admission.rules import Request, Verdict, decide, verify
+from queuegate_server.admission.rules import AdmissionResponse, Request, decide, verify
 from queuegate_server.admission.settings import read_settings
 from queuegate_server.admission.workloads import METADATA
 from tests.support.servers.webhook import patch_of
@@ -90,7 +90,7 @@ def annotations_in(kind: str, value: Any) -> dict[str, str]:
     return (value or {}).get("annotations") or {}
 
 
-def patched(request: Request, verdict: Verdict) -> Any:
+def patched(request: Request, verdict: AdmissionResponse) -> Any:
     """What the API server would keep, after the patch has travelled as bytes."""
     response = json.loads(write_review("u", verdict))["response"]
     return jsonpatch.apply_patch(copy.deepcopy(request.new), patch_of(response))

@@ -4,7 +4,11 @@ from typing import Any
 import pytest
 
 from queuegate_server.admission.patterns import BadPattern, compile_patterns
-from queuegate_server.admission.settings import SettingsError, parse_settings, read_settings
+from queuegate_server.admission.settings import (
+    AdmissionSettingsError,
+    parse_settings,
+    read_settings,
+)
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
 
@@ -51,7 +55,7 @@ def test_older_variables() -> None:
 
 
 def test_every_fault_is_told() -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(AdmissionSettingsError) as caught:
         read_settings(
             {f"{ACCESS}bypassAuth": "yes", f"{FILTER}processNamespaces": "a,("},
             {EXTERNAL: "^(?!x)"},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from queuegate_server.files.watcher import READ_SECONDS, FileWatcher, Source
+from queuegate_server.files.watcher import READ_SECONDS, FileSource, FileWatcher
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.policystore import loader
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
@@ -139,7 +139,7 @@ async def test_each_read_has_a_time_limit(
             released.wait()
         return read_file(file)
 
-    def limited(files: Source[bytes]) -> FileWatcher[bytes]:
+    def limited(files: FileSource[bytes]) -> FileWatcher[bytes]:
         return FileWatcher(files, 0.05 if files.name.endswith(name) else READ_SECONDS)
 
     monkeypatch.setattr(OneFile, "read", hanging)
