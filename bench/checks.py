@@ -16,12 +16,11 @@ from bench.results import Part, Table, spread
 from bench.timing import microseconds_each, microseconds_each_awaited
 from queuegate.policy.decision import Access
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine
+from queuegate_server.engine import Engine, Query
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.policystore.resolver_manager import ResolverManager
-from queuegate_server.questions import Query
+from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.settings.model import PolicySource, Settings
 
@@ -48,7 +47,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
             raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
         requests = [batch.SerializeToString() for batch in batches(asked, _BATCH)]
         await _check(
-            _checks(engine),
+            _servicer(engine),
             requests,
             asked,
         )
@@ -64,32 +63,32 @@ async def _table(
         "Checks without the network",
         f"One thread, {policies.MEDIUM:,} queues, {_BATCHES} different batches of {_BATCH:,} "
         "different questions in turn; the groups of all users are cached. The rows: the engine "
-        "alone; `rpc.checks.Checks.answer_batch` with a memo that knows no question, from the "
-        "bytes of a request to those of its answer; and the same with a memo that knows all. "
-        "Processor time.",
+        "alone; `AccessServicer.BatchCheckQueueAccess` with an empty response cache, from the "
+        "bytes of a request to those of its response; and the same with a full one. Processor "
+        "time.",
         ("what", "µs for one check", "checks/s on one core"),
     )
-    snapshot = engine.snapshot
-    questions = [Query(one.user, one.groups, "", one.queue, Access.SUBMIT) for one in asked]
+    served = engine.snapshot.find("")
+    queries = [Query(one.user, one.groups, served, one.queue, Access.SUBMIT) for one in asked]
 
-    def check_now() -> int:
-        for question in questions:
-            engine.check_now(snapshot, question)
-        return len(questions)
+    def check() -> int:
+        for query in queries:
+            engine.check(query)
+        return len(queries)
 
-    warm = _checks(engine)
+    warm = _servicer(engine)
     await _answer(warm, requests)
     works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
         (
-            "`answer_batch`, memo cold",
-            lambda: _answer(_checks(engine), requests),
+            "a batch, cache empty",
+            lambda: _answer(_servicer(engine), requests),
         ),
-        ("`answer_batch`, memo warm", lambda: _answer(warm, requests)),
+        ("a batch, cache full", lambda: _answer(warm, requests)),
     ]
     seconds = scale.seconds / 2
-    rows: dict[str, list[float]] = {"`engine.check_now`": [], **{name: [] for name, _ in works}}
+    rows: dict[str, list[float]] = {"`engine.check`": [], **{name: [] for name, _ in works}}
     for _ in range(scale.rounds):
-        rows["`engine.check_now`"].append(microseconds_each(lambda: check_now, seconds))
+        rows["`engine.check`"].append(microseconds_each(lambda: check, seconds))
         for name, work in works:
             rows[name].append(await microseconds_each_awaited(work, seconds))
     for name, found in rows.items():
@@ -97,21 +96,31 @@ async def _table(
     return table
 
 
-async def _answer(checks: Checks, requests: Sequence[bytes]) -> int:
+async def _answer(servicer: AccessServicer, requests: Sequence[bytes]) -> int:
     for request in requests:
-        await checks.answer_batch(request)
+        await servicer.BatchCheckQueueAccess(request, trusted=True)
     return len(requests) * _BATCH
 
 
-def _checks(engine: Engine) -> Checks:
-    """Return checks with a memo that knows no question."""
-    turns = AdmissionQueue(time.monotonic, 60, {})
-    return Checks(engine, time.monotonic, DecisionLog(wall=time.time), turns)
+def _servicer(engine: Engine) -> AccessServicer:
+    """Return a servicer with an empty response cache."""
+    return AccessServicer(
+        engine,
+        DecisionLog(wall=time.time),
+        AdmissionQueue(time.monotonic, 60, {}),
+        asyncio.Event(),
+        clock=time.monotonic,
+        batches_in_flight=16,
+    )
 
 
-async def _check(checks: Checks, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:
+async def _check(
+    servicer: AccessServicer, requests: Sequence[bytes], asked: Sequence[Asked]
+) -> None:
     """Compare all answers with what they must be; the groups of all users are then cached."""
-    answers = await asyncio.gather(*(checks.answer_batch(request) for request in requests))
+    answers = await asyncio.gather(
+        *(servicer.BatchCheckQueueAccess(request, trusted=True) for request in requests)
+    )
     results = [
         result
         for answer in answers

@@ -1,35 +1,50 @@
-"""What every door calls: questions in domain terms in, decisions out.
+"""Decides queries on the policy that is served: the one core behind all services.
 
-Used from one event loop. A call takes the snapshot once, at its start, so that
-it sees one policy revision however long it takes.
+A caller takes the snapshot once, when a call begins, and validates its queries against it, so
+that each call sees one policy revision however long it takes.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from queuegate.policy.applications import Judged
 from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate.policy.explain import Explanation, explain
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.tree import Partition, Policy
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.identity.group_resolver import Resolution
+from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
-from queuegate_server.questions import (
-    ApplicationQuery,
-    E,
-    Explained,
-    GroupsOrigin,
-    Query,
-    Verdict,
-)
-from queuegate_server.snapshot import Served, Snapshot
+
+E = TypeVar("E", Explanation, Judged)
+
+_LIST_CHUNK: Final = 100
+"""How many queues are decided before other work may run."""
+
+
+class NotReady(Exception):
+    """No policy has been loaded yet."""
+
+
+class UnknownPartition(Exception):
+    """The policy has no partition of that name."""
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        """Keep the requested name and the names of all partitions."""
+        super().__init__(name)
+        self.name = name
+        self.known = tuple(sorted(known))
 
 
 class GroupsUnavailable(Exception):
     """The decision depends on groups, and the resolver could not be asked."""
 
     def __init__(self, resolver: str, detail: str, retry_after: float) -> None:
-        """Keep the resolver's name, its words and the seconds until it is asked again."""
+        """Keep the resolver's name, its failure, and the seconds until it is asked again."""
         super().__init__(f"{resolver}: {detail}")
         self.resolver = resolver
         self.detail = detail
@@ -37,222 +52,245 @@ class GroupsUnavailable(Exception):
 
 
 class TooManyLookUps(GroupsUnavailable):
-    """It was not even asked, because of how much else it is asked for."""
+    """The resolver was not asked because it already has too many look-ups to do."""
 
 
-class NotReady(Exception):
-    """No policy has been loaded yet."""
+@dataclass(frozen=True, slots=True)
+class ServedPartition:
+    """A partition that is being served: its queues and the resolver of its users' groups."""
+
+    partition: Partition
+    groups: GroupResolver
+    trust_provided_groups: bool
+    spark_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the partition's Spark applications; those of a query override them."""
 
 
-_LISTED_AT_ONCE: Final = 100
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Snapshot:
+    """Everything that decides, swapped as a whole. Compare snapshots by identity."""
+
+    policy: Policy
+    served: Mapping[str, ServedPartition]
+    loaded_at: float
+    """Wall-clock seconds."""
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def find(self, partition: str) -> ServedPartition:
+        """Return the partition of a requested name; raise UnknownPartition."""
+        served = self.served.get(partition or DEFAULT_PARTITION)
+        if served is not None:
+            return served
+        found = self.policy.partition(partition)
+        if found is None:
+            raise UnknownPartition(partition, self.served)
+        return self.served[found.name]
+
+
+class Query(NamedTuple):
+    """A validated question about a queue."""
+
+    user: str
+    groups: Sequence[str]
+    """The groups that the request asserts, if they are trusted; empty otherwise."""
+    served: ServedPartition
+    path: str
+    """The full queue path, as the partition spells paths."""
+    access: Access
+    real_user: str = ""
+    """The service that acts for the user; empty if none does."""
+
+
+class ApplicationQuery(NamedTuple):
+    """A validated question about an application."""
+
+    user: str
+    groups: Sequence[str]
+    """As in Query."""
+    served: ServedPartition
+    judge: Callable[[Sequence[str] | None], Judged]
+    """Decides, given the groups of the user, or None while they are not known."""
+
+
+class Verdict(NamedTuple):
+    """A decision, and the cache entry whose groups it used (None if it used none)."""
+
+    decision: Decision
+    entry: CacheEntry | None
+
+
+class GroupsOrigin(StrEnum):
+    """Where the groups of an explained decision came from."""
+
+    NOT_NEEDED = "not needed"
+    REQUEST = "request"
+    RESOLVER = "resolver"
+    CACHE = "cache"
+    STALE_CACHE = "stale cache"
+
+
+class Explained(NamedTuple, Generic[E]):
+    """A decision, the evaluation behind it, and the groups that it used."""
+
+    decision: Decision
+    evaluation: E
+    origin: GroupsOrigin
+    groups: Sequence[str]
+    resolver: str
+    detail: str
+    """Why the user is unknown, for people; empty otherwise."""
 
 
 class Slot(Protocol):
-    """When long work is done, which lets other work run."""
+    """The right to compute for long, which is shared with other long calls."""
 
     async def pause(self) -> None:
-        """Let other work run between two parts."""
+        """Let other work run."""
 
-    def end(self) -> None:
-        """Let other work run while this one waits for something else."""
+    def release(self) -> None:
+        """Give the slot up while the call waits for something else."""
 
-    async def again(self) -> None:
-        """Wait to go on after `end`."""
+    async def reacquire(self) -> None:
+        """Wait for the slot after `release`."""
 
 
 class Engine:
-    """Decides on the current snapshot."""
+    """Holds the current snapshot and decides queries."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Take a monotonic clock, in seconds."""
+        """Start without a snapshot.
+
+        Args:
+            clock: A monotonic clock, in seconds.
+        """
         self._clock = clock
         self._snapshot: Snapshot | None = None
-        self._forgetting: list[Callable[[], None]] = []
+        self._on_swap: list[Callable[[Snapshot], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is being served; raises NotReady before the first policy."""
+        """The snapshot that is served; raises NotReady before the first one."""
         if self._snapshot is None:
             raise NotReady
         return self._snapshot
 
-    def serve(self, snapshot: Snapshot) -> Snapshot | None:
-        """Serve another snapshot from now on; return the one that was served."""
-        before, self._snapshot = self._snapshot, snapshot
-        for forget in self._forgetting:
-            forget()
-        return before
+    def serve(self, snapshot: Snapshot) -> None:
+        """Serve another snapshot from now on."""
+        self._snapshot = snapshot
+        for callback in self._on_swap:
+            callback(snapshot)
 
-    def when_replaced(self, forget: Callable[[], None]) -> None:
-        """Call this each time another snapshot is served: whoever keeps something of one must
-        let go of it then, or a policy that nobody asks any more stays in memory.
+    def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
+        """Call back with the snapshot that is served, if there is one, and with each later one.
+
+        Whatever was derived from the replaced snapshot must be dropped then, or the replaced
+        policy stays in memory.
         """
-        self._forgetting.append(forget)
+        self._on_swap.append(callback)
+        if self._snapshot is not None:
+            callback(self._snapshot)
 
-    def check_known(
-        self, served: Served, path: str, access: Access, user: str, groups: Sequence[str]
-    ) -> tuple[Decision, CacheEntry | None] | None:
-        """Return what is in the verdict of `check_now` on a question without a real user,
-        its partition looked up already.
+    def check(self, query: Query) -> Verdict | None:
+        """Decide with what is known: without groups first, then with the cached ones.
 
-        Raises GroupsUnavailable.
+        Returns:
+            The verdict, or None if the groups must be looked up first.
+
+        Raises:
+            GroupsUnavailable: The decision depends on groups, and a look-up has just failed.
         """
-        partition = served.partition
-        given = groups if groups and served.trust_provided_groups else None
-        decision = decide(partition, path, access, user, given)
-        if decision is not None:
-            return decision, None
-        source = served.groups
-        entry = source.cached(user)
-        if entry is None:
-            return None
-        known = self._groups(served, entry)
-        if known is None:
-            return UNKNOWN_USER, entry
-        decision = decide(partition, path, access, user, known)
-        if decision is None:
-            raise AssertionError("a decision with known groups is final")
-        return decision, entry
-
-    def check_now(self, snapshot: Snapshot, question: Query) -> Verdict | None:
-        """Decide without waiting, or return None if the groups must be looked up first.
-
-        Raises UnknownPartition, and GroupsUnavailable if a cached failure says so.
-        """
-        served = snapshot.find(question.partition)
-        given = _given(served, question)
-        decision = _decide(served, question, given)
+        user, groups, served, path, access, real_user = query
+        decision = decide(served.partition, path, access, user, groups or None, real_user=real_user)
         if decision is not None:
             return Verdict(decision, None)
-        entry = served.groups.cached(question.user)
-        if entry is None:
-            return None
-        return self._verdict(served, question, entry)
+        entry = served.groups.cached(user)
+        return None if entry is None else self._decide_with(query, entry)
 
-    async def check(self, snapshot: Snapshot, question: Query) -> Verdict:
-        """Decide, looking the groups up if the decision depends on them.
+    async def check_with_look_up(self, query: Query) -> Verdict:
+        """Decide, looking the user's groups up if need be. Raises GroupsUnavailable."""
+        verdict = self.check(query)
+        if verdict is None:
+            resolution = await query.served.groups.resolve(query.user)
+            verdict = self._decide_with(query, resolution.entry)
+        return verdict
 
-        Raises UnknownPartition and GroupsUnavailable.
-        """
-        verdict = self.check_now(snapshot, question)
-        if verdict is not None:
-            return verdict
-        served = snapshot.find(question.partition)
-        answer = await served.groups.resolve(question.user)
-        return self._verdict(served, question, answer.entry)
-
-    async def explain(self, snapshot: Snapshot, question: Query) -> Explained[Explanation]:
-        """Decide as `check` does, and tell how. Raises what `check` raises."""
-        served = snapshot.find(question.partition)
+    async def explain(self, query: Query) -> Explained[Explanation]:
+        """Decide as `check` does, and show the evaluated ACLs. Raises GroupsUnavailable."""
+        partition = query.served.partition
         return await self._explained(
-            served, question, lambda groups: _explain(served, question, groups)
+            query,
+            lambda groups: explain(
+                partition, query.path, query.access, query.user, groups, real_user=query.real_user
+            ),
         )
 
-    async def check_application(
-        self, snapshot: Snapshot, question: ApplicationQuery
-    ) -> Explained[Judged]:
-        """Decide about an application, looking the groups up only if they matter.
+    async def check_application(self, query: ApplicationQuery) -> Explained[Judged]:
+        """Decide about an application. Raises GroupsUnavailable and NoApplications."""
+        return await self._explained(query, query.judge)
 
-        Raises UnknownPartition, GroupsUnavailable and NoApplications.
-        """
-        served = snapshot.find(question.partition)
-        return await self._explained(
-            served, question, lambda groups: question.judge(served.partition, groups)
-        )
-
-    async def usable_queues(
-        self, snapshot: Snapshot, question: Query, paths: Sequence[str], limit: int, turn: Slot
+    async def list_queues(
+        self, query: Query, paths: Sequence[str], limit: int, slot: Slot
     ) -> list[str]:
-        """Return the first `limit` of the existing queues that the user may use.
+        """Return the first `limit` of the given existing queues that the user may use.
 
-        `question.path` is not looked at. Raises what `check` raises.
+        `query.path` is ignored. Raises GroupsUnavailable.
         """
-        served = snapshot.find(question.partition)
-        groups = _given(served, question)
+        user, given, served, _, access, real_user = query
+        groups: Sequence[str] | None = given or None
         found: list[str] = []
         start = 0
         while start < len(paths) and len(found) < limit:
-            part = paths[start : start + _LISTED_AT_ONCE]
-            allowed = usable(
-                served.partition,
-                part,
-                question.access,
-                question.user,
-                groups,
-                real_user=question.real_user,
-            )
+            chunk = paths[start : start + _LIST_CHUNK]
+            allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
-                turn.end()
-                answer = await served.groups.resolve(question.user)
-                await turn.again()
-                # An unknown user has no groups, and keeps what lists her or everybody.
-                groups = self._groups(served, answer.entry) or ()
+                slot.release()
+                entry = (await served.groups.resolve(user)).entry
+                await slot.reacquire()
+                # An unknown user has no groups, but keeps the queues that list them or everybody.
+                groups = self._groups(served, entry) or ()
                 continue
             found += allowed
-            start += _LISTED_AT_ONCE
-            await turn.pause()
+            start += _LIST_CHUNK
+            await slot.pause()
         return found[:limit]
-
-    async def resolve(
-        self, snapshot: Snapshot, partition: str, user: str, *, bypass_cache: bool
-    ) -> tuple[str, Resolution]:
-        """Return the name of the partition's resolver and its answer for the user.
-
-        Raises UnknownPartition.
-        """
-        groups = snapshot.find(partition).groups
-        return groups.resolver_name, await groups.resolve(user, bypass_cache=bypass_cache)
-
-    def invalidate(self, snapshot: Snapshot, partition: str, users: Collection[str]) -> int:
-        """Forget users (none named: all) and return how many were known.
-
-        Raises UnknownPartition.
-        """
-        return snapshot.find(partition).groups.invalidate(users)
-
-    async def invalidate_all(self, snapshot: Snapshot, partition: str) -> int:
-        """Forget all users and return how many were known, without a long pause.
-
-        Raises UnknownPartition.
-        """
-        return await snapshot.find(partition).groups.invalidate_all()
 
     async def _explained(
         self,
-        served: Served,
-        question: Query | ApplicationQuery,
+        query: Query | ApplicationQuery,
         evaluate: Callable[[Sequence[str] | None], E],
     ) -> Explained[E]:
-        """Evaluate with the groups of the request, and again with those of the resolver if
-        the decision depends on them.
-        """
-        given = _given(served, question)
-        resolver = served.groups.resolver_name
+        given = query.groups or None
+        source = query.served.groups
         evaluation = evaluate(given)
         if evaluation.decision is not None:
             origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
-            return Explained(evaluation.decision, evaluation, origin, given or (), resolver, "")
-        answer = await served.groups.resolve(question.user)
-        groups = self._groups(served, answer.entry)
+            return Explained(
+                evaluation.decision, evaluation, origin, given or (), source.resolver_name, ""
+            )
+        resolution = await source.resolve(query.user)
+        outcome = resolution.entry.outcome
+        groups = self._groups(query.served, resolution.entry)
         evaluation = evaluate(groups or ())
-        outcome = answer.entry.outcome
-        detail = outcome.detail if isinstance(outcome, NoSuchUser) else ""
-        decision = UNKNOWN_USER if groups is None else evaluation.decision
-        if decision is None:
-            raise AssertionError("a decision with known groups is final")
-        return Explained(decision, evaluation, _origin(answer), groups or (), resolver, detail)
+        return Explained(
+            UNKNOWN_USER if groups is None else _final(evaluation.decision),
+            evaluation,
+            _origin(resolution),
+            groups or (),
+            source.resolver_name,
+            outcome.detail if isinstance(outcome, NoSuchUser) else "",
+        )
 
-    def _verdict(self, served: Served, question: Query, entry: CacheEntry) -> Verdict:
+    def _decide_with(self, query: Query, entry: CacheEntry) -> Verdict:
+        """Decide with the groups of a cache entry."""
+        user, _, served, path, access, real_user = query
         groups = self._groups(served, entry)
         if groups is None:
             return Verdict(UNKNOWN_USER, entry)
-        decision = _decide(served, question, groups)
-        if decision is None:
-            raise AssertionError("a decision with known groups is final")
-        return Verdict(decision, entry)
+        decision = decide(served.partition, path, access, user, groups, real_user=real_user)
+        return Verdict(_final(decision), entry)
 
-    def _groups(self, served: Served, entry: CacheEntry) -> Sequence[str] | None:
-        """Return the groups, or None if the user is known not to exist."""
+    def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
+        """Return the groups, or None if the user definitely does not exist."""
         outcome = entry.outcome
         if isinstance(outcome, Found):
             return outcome.groups
@@ -263,34 +301,13 @@ class Engine:
         return None
 
 
-def _given(served: Served, question: Query | ApplicationQuery) -> Sequence[str] | None:
-    """Return the groups of the request if they count."""
-    return question.groups if served.trust_provided_groups and question.groups else None
+def _final(decision: Decision | None) -> Decision:
+    if decision is None:
+        raise AssertionError("a decision with known groups is final")
+    return decision
 
 
-def _decide(served: Served, question: Query, groups: Sequence[str] | None) -> Decision | None:
-    return decide(
-        served.partition,
-        question.path,
-        question.access,
-        question.user,
-        groups,
-        real_user=question.real_user,
-    )
-
-
-def _explain(served: Served, question: Query, groups: Sequence[str] | None) -> Explanation:
-    return explain(
-        served.partition,
-        question.path,
-        question.access,
-        question.user,
-        groups,
-        real_user=question.real_user,
-    )
-
-
-def _origin(answer: Resolution) -> GroupsOrigin:
-    if answer.stale:
+def _origin(resolution: Resolution) -> GroupsOrigin:
+    if resolution.stale:
         return GroupsOrigin.STALE_CACHE
-    return GroupsOrigin.CACHE if answer.cached else GroupsOrigin.RESOLVER
+    return GroupsOrigin.CACHE if resolution.cached else GroupsOrigin.RESOLVER

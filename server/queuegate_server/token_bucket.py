@@ -2,10 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Final
-
-ROUNDING: Final = 1e-6
-"""Seconds by which an event may come early: who waits as long as `wait` says gets a token."""
 
 
 class TokenBucket:
@@ -27,8 +23,7 @@ class TokenBucket:
 
     def wait(self) -> float:
         """Return in how many seconds the next event may happen; 0 if now."""
-        seconds = self._full_at - self._clock() - self._tolerance
-        return seconds if seconds > ROUNDING else 0.0
+        return max(0.0, self._full_at - self._clock() - self._tolerance)
 
     def acquire(self) -> bool:
         """Count an event if it may happen now, and return whether it may."""

@@ -27,7 +27,7 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import with_changes
 from queuegate_server.supervisor.process import OPTION
 from queuegate_server.supervisor.worker_spec import WorkerSpec
-from queuegate_server.transports import grpc_environment
+from queuegate_server.transports import channel_args
 
 _LOG = logging.getLogger("queuegate_server.cli")
 
@@ -122,7 +122,7 @@ def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
 
 
 def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec | None) -> None:
-    grpc_environment.set_defaults(os.environ)
+    channel_args.set_environment_defaults(os.environ)
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
     from queuegate_server.server import lifecycle  # noqa: PLC0415 - slow, not for --help

@@ -10,7 +10,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.choose import choose
+from queuegate_server.transports.registry import choose
 
 
 @click.command()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from queuegate.policy.tree import Policy
-from queuegate_server.engine import Engine
+from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
@@ -21,7 +21,6 @@ from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.policystore.resolver_manager import CannotServe, ResolverManager, Unusable
 from queuegate_server.runtime import gc_tuning
 from queuegate_server.settings.model import Settings
-from queuegate_server.snapshot import Served, Snapshot
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 _LOGGED_PROBLEMS: Final = 50
@@ -143,7 +142,7 @@ class Reloader:
             revision = await self._number(parsed.checksum, self._revision)
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
         served = {
-            name: Served(
+            name: ServedPartition(
                 partition,
                 groups[name],
                 self._sources.of_partition(name).trust_provided_groups,

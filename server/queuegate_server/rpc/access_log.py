@@ -1,25 +1,29 @@
-"""The line of the log that tells how a call ended, and the end of one that fails."""
+"""The access log: one line for each call, and the status of calls that fail.
+
+Callers may send a request id and a trace context. Both are logged, and the id is returned with
+errors, so only well-formed ones are accepted.
+"""
 
 import logging
+import re
+import secrets
 import time
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, NoReturn
 
 import grpc
 import grpc.aio
 
 from queuegate_server.engine import GroupsUnavailable
 from queuegate_server.observe.log_sampling import SAMPLER
-from queuegate_server.rpc.current_caller import CALLER
-from queuegate_server.rpc.errors import DETAILS_TRAILER, Draining, told
-from queuegate_server.rpc.request_context import (
-    REQUEST_ID,
-    RequestContext,
-    call_identity,
-    new_request_id,
-)
+from queuegate_server.rpc.authentication import current_caller
+from queuegate_server.rpc.errors import DETAILS_TRAILER, Draining, to_status
+
+REQUEST_ID: Final = "x-request-id"
+TRACEPARENT: Final = "traceparent"
 
 _LOG = logging.getLogger("queuegate_server.rpc")
-_FAILURES: Final = frozenset(
+_WARNED_CODES: Final = frozenset(
     {
         grpc.StatusCode.DEADLINE_EXCEEDED,
         grpc.StatusCode.INTERNAL,
@@ -30,16 +34,45 @@ _FAILURES: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-"""How calls end that somebody should look at. What is wrong with a request is for the
-caller to see; the log has it at level debug."""
-_LONGEST_MESSAGE: Final = 500
+"""Codes that an operator should look at; the others are the caller's fault, and logged at debug."""
+_MAX_MESSAGE: Final = 500
 _FAILED: Final = "call failed"
 _ENDED: Final = "call"
 _PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
+_REQUEST_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
+# https://www.w3.org/TR/trace-context/#traceparent-header; later versions may append parts.
+_TRACEPARENT_PATTERN: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(.*)"
+)
+
+
+class RequestContext(NamedTuple):
+    """What a caller's metadata says about a call; empty texts where it says nothing."""
+
+    request_id: str = ""
+    trace_id: str = ""
+    parent_id: str = ""
+
+    @classmethod
+    def from_metadata(cls, metadata: Iterable[tuple[str, Any]] | None) -> "RequestContext":
+        """Read the metadata of a call; malformed values count as absent."""
+        request_id = trace_id = parent_id = ""
+        for key, value in metadata or ():
+            if not isinstance(value, str):
+                continue
+            if key == REQUEST_ID and not request_id and _REQUEST_ID_PATTERN.fullmatch(value):
+                request_id = value
+            elif key == TRACEPARENT and not trace_id:
+                trace_id, parent_id = _trace_context(value)
+        return cls(request_id, trace_id, parent_id)
+
+    def fields(self) -> dict[str, str]:
+        """Return the values that are present, as fields of a log line."""
+        return {name: value for name, value in self._asdict().items() if value}
 
 
 class AccessLog:
-    """Writes one line about a call: a warning if it failed, otherwise at level debug."""
+    """Logs one call: a warning if it failed, otherwise at level debug."""
 
     __slots__ = ("_context", "_method", "_start")
 
@@ -49,51 +82,61 @@ class AccessLog:
         context: "grpc.aio.ServicerContext[Any, Any]",
         start: float | None = None,
     ) -> None:
-        """Take the full name of the method, and when the call began by `perf_counter`."""
+        """Describe a call.
+
+        Args:
+            method: The full name of the method.
+            context: The call's context.
+            start: When the call began, by `time.perf_counter`, if that is known.
+        """
         self._method = method
         self._context = context
         self._start = start
 
-    def write(self, code: str) -> None:
-        """Tell the end of a call that did not fail."""
+    def log_end(self, code: str) -> None:
+        """Log the end of a call that did not fail."""
         if _LOG.isEnabledFor(logging.DEBUG):
             about = {"method": self._method, "code": code}
-            _LOG.debug(_ENDED, extra=about | self._fields(self._identity()))
+            _LOG.debug(_ENDED, extra=about | self._fields(self._request_context()))
 
-    def tell(self, event: str) -> None:
-        """Tell at level info that a call is made."""
-        identity = self._identity().fields()
-        fields = {"method": self._method, **identity, **_caller(), "peer": self._context.peer()}
-        _LOG.info(event, extra=fields)
+    def log_admin_call(self) -> None:
+        """Log at level info that a call with the role admin is made."""
+        fields = {
+            "method": self._method,
+            **self._request_context().fields(),
+            **_caller(),
+            "peer": self._context.peer(),
+        }
+        _LOG.info("admin call", extra=fields)
 
-    async def fail(self, error: Exception) -> NoReturn:
-        """End the call with the status of an error, and tell it."""
-        ended = told(error)
-        identity = self._identity()
-        if not identity.request_id:
-            identity = identity._replace(request_id=new_request_id())
-        failed = ended.code in _FAILURES and not isinstance(error, Draining)
-        level, event = (logging.WARNING, _FAILED) if failed else (logging.DEBUG, _ENDED)
+    async def abort(self, error: Exception) -> NoReturn:
+        """End the call with the status of an error, and log it."""
+        status = to_status(error)
+        request = self._request_context()
+        if not request.request_id:
+            request = request._replace(request_id=secrets.token_hex(8))
+        is_warning = status.code in _WARNED_CODES and not isinstance(error, Draining)
+        level, event = (logging.WARNING, _FAILED) if is_warning else (logging.DEBUG, _ENDED)
         if _LOG.isEnabledFor(level):
-            about = {"method": self._method, "code": ended.code.name, "reason": ended.reason}
+            about = {"method": self._method, "code": status.code.name, "reason": status.reason}
             if not SAMPLER.suppresses(_LOG.name, level, event, about):
-                fields = about | self._fields(identity)
-                fields["message_to_caller"] = ended.status.message[:_LONGEST_MESSAGE]
+                fields = about | self._fields(request)
+                fields["message_to_caller"] = status.proto.message[:_MAX_MESSAGE]
                 _LOG.log(level, event, extra=fields)
         trailers: tuple[tuple[str, str | bytes], ...] = (
-            (DETAILS_TRAILER, ended.details),
-            (REQUEST_ID, identity.request_id),
+            (DETAILS_TRAILER, status.trailer),
+            (REQUEST_ID, request.request_id),
         )
         if isinstance(error, GroupsUnavailable):
-            # The failure is remembered for longer than a client retries by itself.
+            # The failed look-up is cached for longer than a client retries by itself.
             trailers += ((_PUSHBACK_TRAILER, "-1"),)
-        await self._context.abort(ended.code, ended.status.message, trailing_metadata=trailers)
+        await self._context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 
-    def _identity(self) -> RequestContext:
-        return call_identity(self._context.invocation_metadata())
+    def _request_context(self) -> RequestContext:
+        return RequestContext.from_metadata(self._context.invocation_metadata())
 
-    def _fields(self, identity: RequestContext) -> dict[str, Any]:
-        fields: dict[str, Any] = identity.fields() | _caller()
+    def _fields(self, request: RequestContext) -> dict[str, Any]:
+        fields: dict[str, Any] = request.fields() | _caller()
         if self._start is not None:
             fields["seconds"] = round(time.perf_counter() - self._start, 6)
         fields["peer"] = self._context.peer()
@@ -101,6 +144,15 @@ class AccessLog:
 
 
 def _caller() -> dict[str, str]:
-    """Return who calls, where callers are identified."""
-    caller = CALLER.get()
+    caller = current_caller()
     return {"caller": caller} if caller else {}
+
+
+def _trace_context(text: str) -> tuple[str, str]:
+    match = _TRACEPARENT_PATTERN.fullmatch(text)
+    if match is None:
+        return "", ""
+    trace_id, parent_id, rest = match.groups()
+    if rest and (text.startswith("00") or not rest.startswith("-")):
+        return "", ""
+    return trace_id, parent_id

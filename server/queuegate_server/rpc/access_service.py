@@ -1,91 +1,130 @@
-"""AccessService: may this user use this queue?"""
+"""AccessService: may this user use this queue, or this application?"""
 
 import asyncio
 import bisect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from queuegate.policy.acl import Acl
-from queuegate.policy.explain import Explanation, Step, StepOutcome
 from queuegate.policy.names import is_at_or_below
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.questions import Explained
-from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
-from queuegate_server.rpc.application_service import Applications
-from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.application_service import ApplicationChecks
+from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.messages import explanation_message
+from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
-_DRAINING: Final = "the server is draining: ask again, on a new call, what has no answer yet"
-_DEFAULT_PAGE: Final = 1_000
-_LONGEST_PAGE: Final = 10_000
-_STREAMED_BATCH: Final = access_pb2.StreamQueueAccessResponse.BATCH_FIELD_NUMBER
-_OUTCOMES: Final = {
-    StepOutcome.WILDCARD: access_pb2.STEP_OUTCOME_WILDCARD,
-    StepOutcome.USER: access_pb2.STEP_OUTCOME_USER,
-    StepOutcome.GROUP: access_pb2.STEP_OUTCOME_GROUP,
-    StepOutcome.NO_MATCH: access_pb2.STEP_OUTCOME_NO_MATCH,
-    StepOutcome.EMPTY: access_pb2.STEP_OUTCOME_EMPTY,
-    StepOutcome.RECOVERY_QUEUE: access_pb2.STEP_OUTCOME_RECOVERY_QUEUE,
-    StepOutcome.ACLS_DISABLED: access_pb2.STEP_OUTCOME_ACLS_DISABLED,
-    StepOutcome.CLUSTER_ADMIN: access_pb2.STEP_OUTCOME_CLUSTER_ADMIN,
-}
+_DEFAULT_PAGE_SIZE: Final = 1_000
+_MAX_PAGE_SIZE: Final = 10_000
+_BATCH_FIELD: Final = access_pb2.StreamQueueAccessResponse.BATCH_FIELD_NUMBER
+_RECORD_BYTES: Final = 256
+"""About the size of an audit record, which is more than its part of a request with columns."""
 
 
 class AccessServicer:
-    """Converts, calls the engine, converts back. Method names are those of the contract."""
+    """Answers calls from and to bytes. Its methods are named as in the contract."""
 
     def __init__(
         self,
         engine: Engine,
-        checks: Checks,
         decisions: DecisionLog,
-        batches_in_flight: int,
+        queue: AdmissionQueue,
         draining: asyncio.Event,
         *,
-        turns: AdmissionQueue,
+        clock: Callable[[], float],
+        batches_in_flight: int,
     ) -> None:
-        """Take the engine, the hot path, what counts and records decisions, how many batches
-        of one stream may be in progress, the event that ends streams, and when lists are made.
+        """Answer calls.
+
+        Args:
+            engine: What decides.
+            decisions: What counts and records decisions.
+            queue: What admits long calls.
+            draining: The event that ends streams.
+            clock: The monotonic clock of the group caches.
+            batches_in_flight: How many batches of one stream may be in progress.
         """
-        self._turns = turns
         self._engine = engine
-        self._checks = checks
+        self._decisions = decisions
+        self._queue = queue
         self._draining = draining
         self._batches_in_flight = batches_in_flight
-        self._decisions = decisions
-        self._applications = Applications(engine, decisions)
-        self.at_once: Final = {"CheckQueueAccess": checks.answer_at_once}
-        """By method, what answers without waiting."""
+        self._cache = ResponseCache(clock)
+        engine.on_swap(self._cache.reset)
+        self._runner = BatchRunner(engine, self._cache, clock)
+        self._applications = ApplicationChecks(engine, decisions)
 
-    async def CheckQueueAccess(self, data: bytes) -> bytes:
-        """Decide one question."""
-        return await self._checks.answer(data)
+    async def CheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check."""
+        try:
+            snapshot = self._engine.snapshot
+            response = self._cache.get(snapshot, data, trusted=trusted)
+            if response is None:
+                query = validation.check_query(data, snapshot, trusted=trusted)
+                verdict = await self._engine.check_with_look_up(query)
+                response = self._cache.put(snapshot, data, verdict, trusted=trusted)
+        except Exception as error:
+            await self._decisions.failed("CheckQueueAccess", data, error)
+            raise
+        await self._decisions.decided("CheckQueueAccess", data, response.response, response.reason)
+        return response.response
 
-    async def BatchCheckQueueAccess(self, data: bytes) -> bytes:
-        """Decide a batch."""
-        return await self._checks.answer_batch(data)
+    async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide a batch, on one snapshot; a check that fails does not affect the others."""
+        return await self._batch(
+            "BatchCheckQueueAccess", data, self._queue.for_call(), trusted=trusted
+        )
 
-    async def CheckQueueAccessColumns(self, data: bytes) -> bytes:
-        """Decide questions given as columns."""
-        return await self._checks.columns.answer(data)
+    async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide checks given as columns, on one snapshot."""
+        method = "CheckQueueAccessColumns"
+        async with self._queue.for_call() as slot:
+            try:
+                request = wire.parse(columns.Request, data)
+                snapshot = self._engine.snapshot
+                query = columns.ColumnsQuery(request, snapshot, trusted=trusted)
+                distinct = await self._runner.run(
+                    snapshot, query.distinct, query.query, trusted=trusted, slot=slot
+                )
+            except Exception as error:
+                slot.release()
+                await self._decisions.failed(method, b"", error)
+                raise
+        results = query.spread(distinct)
+        reasons = _reasons(results)
+        due = self._decisions.count(reasons, _errors(results))
+        revision = snapshot.policy.revision
+        detailed = (
+            columns.response(results, reasons, revision, with_decisions=True)
+            if due or request.with_decisions
+            else b""
+        )
+        if due:
+            size = due * _RECORD_BYTES
+            await self._decisions.record(method, data, detailed, due, size=size)
+        if request.with_decisions:
+            return detailed
+        return columns.response(results, reasons, revision, with_decisions=False)
 
-    async def StreamQueueAccess(self, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Decide batches as they arrive and answer them as they are ready.
+    async def StreamQueueAccess(
+        self, requests: AsyncIterator[bytes], *, trusted: bool
+    ) -> AsyncIterator[bytes]:
+        """Decide batches as they arrive, and answer them as they are ready.
 
-        Reads no further while as many batches as allowed are in progress, so that a
-        caller who does not read the answers is not read from either. Ends when the
-        caller has sent all, or the server drains: what was read is answered first. Raises
-        Draining then, because more may have been sent than was read.
+        No more is read while as many batches as allowed are in progress, so that a caller that
+        does not read the answers is not read from either. The stream ends when the caller has
+        sent all, or the server drains: what has been read is answered first. Raises Draining
+        then, because the caller may have sent more.
         """
         working: set[asyncio.Task[bytes]] = set()
         draining = asyncio.create_task(self._draining.wait())
         reading: asyncio.Task[bytes | None] | None = None
         try:
-            ended = False
-            # What was read while an answer was on its way counts as read.
+            is_complete = False
+            # A message that arrived while an answer was written counts as read.
             while not draining.done() or (reading is not None and reading.done()):
                 if reading is None and len(working) < self._batches_in_flight:
                     reading = asyncio.create_task(_next(requests))
@@ -95,82 +134,61 @@ class AccessServicer:
                     data = reading.result()
                     reading = None
                     if data is None:
-                        ended = True
+                        is_complete = True
                         break
-                    if (response := self._stream_batch_now(data)) is not None:
-                        yield response
-                    else:
-                        working.add(asyncio.create_task(self._stream_batch(data)))
+                    working.add(asyncio.create_task(self._stream_batch(data, trusted=trusted)))
                 for task in done & working:
                     working.discard(task)
                     yield task.result()
             for finished in asyncio.as_completed(working):
                 yield await finished
-            if not ended:
-                raise Draining(_DRAINING)
+            if not is_complete:
+                raise Draining(
+                    "the server is draining: send the batches without an answer on a new call"
+                )
         finally:
             _cancel(draining, *working, *((reading,) if reading else ()))
 
-    def _stream_batch_now(self, data: bytes) -> bytes | None:
-        try:
-            number, batch = wire.stream_request(data)
-            results = self._checks.answer_batch_now(batch)
-        except Exception:  # told by `_stream_batch`
-            return None
-        return None if results is None else _streamed(number, results)
-
-    async def _stream_batch(self, data: bytes) -> bytes:
-        number = 0
-        try:
-            number, batch = wire.stream_request(data)
-            results = await self._checks.answer_batch_of_stream(batch)
-            return _streamed(number, results)
-        except Exception as error:
-            return access_pb2.StreamQueueAccessResponse(
-                id=number, error=to_status(error)
-            ).SerializeToString()
-
-    async def ExplainQueueAccess(self, data: bytes) -> bytes:
-        """Decide one question and show the evaluation."""
+    async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check, and show its evaluation."""
+        method = "ExplainQueueAccess"
         try:
             request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
             snapshot = self._engine.snapshot
-            explained = await self._engine.explain(snapshot, convert.question(request, snapshot))
+            query = validation.query(request, snapshot, trusted=trusted)
+            explained = await self._engine.explain(query)
         except Exception as error:
-            await self._decisions.failed("ExplainQueueAccess", data, error)
+            await self._decisions.failed(method, data, error)
             raise
-        message = _explained(explained, snapshot.policy.revision)
+        message = explanation_message(explained, snapshot.policy.revision)
         response = message.SerializeToString()
-        reason = message.decision.reason
-        await self._decisions.decided("ExplainQueueAccess", data, response, reason)
+        await self._decisions.decided(method, data, response, message.decision.reason)
         return response
 
-    async def CheckApplicationAccess(self, data: bytes) -> bytes:
-        """Decide one question about an application."""
-        return await self._applications.answer(data)
+    async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check about an application."""
+        return await self._applications.check(data, trusted=trusted)
 
-    async def BatchCheckApplicationAccess(self, data: bytes) -> bytes:
-        """Decide a batch of questions about applications."""
-        return await self._applications.answer_batch(data)
+    async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide a batch of checks about applications."""
+        return await self._applications.check_batch(data, trusted=trusted)
 
-    async def ExplainApplicationAccess(self, data: bytes) -> bytes:
-        """Decide one question about an application and show the lists."""
-        return await self._applications.explain(data)
+    async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check about an application, and show its evaluation."""
+        return await self._applications.explain(data, trusted=trusted)
 
-    async def ListQueues(self, data: bytes) -> bytes:
+    async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
         """List the existing queues that the user may use, by pages."""
-        async with self._turns.of_call() as turn:
-            return await self._list(data, turn)
-
-    async def _list(self, data: bytes, turn: Slot) -> bytes:
-        request = wire.parse(access_pb2.ListQueuesRequest, data)
-        snapshot = self._engine.snapshot
-        asked, after = convert.listing_question(request, snapshot)
-        size = min(request.page_size or _DEFAULT_PAGE, _LONGEST_PAGE)
-        paths = snapshot.find(asked.partition).partition.paths
-        start = bisect.bisect_right(paths, after)
-        asked_for = [path for path in paths[start:] if is_at_or_below(path, asked.path)]
-        found = await self._engine.usable_queues(snapshot, asked, asked_for, size + 1, turn)
+        async with self._queue.for_call() as slot:
+            request = wire.parse(access_pb2.ListQueuesRequest, data)
+            snapshot = self._engine.snapshot
+            query, after = validation.list_query(request, snapshot, trusted=trusted)
+            size = min(request.page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
+            paths = query.served.partition.paths
+            start = bisect.bisect_right(paths, after)
+            candidates = [path for path in paths[start:] if is_at_or_below(path, query.path)]
+            # One more than a page holds shows whether there is another page.
+            found = await self._engine.list_queues(query, candidates, size + 1, slot)
         page = found[:size]
         return access_pb2.ListQueuesResponse(
             queues=page,
@@ -178,10 +196,47 @@ class AccessServicer:
             policy_revision=snapshot.policy.revision,
         ).SerializeToString()
 
+    async def _stream_batch(self, data: bytes, *, trusted: bool) -> bytes:
+        number = 0
+        try:
+            number, batch = wire.stream_request(data)
+            slot = self._queue.for_stream()
+            results = await self._batch("StreamQueueAccess", batch, slot, trusted=trusted)
+        except Exception as error:
+            return access_pb2.StreamQueueAccessResponse(
+                id=number, error=to_status(error).proto
+            ).SerializeToString()
+        head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
+        return head + wire.embedded(_BATCH_FIELD, results)
 
-def _streamed(number: int, results: bytes) -> bytes:
-    head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
-    return head + wire.embedded(_STREAMED_BATCH, results)
+    async def _batch(self, method: str, data: bytes, slot: Slot, *, trusted: bool) -> bytes:
+        async with slot:
+            try:
+                checks = wire.batch_items(data)
+                snapshot = self._engine.snapshot
+                results = await self._runner.run(
+                    snapshot,
+                    checks,
+                    lambda index: validation.check_query(checks[index], snapshot, trusted=trusted),
+                    trusted=trusted,
+                    slot=slot,
+                )
+            except Exception as error:
+                slot.release()
+                await self._decisions.failed(method, b"", error)
+                raise
+        response = b"".join([result.batch_result for result in results])
+        if due := self._decisions.count(_reasons(results), _errors(results)):
+            await self._decisions.record(method, data, response, due)
+        return response
+
+
+def _reasons(results: list[CheckResponse]) -> bytes:
+    return bytes([result.reason for result in results])
+
+
+def _errors(results: list[CheckResponse]) -> list[str]:
+    return [result.error_reason for result in results if isinstance(result, FailedCheck)]
 
 
 def _cancel(*tasks: asyncio.Task[Any]) -> None:
@@ -191,26 +246,3 @@ def _cancel(*tasks: asyncio.Task[Any]) -> None:
 
 async def _next(requests: AsyncIterator[bytes]) -> bytes | None:
     return await anext(requests, None)
-
-
-def _explained(
-    explained: Explained[Explanation], revision: int
-) -> access_pb2.ExplainQueueAccessResponse:
-    return access_pb2.ExplainQueueAccessResponse(
-        decision=convert.decision_message(explained.decision, revision),
-        steps=[_step(step) for step in explained.evaluation.steps],
-        groups=convert.explain_groups(explained),
-        evaluated_queue=explained.evaluation.evaluated_queue,
-    )
-
-
-def _step(step: Step) -> access_pb2.ExplainStep:
-    acl = step.acl or Acl()
-    return access_pb2.ExplainStep(
-        queue=step.queue,
-        acl=convert.ACCESS_TYPES[step.kind] if step.kind else access_pb2.ACCESS_TYPE_UNSPECIFIED,
-        acl_text=acl.text,
-        outcome=_OUTCOMES[step.outcome],
-        matched_subject=step.matched_subject,
-        dropped_names=(*acl.dropped_users, *acl.dropped_groups),
-    )

@@ -1,128 +1,113 @@
-"""Long calls are worked on one after another, and refused if their turn comes too late.
+"""Admits long calls one at a time, and sheds them if they would have to wait for too long.
 
-Decided a part at a time, all in turn, fifty batches would each take fifty times as long.
-Single questions do not stand in line: they are decided between two parts of a long call.
+If fifty batches were decided a chunk at a time in turn, each would take fifty times as long.
+Single checks do not queue: they are decided between two chunks of a long call.
 """
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from typing import Final, NamedTuple, Self
 
 from queuegate_server.load_shedding import CoDel
-from queuegate_server.rpc.errors import TooMuchWork
+from queuegate_server.rpc.errors import Overloaded
 
-_LONGEST: Final = 0.02
-"""Seconds after which a call lets others have their turn."""
-_BEGUN: Final = 4
-"""While so many calls wait to go on, no other one begins."""
-_ROUNDS: Final = 4
-"""After so many rounds of the loop without a new call, all that had arrived have been seen."""
-_MOST_ROUNDS: Final = 64
-"""The most rounds that are waited for that."""
+_MAX_HOLD_SECONDS: Final = 0.02
+"""For how long a call may compute before it yields the slot to others."""
+_MAX_PREEMPTED: Final = 4
+"""While so many calls wait to go on, none is begun."""
 _RETRY_SECONDS: Final = 1.0
-"""For how long refused callers are told to wait."""
+"""The retry delay that shed calls are given."""
 
 
-class _InLine(NamedTuple):
+class _Waiter(NamedTuple):
     turn: "asyncio.Future[None]"
     since: float
 
 
-_Line = deque[_InLine]
+_Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Lines of long calls, which come up in rotation. Used from one event loop."""
+    """Gives out one slot for long calls: to new calls, batches of streams, and calls that were
+    preempted, by round robin, each of the three first in, first out.
+    """
 
     def __init__(
         self, clock: Callable[[], float], max_wait: float, refused: MutableMapping[str, int]
     ) -> None:
-        """Take a monotonic clock in seconds, how many of them a call may stand in line, which
-        `Waiting` explains, and where refused ones are counted, as `waited`.
+        """Start with the slot free.
+
+        Args:
+            clock: A monotonic clock, in seconds.
+            max_wait: The target of CoDel: how many seconds a call may wait for its slot.
+            refused: Where shed calls are counted, as `waited`.
         """
         self.clock = clock
-        self._waiting = CoDel(max_wait)
+        self._codel = CoDel(max_wait)
         self._refused = refused
         self._is_taken = False
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
-        self._calls, self._streams, self._begun = self._lines
+        self._calls, self._streams, self._preempted = self._lines
         self._next = 0
-        self._seen = 0
 
-    def of_call(self) -> "Slot":
-        """Return the turn of a call."""
+    def for_call(self) -> "Slot":
+        """Return the slot of a call, which may be shed."""
         return Slot(self, self._calls)
 
-    def of_stream(self) -> "Slot":
-        """Return the turn of a batch of a stream: its caller sends no more meanwhile."""
+    def for_stream(self) -> "Slot":
+        """Return the slot of a stream's batch, which waits for as long as it takes: its caller
+        sends no more meanwhile.
+        """
         return Slot(self, self._streams)
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether anybody stands in line."""
+    def has_waiters(self) -> bool:
+        """Whether any call waits for the slot."""
         return any(self._lines)
 
-    async def breathe(self) -> None:
-        """Let all that has come be seen: what gRPC still keeps for itself nobody can refuse.
+    async def resume(self) -> None:
+        """Wait for the slot again, with a call that has begun."""
+        await self.acquire(self._preempted)
 
-        It hands over a call in every other round of the loop, if its own thread gets the
-        processor.
-        """
-        quiet = 0
-        for _ in range(_MOST_ROUNDS):
-            seen = self._seen
-            os.sched_yield()
-            await asyncio.sleep(0)
-            quiet = quiet + 1 if seen == self._seen else 0
-            if quiet == _ROUNDS:
-                return
-
-    async def go_on(self) -> None:
-        """Return when it is one's turn again."""
-        await self.take(self._begun)
-
-    async def take(self, line: _Line) -> None:
-        """Return when it is one's turn. Raises TooMuchWork if that is too late for a call."""
+    async def acquire(self, line: _Line) -> None:
+        """Wait for the slot. Raises Overloaded if the call is shed."""
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True
-            self._waiting.admit(0.0, now)
+            self._codel.admit(0.0, now)
             return
-        self._seen += 1
         turn = asyncio.get_running_loop().create_future()
-        line.append(_InLine(turn, now))
+        line.append(_Waiter(turn, now))
         try:
             await turn
-            await self.breathe()
         except asyncio.CancelledError:
-            # A turn that has come already has to be passed on.
+            # A slot that was granted in the meantime must be passed on.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.end()
+                self.release()
             raise
 
-    def end(self) -> None:
-        """Let the next one have its turn."""
+    def release(self) -> None:
+        """Grant the slot to the next waiter."""
         now = self.clock()
-        if len(self._begun) >= _BEGUN and self._begin(self._begun, now):
+        if len(self._preempted) >= _MAX_PREEMPTED and self._grant(self._preempted, now):
             return
         for _ in self._lines:
             self._next = (self._next + 1) % len(self._lines)
-            if self._begin(self._lines[self._next], now):
+            if self._grant(self._lines[self._next], now):
                 return
         self._is_taken = False
 
-    def _begin(self, line: _Line, now: float) -> bool:
-        """Let the first of a line begin, if there is one that is not refused or gone."""
+    def _grant(self, line: _Line, now: float) -> bool:
+        """Grant the slot to the first waiter that is neither shed nor cancelled."""
         while line:
             turn, since = line.popleft()
             if turn.done():
                 continue
-            if line is self._calls and not self._waiting.admit(now - since, now):
+            if line is self._calls and not self._codel.admit(now - since, now):
                 self._refused["waited"] += 1
-                told = "there is more work than can be done in time"
-                turn.set_exception(TooMuchWork(told, _RETRY_SECONDS))
+                message = "the server has more long calls than it can answer in time"
+                turn.set_exception(Overloaded(message, _RETRY_SECONDS))
                 continue
             turn.set_result(None)
             return True
@@ -130,48 +115,47 @@ class AdmissionQueue:
 
 
 class Slot:
-    """The turn of one call, as a context manager."""
+    """The slot of one call, held within `async with`."""
 
-    __slots__ = ("_began", "_clock", "_has_begun", "_line", "_turns")
+    __slots__ = ("_clock", "_is_held", "_line", "_queue", "_since")
 
-    def __init__(self, turns: AdmissionQueue, line: _Line) -> None:
-        """Take the lines, and in which of them it stands."""
-        self._turns = turns
-        self._clock = turns.clock
+    def __init__(self, queue: AdmissionQueue, line: _Line) -> None:
+        """Wait in a line of the queue when entered."""
+        self._queue = queue
+        self._clock = queue.clock
         self._line = line
-        self._has_begun = False
-        self._began = 0.0
+        self._is_held = False
+        self._since = 0.0
 
     async def __aenter__(self) -> Self:
-        """Wait for it. Raises TooMuchWork if it comes too late."""
-        await self._turns.take(self._line)
-        self._has_begun = True
-        self._began = self._clock()
+        """Wait for the slot. Raises Overloaded if the call is shed."""
+        await self._queue.acquire(self._line)
+        self._hold()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End it."""
-        self.end()
+        """Release the slot if it is held."""
+        self.release()
 
-    def end(self) -> None:
-        """End it, if that has not been done: while it waits for others it must have none."""
-        if self._has_begun:
-            self._has_begun = False
-            self._turns.end()
+    def release(self) -> None:
+        """Give the slot up: a call that waits for something else must not hold it."""
+        if self._is_held:
+            self._is_held = False
+            self._queue.release()
 
     async def pause(self) -> None:
-        """Let single questions be decided; after some time also other calls."""
-        if not self._turns.is_waited_for:
+        """Let single checks be decided; after 20 ms also other long calls."""
+        if self._queue.has_waiters and self._clock() - self._since >= _MAX_HOLD_SECONDS:
+            self.release()
+            await self.reacquire()
+        else:
             await asyncio.sleep(0)
-            return
-        if self._clock() - self._began < _LONGEST:
-            await self._turns.breathe()
-            return
-        self.end()
-        await self.again()
 
-    async def again(self) -> None:
-        """Wait to go on after `end`."""
-        await self._turns.go_on()
-        self._has_begun = True
-        self._began = self._clock()
+    async def reacquire(self) -> None:
+        """Wait for the slot again after `release`."""
+        await self._queue.resume()
+        self._hold()
+
+    def _hold(self) -> None:
+        self._is_held = True
+        self._since = self._clock()

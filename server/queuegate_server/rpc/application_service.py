@@ -1,4 +1,4 @@
-"""Questions about applications: from bytes to bytes."""
+"""Checks about applications of YARN and Spark: from bytes to bytes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,15 +15,13 @@ from queuegate.policy.applications import (
 )
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine
-from queuegate_server.questions import ApplicationQuery, Explained
-from queuegate_server.rpc import convert, wire
-from queuegate_server.rpc.decision_log import ERROR, DecisionLog
-from queuegate_server.rpc.errors import InvalidRequest, to_status
-from queuegate_server.snapshot import Snapshot
+from queuegate_server.engine import ApplicationQuery, Engine, Explained, ServedPartition, Snapshot
+from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.batch import CHUNK, MAX_LOOK_UPS
+from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.errors import InvalidRequest, reason_name, to_status
+from queuegate_server.rpc.messages import REASONS, explained_groups
 
-_DECIDED_AT_ONCE: Final = 200
-_LOOKED_UP_AT_ONCE: Final = 16
 _MAX_ACL_BYTES: Final = 1_048_576
 _ACTIONS: Final = {
     access_pb2.APPLICATION_ACTION_VIEW: Action.VIEW,
@@ -43,136 +41,136 @@ _LISTS: Final = {
 }
 
 
-class Applications:
-    """Answers single questions and batches. Used from one event loop."""
+class ApplicationChecks:
+    """Answers single checks and batches."""
 
     def __init__(self, engine: Engine, decisions: DecisionLog) -> None:
-        """Take the engine, and what counts and records decisions."""
+        """Use an engine, and the log that counts and records decisions."""
         self._engine = engine
         self._decisions = decisions
 
-    async def answer(self, data: bytes) -> bytes:
-        """Return the answer to one question; raise what the engine raises, InvalidRequest,
-        AuditUnavailable.
+    async def check(self, data: bytes, *, trusted: bool) -> bytes:
+        """Return the response to one check.
+
+        Raises what the engine raises, InvalidRequest and AuditUnavailable.
         """
+        method = "CheckApplicationAccess"
         try:
             request = wire.parse(access_pb2.CheckApplicationAccessRequest, data)
             snapshot = self._engine.snapshot
-            explained = await self._decide(request, snapshot)
+            explained = await self._decide(request, snapshot, trusted=trusted)
         except Exception as error:
-            await self._decisions.failed("CheckApplicationAccess", data, error)
+            await self._decisions.failed(method, data, error)
             raise
         message = _decision(explained, snapshot)
         response = message.SerializeToString()
-        await self._decisions.decided("CheckApplicationAccess", data, response, message.reason)
+        await self._decisions.decided(method, data, response, message.reason)
         return response
 
-    async def answer_batch(self, data: bytes) -> bytes:
-        """Return the results of a batch; an item that fails fails alone. Raises
-        InvalidRequest if the batch as a whole is wrong, NotReady, AuditUnavailable.
+    async def check_batch(self, data: bytes, *, trusted: bool) -> bytes:
+        """Return the results of a batch; a check that fails does not affect the others.
+
+        Raises InvalidRequest if the batch as a whole is wrong, NotReady and AuditUnavailable.
         """
-        counts = self._decisions.none_yet()
+        method = "BatchCheckApplicationAccess"
         try:
-            response = (await self._results(data, counts)).SerializeToString()
+            request = wire.parse(access_pb2.BatchCheckApplicationAccessRequest, data)
+            wire.batch_items(data)
+            response, errors = await self._results(request, trusted=trusted)
         except Exception as error:
-            await self._decisions.failed("BatchCheckApplicationAccess", b"", error)
+            await self._decisions.failed(method, b"", error)
             raise
-        if due := self._decisions.add(counts):
-            await self._decisions.record("BatchCheckApplicationAccess", data, response, due)
-        return response
+        reasons = bytes([result.decision.reason for result in response.results])
+        due = self._decisions.count(reasons, errors)
+        result = response.SerializeToString()
+        if due:
+            await self._decisions.record(method, data, result, due)
+        return result
 
     async def _results(
-        self, data: bytes, counts: list[int]
-    ) -> access_pb2.BatchCheckApplicationAccessResponse:
-        """Return the results of a batch, and count the decisions."""
-        request = wire.parse(access_pb2.BatchCheckApplicationAccessRequest, data)
-        if not request.checks:
-            raise InvalidRequest([("checks", "is empty")])
-        if len(request.checks) > convert.MAX_BATCH:
-            raise InvalidRequest([("checks", f"has more than {convert.MAX_BATCH} questions")])
+        self, request: access_pb2.BatchCheckApplicationAccessRequest, *, trusted: bool
+    ) -> tuple[access_pb2.BatchCheckApplicationAccessResponse, list[str]]:
+        """Return the results, and the error reasons of the checks that failed."""
         snapshot = self._engine.snapshot
         response = access_pb2.BatchCheckApplicationAccessResponse()
+        errors: list[str] = []
         pairs = ((check, response.results.add()) for check in request.checks)
 
         async def work() -> None:
             for count, (check, result) in enumerate(pairs, start=1):
                 try:
-                    explained = await self._decide(check, snapshot)
+                    explained = await self._decide(check, snapshot, trusted=trusted)
                 except Exception as error:
-                    counts[ERROR] += 1
-                    self._decisions.count_error(error)
-                    result.error.CopyFrom(to_status(error))
+                    errors.append(reason_name(error))
+                    result.error.CopyFrom(to_status(error).proto)
                 else:
                     result.decision.CopyFrom(_decision(explained, snapshot))
-                    counts[result.decision.reason] += 1
-                if count % _DECIDED_AT_ONCE == 0:
+                if count % CHUNK == 0:
                     await asyncio.sleep(0)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(_LOOKED_UP_AT_ONCE, len(request.checks))):
+            for _ in range(min(MAX_LOOK_UPS, len(request.checks))):
                 group.create_task(work())
-        return response
+        return response, errors
 
-    async def explain(self, data: bytes) -> bytes:
-        """Return an explained answer; raises as `answer` does."""
+    async def explain(self, data: bytes, *, trusted: bool) -> bytes:
+        """Return the response to an explain call; raises as `check` does."""
+        method = "ExplainApplicationAccess"
         try:
             request = wire.parse(access_pb2.ExplainApplicationAccessRequest, data)
             snapshot = self._engine.snapshot
-            explained = await self._decide(request.check, snapshot)
+            explained = await self._decide(request.check, snapshot, trusted=trusted)
         except Exception as error:
-            await self._decisions.failed("ExplainApplicationAccess", data, error)
+            await self._decisions.failed(method, data, error)
             raise
         message = access_pb2.ExplainApplicationAccessResponse(
             decision=_decision(explained, snapshot),
             steps=[_step(listed) for listed in explained.evaluation.lists],
-            groups=convert.explain_groups(explained),
+            groups=explained_groups(explained),
         )
         response = message.SerializeToString()
-        reason = message.decision.reason
-        await self._decisions.decided("ExplainApplicationAccess", data, response, reason)
+        await self._decisions.decided(method, data, response, message.decision.reason)
         return response
 
     async def _decide(
-        self, request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot
+        self,
+        request: access_pb2.CheckApplicationAccessRequest,
+        snapshot: Snapshot,
+        *,
+        trusted: bool,
     ) -> Explained[Judged]:
         try:
-            return await self._engine.check_application(snapshot, _question(request, snapshot))
+            return await self._engine.check_application(_query(request, snapshot, trusted=trusted))
         except NoApplications:
-            text = "is a partition of YuniKorn, which has no ACLs of applications"
+            text = "is a partition of YuniKorn, which has no ACLs for applications"
             raise InvalidRequest([("partition", text)]) from None
 
 
-def _question(
-    request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot
+def _query(
+    request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot, *, trusted: bool
 ) -> ApplicationQuery:
-    faults: convert.Violations = []
-    partition = convert.partition_of(request.partition, snapshot, faults)
-    user, groups = convert.who(request.user, partition, faults)
+    violations: validation.Violations = []
+    served = validation.find_partition(request.partition, snapshot, violations)
+    user, groups = validation.user_and_groups(request.user, served, violations)
     kind = request.WhichOneof("subject")
-    convert.check_real_user(request.real_user, faults)
-    action = _action(request, faults)
-    if kind == "spark":
-        return _spark_question(request, snapshot, action, (user, groups), faults)
+    validation.check_real_user(request.real_user, violations)
+    action = _action(request, violations)
     if kind is None:
-        raise InvalidRequest([*faults, ("application", "is required")])
-    stated = request.application
-    queue = convert.queue_field("application.queue", stated.queue, partition, faults)
-    convert.check_user("application.owner", stated.owner, faults)
-    for field, text in (("view_acl", stated.view_acl), ("modify_acl", stated.modify_acl)):
-        if len(text) > _MAX_ACL_BYTES:
-            faults.append((f"application.{field}", f"is longer than {_MAX_ACL_BYTES} bytes"))
-    target = ""
-    if action is Action.MOVE:
-        target = convert.queue_field("target_queue", request.target_queue, partition, faults)
-    if faults or action is None:
-        raise InvalidRequest(faults)
-    application = Application(queue, stated.owner, stated.view_acl, stated.modify_acl)
+        violations.append(("application", "is required"))
+    if kind == "application":
+        application, target = _application(request, action, served, violations)
+    if violations or action is None or served is None:
+        raise InvalidRequest(violations)
+    asserted = validation.believed(groups, served, trusted=trusted)
+    if kind == "spark":
+        return _spark_query(request.spark, served, action, user, asserted)
+    partition = served.partition
     return ApplicationQuery(
         user,
-        groups,
-        request.partition,
-        lambda found, known: decide_application(
-            found,
+        asserted,
+        served,
+        lambda known: decide_application(
+            partition,
             application,
             action,
             user,
@@ -183,44 +181,54 @@ def _question(
     )
 
 
+def _application(
+    request: access_pb2.CheckApplicationAccessRequest,
+    action: Action | None,
+    served: ServedPartition | None,
+    violations: validation.Violations,
+) -> tuple[Application, str]:
+    """Return the application and the queue that it is to be moved to, if it is."""
+    stated = request.application
+    queue = validation.queue("application.queue", stated.queue, served, violations)
+    validation.user_name("application.owner", stated.owner, violations)
+    for field, text in (("view_acl", stated.view_acl), ("modify_acl", stated.modify_acl)):
+        if len(text) > _MAX_ACL_BYTES:
+            violations.append((f"application.{field}", f"is longer than {_MAX_ACL_BYTES} bytes"))
+    target = ""
+    if action is Action.MOVE:
+        target = validation.queue("target_queue", request.target_queue, served, violations)
+    return Application(queue, stated.owner, stated.view_acl, stated.modify_acl), target
+
+
 def _action(
-    request: access_pb2.CheckApplicationAccessRequest, faults: convert.Violations
+    request: access_pb2.CheckApplicationAccessRequest, violations: validation.Violations
 ) -> Action | None:
     action = _ACTIONS.get(request.action)
     is_spark = request.WhichOneof("subject") == "spark"
     if action is None:
-        faults.append(("action", "must be an action"))
+        violations.append(("action", "must be an ApplicationAction other than UNSPECIFIED"))
     elif is_spark and action is Action.MOVE:
-        faults.append(("action", "is none of Spark's"))
+        violations.append(("action", "does not exist in Spark"))
     elif not is_spark and action is Action.ADMIN:
-        faults.append(("action", "is one of Spark's only"))
+        violations.append(("action", "exists in Spark only"))
     if request.target_queue and action is not Action.MOVE:
-        faults.append(("target_queue", "is only for a move"))
+        violations.append(("target_queue", "is only used for a move"))
     return action
 
 
-def _spark_question(
-    request: access_pb2.CheckApplicationAccessRequest,
-    snapshot: Snapshot,
-    action: Action | None,
-    who: tuple[str, Sequence[str]],
-    faults: convert.Violations,
+def _spark_query(
+    stated: access_pb2.SparkApplication,
+    served: ServedPartition,
+    action: Action,
+    user: str,
+    groups: Sequence[str],
 ) -> ApplicationQuery:
-    user, groups = who
-    if faults or action is None:
-        raise InvalidRequest(faults)
-    stated = request.spark
-    properties = {
-        **snapshot.find(request.partition).spark_defaults,
-        **stated.properties,
-    }
+    properties = {**served.spark_defaults, **stated.properties}
     try:
         acls = spark_acls(properties, stated.spark_user, stated.process_user)
     except SparkError as error:
         raise InvalidRequest([("spark.properties", str(error))]) from None
-    return ApplicationQuery(
-        user, groups, request.partition, lambda _, known: acls.decide(action, user, known)
-    )
+    return ApplicationQuery(user, groups, served, lambda known: acls.decide(action, user, known))
 
 
 def _decision(
@@ -229,7 +237,7 @@ def _decision(
     decision = explained.decision
     return access_pb2.CheckApplicationAccessResponse(
         allowed=decision.allowed,
-        reason=convert.REASONS[decision.reason],
+        reason=REASONS[decision.reason],
         matched_queue=decision.matched_queue,
         matched_subject=decision.matched_subject,
         policy_revision=snapshot.policy.revision,

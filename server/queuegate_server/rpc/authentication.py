@@ -1,11 +1,12 @@
-"""Who calls, and with which rights.
+"""Who calls: from the credentials and the peer of a call to a principal.
 
-What a caller shows decides: a token before a certificate, a certificate before the
-place that the call comes from. Whoever shows something is not taken for anything less.
+A token is looked at before a certificate, and a certificate before the peer's address. A caller
+that presents a credential is never downgraded to a weaker identity.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 import grpc.aio
 
 from queuegate_server.files.certificates import expiry
-from queuegate_server.rpc.errors import CallerNotPermitted, CallerUnknown
+from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.callers import Callers, Rights, Role
 from queuegate_server.settings.listeners import Listener
@@ -27,19 +28,35 @@ _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who was identified. The name is one of the settings, so it is fit for a log."""
+    """An identified caller. Its name comes from the settings, so it is safe to log."""
 
     name: str
     rights: Rights
 
     def require(self, role: Role) -> None:
-        """Raise CallerNotPermitted if the caller does not have this role."""
+        """Raise PermissionDenied if the caller does not have a role."""
         if role not in self.rights.roles:
-            raise CallerNotPermitted(f"this needs the role {role}, which {self.name} does not have")
+            raise PermissionDenied(
+                f"this call needs the role {role}, which {self.name} does not have"
+            )
+
+
+_PRINCIPAL: ContextVar[Principal | None] = ContextVar("principal", default=None)
+
+
+def set_current_principal(principal: Principal) -> None:
+    """Make a principal the current one for as long as a call is answered."""
+    _PRINCIPAL.set(principal)
+
+
+def current_caller() -> str:
+    """Return the name of the current principal; empty outside of calls that have one."""
+    principal = _PRINCIPAL.get()
+    return "" if principal is None else principal.name
 
 
 class Authenticator:
-    """Identifies callers. Used from one event loop."""
+    """Identifies callers."""
 
     def __init__(
         self,
@@ -48,8 +65,13 @@ class Authenticator:
         tokens: TokenFile | None,
         wall: Callable[[], float],
     ) -> None:
-        """Take who may do what, where it is served, the tokens if there are any, and a wall
-        clock in seconds, by which certificates expire.
+        """Know the callers of the settings.
+
+        Args:
+            settings: The rights of callers.
+            listeners: The listeners, which say what a caller can present.
+            tokens: The known tokens, if there are any.
+            wall: A wall clock in seconds, by which certificates expire.
         """
         self._tokens = tokens
         self._wall = wall
@@ -58,29 +80,13 @@ class Authenticator:
         self._with_certificates = any(
             listener.tls and listener.tls.client_ca_file for listener in listeners
         )
-        self._here_only = all(listener.parsed.is_local for listener in listeners)
-        self._uses = 0
-        self.use(settings)
+        self._is_local = all(listener.parsed.is_local for listener in listeners)
+        self._changes = 0
+        self.reconfigure(settings)
 
-    @property
-    def version(self) -> object:
-        """Something that is another one whenever a caller may be identified differently."""
-        return self._uses, 0 if self._tokens is None else self._tokens.reloads
-
-    def expiry(self, context: Context) -> float:
-        """Return when the certificate that a caller has shown expires, in Unix seconds;
-        infinity if there is none, and 0 if that cannot be read.
-        """
-        certificate = self._certificate(context.auth_context())
-        return _expires(certificate) if certificate else math.inf
-
-    def is_past(self, expiry: float) -> bool:
-        """Say whether that is over by now."""
-        return expiry <= self._wall()
-
-    def use(self, settings: Callers) -> None:
-        """Take who may do what from now on; the file of the tokens stays."""
-        self._uses += 1
+    def reconfigure(self, settings: Callers) -> None:
+        """Apply other rights from now on; the token file stays."""
+        self._changes += 1
         self._loopback = Principal("loopback", settings.loopback)
         self._unix = Principal("unix", settings.unix)
         self._by_certificate = {
@@ -90,108 +96,121 @@ class Authenticator:
         self._by_token = {
             name: Principal(f"token:{name}", rights) for name, rights in settings.tokens.items()
         }
-        # Without a listener for Unix sockets, such a peer is the native transport, which serves
-        # loopback only and hands streams on through a socket of its own.
+        # Without a Unix listener such a peer is the native transport, which serves loopback only
+        # and forwards streams through a socket of its own.
         self._by_socket = (
-            self._unix if self._has_sockets else self._loopback if self._here_only else None
+            self._unix if self._has_sockets else self._loopback if self._is_local else None
+        )
+        # Where all callers are alike, calls need not be looked at.
+        can_differ = self._tokens or self._with_certificates or not self._is_local
+        self._sole = (
+            None
+            if can_differ or (self._has_ports and self._has_sockets)
+            else self._loopback
+            if self._has_ports
+            else self._unix
         )
 
     @property
-    def the_only_one(self) -> Principal | None:
-        """Whoever calls, if there is nobody else; None if each call must be looked at."""
-        places = self._places()
-        return places[0] if len(places) == 1 else None
-
-    def the_same_for_all(self, role: Role) -> Principal | None:
-        """Return one who stands for all, if the call alone decides: nobody can show
-        anything, and all places are alike. None if each call must be looked at.
-        """
-        places = self._places()
-        rights = {(role in each.rights.roles, each.rights.assert_groups) for each in places}
-        return places[0] if len(rights) == 1 else None
-
-    def _places(self) -> list[Principal]:
-        """Return all who can call, where nobody can show anything; nobody where one can."""
-        if self._tokens or self._with_certificates or not self._here_only:
-            return []
-        return [self._loopback] * self._has_ports + [self._unix] * self._has_sockets
+    def version(self) -> object:
+        """A value that changes whenever a caller may be identified differently."""
+        return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
     def identify(self, context: Context) -> Principal:
-        """Return who makes a call. Raises CallerUnknown, CallerNotPermitted."""
-        if self._tokens is not None and (token := _token(context)) is not None:
-            return self._owner(self._tokens.name_of(token))
+        """Return the principal of a call. Raises Unauthenticated and PermissionDenied."""
+        if self._sole is not None:
+            return self._sole
+        if self._tokens is not None and (token := _bearer_token(context)) is not None:
+            return self._token_owner(self._tokens.name_of(token))
         if self._with_certificates:
-            shown = context.auth_context()
-            if certificate := self._certificate(shown):
+            auth_context = context.auth_context()
+            if certificate := self._certificate(auth_context):
                 if self.is_past(_expires(certificate)):
-                    raise CallerUnknown("the certificate has expired")
-                return self._holder(tuple(names(shown)))
+                    raise Unauthenticated("the client certificate has expired")
+                return self._certificate_holder(certificate_names(auth_context))
         peer = context.peer()
         if peer.startswith("unix:") and self._by_socket is not None:
             return self._by_socket
         if peer.startswith(_LOOPBACK):
             return self._loopback
-        raise CallerUnknown("this needs a certificate or a token that the server knows")
+        raise Unauthenticated(
+            "a caller from another machine must present a client certificate or a bearer token"
+            " that the server knows"
+        )
 
-    def _owner(self, name: str | None) -> Principal:
-        if name is None:
-            raise CallerUnknown("the token is not valid")
-        caller = self._by_token.get(name)
-        if caller is None:
-            raise CallerNotPermitted("the token has no role")
-        return caller
-
-    def _certificate(self, shown: Mapping[str, Iterable[bytes]]) -> bytes:
-        """Return the verified certificate of a connection; empty without one. The connection,
-        or the TLS session that it resumes, may be older than its expiry.
+    def certificate_expiry(self, context: Context) -> float:
+        """Return when the certificate that a caller has presented expires, in Unix seconds;
+        infinity without a certificate, and 0 if the time cannot be read.
         """
-        return next(iter(shown.get(_CERTIFICATE, ())), b"") if self._with_certificates else b""
+        certificate = self._certificate(context.auth_context())
+        return _expires(certificate) if certificate else math.inf
 
-    def _holder(self, shown: Sequence[str]) -> Principal:
-        for name in shown:
-            if (caller := self._by_certificate.get(name)) is not None:
-                return caller
-        raise CallerNotPermitted("no name of the certificate has a role")
+    def is_past(self, moment: float) -> bool:
+        """Return whether a moment, in Unix seconds, has passed."""
+        return moment <= self._wall()
+
+    def _token_owner(self, name: str | None) -> Principal:
+        if name is None:
+            raise Unauthenticated("the bearer token is not valid")
+        principal = self._by_token.get(name)
+        if principal is None:
+            raise PermissionDenied("the bearer token has no role")
+        return principal
+
+    def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
+        """Return the verified certificate of a connection, empty without one. Either the
+        connection or the TLS session that it resumes may be older than its expiry.
+        """
+        if not self._with_certificates:
+            return b""
+        return next(iter(auth_context.get(_CERTIFICATE, ())), b"")
+
+    def _certificate_holder(self, names: Iterable[str]) -> Principal:
+        for name in names:
+            if (principal := self._by_certificate.get(name)) is not None:
+                return principal
+        raise PermissionDenied("no name in the client certificate has a role")
+
+
+def certificate_names(auth_context: Any) -> Iterator[str]:
+    """Yield the names in the verified certificate of a connection as the settings spell them,
+    the more specific ones first; none if there is no certificate.
+    """
+    if not auth_context.get(_CERTIFICATE):
+        return
+    yield from _texts(auth_context, "peer_spiffe_id", "")
+    yield from _texts(auth_context, "peer_uri", "uri:")
+    for name in _texts(auth_context, "peer_dns", "dns:"):
+        yield name.lower()
+    yield from _texts(auth_context, "x509_common_name", "cn:")
+    yield from _texts(auth_context, "x509_subject", "subject:")
 
 
 @lru_cache(maxsize=1024)
 def _expires(certificate: bytes) -> float:
+    """Return when a certificate expires, in Unix seconds; 0 if that cannot be read."""
     try:
         return expiry(certificate)
     except ValueError:
         return 0.0
 
 
-def names(shown: Any) -> Iterator[str]:
-    """Yield the names of the verified certificate of a connection, as the settings spell
-    them, the more specific ones first; none if there is no certificate.
-    """
-    if not shown.get(_CERTIFICATE):
-        return
-    yield from _texts(shown, "peer_spiffe_id", "")
-    yield from _texts(shown, "peer_uri", "uri:")
-    for name in _texts(shown, "peer_dns", "dns:"):
-        yield name.lower()
-    yield from _texts(shown, "x509_common_name", "cn:")
-    yield from _texts(shown, "x509_subject", "subject:")
-    # Known by no name, but shown all the same.
-    yield ""
-
-
-def _texts(shown: Any, key: str, kind: str) -> Iterator[str]:
-    for value in shown.get(key, ()):
+def _texts(auth_context: Any, key: str, kind: str) -> Iterator[str]:
+    for value in auth_context.get(key, ()):
         yield kind + value.decode("utf-8", "replace")
 
 
-def _token(context: Context) -> str | None:
-    """Return the bearer token of a call, None if it brings no credential along.
+def _bearer_token(context: Context) -> str | None:
+    """Return the bearer token of a call, None if it has no authorization header.
 
-    Raises CallerUnknown for a credential that is none of ours.
+    Raises Unauthenticated for any other credential.
     """
-    sent = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
-    if not sent:
+    headers = [
+        value for key, value in context.invocation_metadata() or () if key == "authorization"
+    ]
+    if not headers:
         return None
-    text = sent[0]
-    if len(sent) > 1 or not isinstance(text, str) or not text.lower().startswith(_BEARER):
-        raise CallerUnknown("the authorization is not that of one bearer token")
+    text = headers[0]
+    if len(headers) > 1 or not isinstance(text, str) or not text.lower().startswith(_BEARER):
+        raise Unauthenticated("the authorization header must contain exactly one bearer token")
     return text[len(_BEARER) :].strip()

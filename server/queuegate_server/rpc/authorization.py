@@ -1,177 +1,146 @@
-"""What stands before a call: who makes it, and may they?"""
+"""May the caller make this call? Stands in front of every method of our services."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from queuegate_server.rpc.access_log import AccessLog
-from queuegate_server.rpc.authentication import Authenticator, Context, Principal
-from queuegate_server.rpc.current_caller import CALLER
+from queuegate_server.rpc.authentication import (
+    Authenticator,
+    Context,
+    Principal,
+    set_current_principal,
+)
 from queuegate_server.rpc.errors import Draining
-from queuegate_server.rpc.interceptors import AtOnce, Stream, Unary, nothing_at_once
+from queuegate_server.rpc.interceptors import Stream, Unary
 from queuegate_server.rpc.rate_limit import RateLimiter
-from queuegate_server.rpc.roles import ROLES
 from queuegate_server.settings.callers import Role
 
-Served = TypeVar("Served", AtOnce, Unary)
+_ACCESS: Final = "queuegate.v1.AccessService."
+_POLICY: Final = "queuegate.v1.PolicyService."
+_USER_GROUPS: Final = "queuegate.v1.UserGroupService."
+
+ROLES: Final[Mapping[str, Role]] = MappingProxyType(
+    {
+        f"{_ACCESS}CheckQueueAccess": Role.CHECK,
+        f"{_ACCESS}BatchCheckQueueAccess": Role.CHECK,
+        f"{_ACCESS}CheckQueueAccessColumns": Role.CHECK,
+        f"{_ACCESS}StreamQueueAccess": Role.CHECK,
+        f"{_ACCESS}CheckApplicationAccess": Role.CHECK,
+        f"{_ACCESS}BatchCheckApplicationAccess": Role.CHECK,
+        f"{_ACCESS}ExplainQueueAccess": Role.READ,
+        f"{_ACCESS}ExplainApplicationAccess": Role.READ,
+        f"{_ACCESS}ListQueues": Role.READ,
+        f"{_USER_GROUPS}ResolveUserGroups": Role.READ,
+        f"{_POLICY}GetPolicy": Role.READ,
+        f"{_POLICY}ValidatePolicy": Role.READ,
+        f"{_USER_GROUPS}InvalidateUserGroups": Role.ADMIN,
+        f"{_POLICY}ReloadPolicy": Role.ADMIN,
+    }
+)
+"""The role that each call needs, by the full name of its method; a method without a role cannot
+be served. The health service is open to everybody and not listed.
+"""
+
+
+class UnaryMethod(Protocol):
+    """A unary method of a servicer."""
+
+    def __call__(self, data: bytes, /, *, trusted: bool) -> Awaitable[bytes]:
+        """Answer a call. `trusted` says whether the groups in the request are used."""
+
+
+class StreamMethod(Protocol):
+    """A streaming method of a servicer."""
+
+    def __call__(self, requests: AsyncIterator[bytes], /, *, trusted: bool) -> AsyncIterator[bytes]:
+        """Answer a stream; `trusted` as for unary methods."""
 
 
 class Authorizer:
-    """Lets calls through to one of two handlers of a method: the first uses the groups that
-    a request asserts, the second ignores them.
+    """Lets permitted calls through to the servicers."""
 
-    Where every call would be decided alike it decides once, until callers change. Used from one
-    event loop.
-    """
-
-    def __init__(
-        self, callers: Authenticator, rates: RateLimiter | None = None, *, always: bool = False
-    ) -> None:
-        """Take who is known, and the rates if there are any. `always` identifies each call,
-        so that CALLER names its caller.
-        """
-        self._callers = callers
+    def __init__(self, authenticator: Authenticator, rates: RateLimiter | None = None) -> None:
+        """Use what identifies callers, and their rate limits if there are any."""
+        self._authenticator = authenticator
         self._rates = rates
-        self._always = always
-        self._choosing: list[Callable[[], None]] = []
 
-    def at_once(self, method: str, believing: AtOnce, doubting: AtOnce) -> AtOnce:
-        """Guard what answers without waiting: the one that serves every caller answers, or
-        none if calls have to be told apart, or if the only caller is over its rate. Raises
-        KeyError for a method without a role.
-        """
+    def unary(self, method: str, serve: UnaryMethod) -> Unary:
+        """Guard a unary method. Raises KeyError if it has no role."""
         role = ROLES[method]
-        chosen: AtOnce = nothing_at_once
-
-        def choose() -> None:
-            nonlocal chosen
-            chosen = self._alike(role, believing, doubting) or nothing_at_once
-            if self._rates is not None:
-                caller = self._callers.the_only_one
-                chosen = _counted(chosen, caller.name, self._rates) if caller else nothing_at_once
-
-        def guarded(data: bytes) -> bytes | None:
-            return chosen(data)
-
-        self._choose(choose)
-        return guarded
-
-    def unary(self, method: str, believing: Unary, doubting: Unary) -> Unary:
-        """Guard a single call. Raises KeyError for a method without a role."""
-        role = ROLES[method]
-        alike: Unary | None = None
-
-        def choose() -> None:
-            nonlocal alike
-            alike = None if self._rates else self._alike(role, believing, doubting)
 
         async def guarded(data: bytes, context: Context) -> bytes:
-            if alike is not None:
-                return await alike(data, context)
-            caller = self._admitted(role, context)
+            principal = self._admit(role, context)
             if self._rates is not None:
-                self._rates.count(caller.name)
+                self._rates.acquire(principal.name)
             if role is Role.ADMIN:
-                AccessLog(method, context).tell("admin call")
-            handler = believing if caller.rights.assert_groups else doubting
-            return await handler(data, context)
+                AccessLog(method, context).log_admin_call()
+            return await serve(data, trusted=principal.rights.assert_groups)
 
-        self._choose(choose)
         return guarded
 
-    def stream(self, method: str, believing: Stream, doubting: Stream) -> Stream:
-        """Guard a stream. One over its rate is not ended, but read from more slowly; one whose
-        caller has lost the role, or other rights, or shown a certificate that has expired by
-        then, ends with its next message.
+    def stream(self, method: str, serve: StreamMethod) -> Stream:
+        """Guard a streaming method.
+
+        A stream over its caller's rate is not ended but read more slowly. A stream ends with its
+        next message once the rights of its caller have changed, or its certificate has expired.
         """
         role = ROLES[method]
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            version = self._callers.version
-            caller = self._admitted(role, context)
-            expiry = self._callers.expiry(context)
-            handler = believing if caller.rights.assert_groups else doubting
+            version = self._authenticator.version
+            principal = self._admit(role, context)
+            expiry = self._authenticator.certificate_expiry(context)
             if self._rates is not None:
-                requests = _paced(requests, caller.name, self._rates)
+                requests = _paced(requests, principal.name, self._rates)
 
-            def admits() -> None:
+            def check_rights() -> None:
                 nonlocal version
-                if version != self._callers.version or self._callers.is_past(expiry):
-                    version = self._callers.version
-                    if self._admitted(role, context) != caller:
-                        raise Draining("the rights of the caller have changed; ask anew")
+                if version == self._authenticator.version and not self._authenticator.is_past(
+                    expiry
+                ):
+                    return
+                version = self._authenticator.version
+                if self._admit(role, context) != principal:
+                    raise Draining("the rights of the caller have changed: open a new stream")
 
-            requests = _while_admitted(requests, admits)
-            async for response in handler(requests, context):
+            requests = _checked(requests, check_rights)
+            async for response in serve(requests, trusted=principal.rights.assert_groups):
                 yield response
 
         return guarded
 
-    def callers_changed(self) -> None:
-        """Decide anew where every call is decided alike."""
-        for choose in self._choosing:
-            choose()
-
     async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
-        """Guard a handler whose errors nobody else turns into a status."""
+        """Guard a servicer of a library, whose errors nobody else turns into a status."""
         try:
-            self._admitted(role, context)
-        except Exception as error:  # the boundary: every fault becomes a status
-            await AccessLog(method, context).fail(error)
+            self._admit(role, context)
+        except Exception as error:  # the boundary: every error becomes a status
+            await AccessLog(method, context).abort(error)
 
-    def _choose(self, choose: Callable[[], None]) -> None:
-        choose()
-        self._choosing.append(choose)
+    def _admit(self, role: Role, context: Context) -> Principal:
+        """Return the caller, which becomes the current principal, if it has the role.
 
-    def _alike(self, role: Role, believing: Served, doubting: Served) -> Served | None:
-        """Return which of the two serves every call; None if it depends on the caller."""
-        # Who administers is logged.
-        each = self._always or role is Role.ADMIN
-        anybody = None if each else self._callers.the_same_for_all(role)
-        if anybody is None or role not in anybody.rights.roles:
-            return None
-        return believing if anybody.rights.assert_groups else doubting
-
-    def _admitted(self, role: Role, context: Context) -> Principal:
-        """Return who calls, named in CALLER, and has the role.
-
-        Raises CallerUnknown and CallerNotPermitted.
+        Raises Unauthenticated and PermissionDenied.
         """
-        caller = self._callers.identify(context)
-        CALLER.set(caller.name)
-        caller.require(role)
-        return caller
+        principal = self._authenticator.identify(context)
+        set_current_principal(principal)
+        principal.require(role)
+        return principal
 
 
-def _counted(at_once: AtOnce, caller: str, rates: RateLimiter) -> AtOnce:
-    """Count what is answered; what is not, and what is one call too many, is left to the
-    handler that may wait, which counts for itself.
-    """
-
-    def counted(data: bytes) -> bytes | None:
-        if rates.wait(caller) > 0:
-            return None
-        response = at_once(data)
-        if response is not None:
-            rates.charge(caller)
-        return response
-
-    return counted
-
-
-async def _while_admitted(
-    requests: AsyncIterator[bytes], admits: Callable[[], None]
+async def _checked(
+    requests: AsyncIterator[bytes], check: Callable[[], None]
 ) -> AsyncIterator[bytes]:
-    """Hand on what a stream brings until `admits` raises: what comes then is not answered."""
     async for request in requests:
-        admits()
+        check()
         yield request
 
 
 async def _paced(
     requests: AsyncIterator[bytes], caller: str, rates: RateLimiter
 ) -> AsyncIterator[bytes]:
-    # The wait comes first: what was read is never dropped when the server drains.
+    # The wait comes first: a message that has been read must not be lost when the server drains.
     while True:
         await asyncio.sleep(rates.wait(caller))
         try:

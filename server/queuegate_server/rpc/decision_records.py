@@ -1,7 +1,7 @@
-"""What the audit log says of a decision, made from the bytes of request and answer.
+"""Audit records of decisions, made from the bytes of a request and its response.
 
-The memo keeps no more of an answer than its bytes; they are parsed for the records that
-are due, and by the thread that writes them.
+The response cache holds nothing but bytes; they are parsed only for records that are due, by the
+thread that writes them.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.policy.names import partition_name
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc import validation, wire
 
 Record = dict[str, Any]
-_Question = access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest
-"""Or one to explain, which has the same fields."""
+_Check = access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest
+"""Or an explain request, which has the same fields."""
 
 _ACCESS: Final = {access_pb2.ACCESS_TYPE_SUBMIT: "submit", access_pb2.ACCESS_TYPE_ADMIN: "admin"}
 _ACTIONS: Final = {
@@ -35,7 +35,7 @@ _BATCHES: Final[dict[str, Any]] = {
     "StreamQueueAccess": access_pb2.CheckResult,
     "BatchCheckApplicationAccess": access_pb2.ApplicationCheckResult,
 }
-_QUESTIONS: Final[dict[str, Any]] = {
+_REQUESTS: Final[dict[str, Any]] = {
     "CheckQueueAccess": access_pb2.CheckQueueAccessRequest,
     "ExplainQueueAccess": access_pb2.ExplainQueueAccessRequest,
     "BatchCheckQueueAccess": access_pb2.CheckQueueAccessRequest,
@@ -45,8 +45,8 @@ _QUESTIONS: Final[dict[str, Any]] = {
     "ExplainApplicationAccess": access_pb2.ExplainApplicationAccessRequest,
     "BatchCheckApplicationAccess": access_pb2.CheckApplicationAccessRequest,
 }
-"""By method: what one question is; of a batch, each of its items."""
-_ANSWERS: Final[dict[str, Callable[[bytes], Any]]] = {
+"""By method: the message of a check; of a batch, the message of each item."""
+_DECISIONS: Final[dict[str, Callable[[bytes], Any]]] = {
     "CheckQueueAccess": access_pb2.CheckQueueAccessResponse.FromString,
     "CheckApplicationAccess": access_pb2.CheckApplicationAccessResponse.FromString,
     "ExplainQueueAccess": lambda data: (
@@ -72,28 +72,28 @@ class Answered:
     """Whether what was allowed is left out."""
 
     def records(self) -> Iterator[Record]:
-        """Yield a record for each question."""
+        """Yield a record for each check."""
         if self.method == COLUMNS:
             yield from self._columns()
             return
         results = _BATCHES.get(self.method)
         if results is None:
-            asked = _parsed(self.method, self.request)
-            yield from self._record(asked, _ANSWERS[self.method](self.response))
+            check = _parsed(self.method, self.request)
+            yield from self._record(check, _DECISIONS[self.method](self.response))
             return
-        questions = wire.first_field_items(self.request)
+        checks = wire.first_field_items(self.request)
         answers = wire.first_field_items(self.response)
-        for question, data in zip(questions, answers, strict=True):
+        for request, data in zip(checks, answers, strict=True):
             result = results.FromString(data)
             if result.WhichOneof("outcome") == "error":
                 reason = _error_reason(result.error)
-                yield Failed(self.method, self.time, self.caller, question, reason).record()
+                yield Failed(self.method, self.time, self.caller, request, reason).record()
             else:
-                yield from self._record(_parsed(self.method, question), result.decision)
+                yield from self._record(_parsed(self.method, request), result.decision)
 
     def _columns(self) -> Iterator[Record]:
-        """Yield a record for each question. The response has its decisions, whether or not
-        the caller asked for them.
+        """Yield a record for each check. The response has its decisions, whether or not the
+        caller wants them.
         """
         request = access_pb2.CheckQueueAccessColumnsRequest.FromString(self.request)
         response = access_pb2.CheckQueueAccessColumnsResponse.FromString(self.response)
@@ -109,22 +109,22 @@ class Answered:
             decision = response.decisions[place - 1] if place else None
             if decision is not None and decision.allowed and self.denials_only:
                 continue
-            asked = access_pb2.CheckQueueAccessRequest(
+            check = access_pb2.CheckQueueAccessRequest(
                 user=request.users[user],
                 partition=request.partition,
                 queue=request.queues[queue],
                 access=request.access,
             )
             if decision is not None:
-                yield from self._record(asked, decision)
+                yield from self._record(check, decision)
             else:
-                head = _record(self.method, self.time, self.caller, asked)
+                head = _record(self.method, self.time, self.caller, check)
                 yield head | {"decision": "error", "reason": reasons[number]}
 
-    def _record(self, asked: _Question | None, decision: Any) -> Iterator[Record]:
+    def _record(self, check: _Check | None, decision: Any) -> Iterator[Record]:
         if decision.allowed and self.denials_only:
             return
-        yield _record(self.method, self.time, self.caller, asked) | {
+        yield _record(self.method, self.time, self.caller, check) | {
             "decision": "allowed" if decision.allowed else "denied",
             "reason": reason_text(decision.reason),
             "matched_queue": decision.matched_queue,
@@ -135,7 +135,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A question, or a whole call, that could not be decided."""
+    """A check, or a whole call, that could not be decided."""
 
     method: str
     time: float
@@ -149,8 +149,8 @@ class Failed:
 
     def record(self) -> Record:
         """Return the record."""
-        asked = _parsed(self.method, self.request)
-        head = _record(self.method, self.time, self.caller, asked)
+        check = _parsed(self.method, self.request)
+        head = _record(self.method, self.time, self.caller, check)
         return head | {"decision": "error", "reason": self.reason}
 
 
@@ -159,49 +159,51 @@ def reason_text(number: int) -> str:
     return _REASONS[number]
 
 
-def _parsed(method: str, request: bytes) -> _Question | None:
-    """Return the question; None if it is not one, which the answer told the caller."""
+def _parsed(method: str, request: bytes) -> _Check | None:
+    """Return the check; None if the bytes are not one."""
     try:
-        asked = _QUESTIONS[method].FromString(request)
+        parsed = _REQUESTS[method].FromString(request)
     except DecodeError:
         return None
-    question: _Question = asked.check if method == "ExplainApplicationAccess" else asked
-    return question
+    check: _Check = parsed.check if method == "ExplainApplicationAccess" else parsed
+    return check
 
 
-def _record(method: str, time: float, caller: str, asked: _Question | None) -> Record:
+def _record(method: str, time: float, caller: str, check: _Check | None) -> Record:
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
     record = {
         "time": moment.replace("+00:00", "Z"),
         "caller": caller,
         "method": method,
     }
-    return record if asked is None else record | _asked(asked)
+    return record if check is None else record | _fields(check)
 
 
-def _asked(asked: _Question) -> Record:
-    """Return who asked for what. Texts that are no valid names are cut to bounds of these."""
+def _fields(check: _Check) -> Record:
+    """Return the user and the queue of a check. Invalid names are cut to the length of valid
+    ones.
+    """
     who: Record = {
-        "user": _cut(asked.user.user),
-        "partition": partition_name(_cut(asked.partition)),
+        "user": _cut(check.user.user),
+        "partition": partition_name(_cut(check.partition)),
     }
-    if asked.user.groups:
-        who["groups_in_request"] = len(asked.user.groups)
-    if not isinstance(asked, access_pb2.CheckApplicationAccessRequest):
-        queue = asked.queue[: convert.MAX_QUEUE_BYTES]
-        return {**who, "queue": queue, "access": _ACCESS.get(asked.access, "")}
-    spark = asked.WhichOneof("subject") == "spark"
+    if check.user.groups:
+        who["groups_in_request"] = len(check.user.groups)
+    if not isinstance(check, access_pb2.CheckApplicationAccessRequest):
+        queue = check.queue[: validation.MAX_QUEUE_BYTES]
+        return {**who, "queue": queue, "access": _ACCESS.get(check.access, "")}
+    spark = check.WhichOneof("subject") == "spark"
     return {
         **who,
-        "queue": asked.application.queue[: convert.MAX_QUEUE_BYTES],
-        "action": _ACTIONS.get(asked.action, ""),
-        "owner": _cut(asked.spark.spark_user if spark else asked.application.owner),
-        "target_queue": asked.target_queue[: convert.MAX_QUEUE_BYTES],
+        "queue": check.application.queue[: validation.MAX_QUEUE_BYTES],
+        "action": _ACTIONS.get(check.action, ""),
+        "owner": _cut(check.spark.spark_user if spark else check.application.owner),
+        "target_queue": check.target_queue[: validation.MAX_QUEUE_BYTES],
     }
 
 
 def _cut(name: str) -> str:
-    return name[: convert.MAX_NAME_BYTES]
+    return name[: validation.MAX_NAME_BYTES]
 
 
 def _error_reason(status: status_pb2.Status) -> str:

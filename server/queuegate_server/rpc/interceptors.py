@@ -1,115 +1,156 @@
-"""What stands around every call of our own services: a visible tuple for each kind.
+"""What surrounds every call of our own services, as functions that wrap a handler.
 
-These are plain functions that wrap a handler once, when it is registered.
-`grpc.aio.ServerInterceptor` would run for each call and costs more than a
-decision does.
+They wrap a handler once, when it is registered: a `grpc.aio.ServerInterceptor` would run for each
+call, and costs more than a decision.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
+import grpc
 import grpc.aio
 
 from queuegate_server.rpc.access_log import AccessLog
-from queuegate_server.rpc.errors import TooMuchWork
+from queuegate_server.rpc.errors import Overloaded
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Unary = Callable[[bytes, Context], Awaitable[bytes]]
 Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
-AtOnce = Callable[[bytes], bytes | None]
-"""Answers a request without waiting and without failing, or not at all."""
 
 _LOG = logging.getLogger("queuegate_server.rpc")
 
 
-def nothing_at_once(_data: bytes) -> None:
-    """Leave every request to the handler."""
+class MethodCounter(Protocol):
+    """Counts the calls of one method."""
+
+    def start(self) -> None:
+        """Count a call that begins."""
+
+    def end(self, code: str, seconds: float) -> None:
+        """Count a call that has ended, by the name of its status code."""
 
 
-def unless_logged(at_once: AtOnce) -> AtOnce:
-    """Leave requests to the handler while each call is logged."""
+class Tracer(Protocol):
+    """Puts spans around calls."""
 
-    def quiet(data: bytes) -> bytes | None:
-        # Asked for each call: the level may change while we serve.
-        return None if _LOG.isEnabledFor(logging.DEBUG) else at_once(data)
+    def unary(self, method: str, handler: Unary) -> Unary:
+        """Trace a unary method."""
 
-    return quiet
+    def stream(self, method: str, handler: Stream) -> Stream:
+        """Trace a streaming method."""
 
 
-def end_with_status(method: str, handler: Unary) -> Unary:
-    """End the call with the status of whatever is raised, never with its text, unless it is
-    meant for callers; and log it. A call that succeeds is logged at level debug only.
+def count_unary(counter: MethodCounter, handler: Unary) -> Unary:
+    """Count the calls of a unary method."""
+
+    async def counted(data: bytes, context: Context) -> bytes:
+        counter.start()
+        start = time.perf_counter()
+        try:
+            response = await handler(data, context)
+        except BaseException as error:
+            counter.end(_code(error, context), time.perf_counter() - start)
+            raise
+        counter.end("OK", time.perf_counter() - start)
+        return response
+
+    return counted
+
+
+def count_stream(counter: MethodCounter, handler: Stream) -> Stream:
+    """Count the calls of a streaming method, when they end."""
+
+    async def counted(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        counter.start()
+        start = time.perf_counter()
+        code = "OK"
+        try:
+            async for response in handler(requests, context):
+                yield response
+        except BaseException as error:
+            code = _code(error, context)
+            raise
+        finally:
+            counter.end(code, time.perf_counter() - start)
+
+    return counted
+
+
+def end_unary_with_status(method: str, handler: Unary) -> Unary:
+    """End a call with the status of any error that its handler raises, and log the call.
+
+    Calls that succeed are logged at level debug only.
     """
 
     async def answered(data: bytes, context: Context) -> bytes:
-        # Asked for each call: the level may change while we serve.
+        # Asked for each call, because the level may change while the server runs.
         if _LOG.isEnabledFor(logging.DEBUG):
             return await logged(data, context)
         try:
             return await handler(data, context)
-        except Exception as error:  # the boundary: every fault becomes a status
-            await AccessLog(method, context).fail(error)
+        except Exception as error:  # the boundary: every error becomes a status
+            await AccessLog(method, context).abort(error)
 
     async def logged(data: bytes, context: Context) -> bytes:
-        line = AccessLog(method, context, time.perf_counter())
+        log = AccessLog(method, context, time.perf_counter())
         try:
-            answer = await handler(data, context)
+            response = await handler(data, context)
         except Exception as error:
-            await line.fail(error)
+            await log.abort(error)
         except BaseException:
-            line.write("CANCELLED")
+            log.log_end("CANCELLED")
             raise
-        line.write("OK")
-        return answer
+        log.log_end("OK")
+        return response
 
     return answered
 
 
 def end_stream_with_status(method: str, handler: Stream) -> Stream:
-    """Do for streams what `end_with_status` does for single calls."""
+    """Do for a streaming method what `end_unary_with_status` does for a unary one."""
 
     async def answered(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        line = AccessLog(method, context, time.perf_counter())
+        log = AccessLog(method, context, time.perf_counter())
         try:
             async for response in handler(requests, context):
                 yield response
-        except Exception as error:  # the boundary: every fault becomes a status
-            await line.fail(error)
+        except Exception as error:  # the boundary: every error becomes a status
+            await log.abort(error)
         except BaseException:
-            line.write("CANCELLED")
+            log.log_end("CANCELLED")
             raise
-        line.write("OK")
+        log.log_end("OK")
 
     return answered
 
 
-class CallLimit:
-    """Bounds how many calls are in progress at once; refuses more at once.
+class ConcurrencyLimiter:
+    """Bounds how many calls are in progress, and refuses more at once.
 
-    Streams, which stay open for as long as their callers like, may be half of them, so that
-    single calls always find a place. The bound of gRPC itself would refuse health checks as
-    well, and give no reason. Used from one event loop.
+    Streams stay open for as long as their callers like, so they may be half of the calls: unary
+    calls always find room. gRPC's own bound would refuse health checks too, and give no reason.
     """
 
-    def __init__(self, most: int) -> None:
-        """Take the bound."""
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        """Start without calls."""
+        self._limit = limit
         self._running = 0
         self._streams = 0
         self.refused = {"calls": 0, "streams": 0, "waited": 0}
-        """How many calls have been refused so far, by the bound that was reached."""
+        """How many calls have been refused, by the bound that was reached."""
 
     @property
-    def most(self) -> int:
-        """The bound."""
-        return self._most
+    def limit(self) -> int:
+        """How many calls may be in progress."""
+        return self._limit
 
     @property
-    def most_streams(self) -> int:
+    def stream_limit(self) -> int:
         """How many of them may be streams."""
-        return max(1, self._most // 2)
+        return max(1, self._limit // 2)
 
     @property
     def running(self) -> int:
@@ -121,12 +162,12 @@ class CallLimit:
         """How many of them are streams."""
         return self._streams
 
-    def use(self, most: int) -> None:
-        """Use another bound from now on; calls in progress go on."""
-        self._most = most
+    def reconfigure(self, limit: int) -> None:
+        """Apply another bound from now on; calls in progress go on."""
+        self._limit = limit
 
-    def unary(self, _method: str, handler: Unary) -> Unary:
-        """Bound a single call."""
+    def unary(self, handler: Unary) -> Unary:
+        """Bound a unary method."""
 
         async def limited(data: bytes, context: Context) -> bytes:
             self._enter()
@@ -137,15 +178,13 @@ class CallLimit:
 
         return limited
 
-    def stream(self, _method: str, handler: Stream) -> Stream:
-        """Bound a stream, for as long as it is open."""
+    def stream(self, handler: Stream) -> Stream:
+        """Bound a streaming method; a call counts for as long as it is open."""
 
         async def limited(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            if self._streams >= self.most_streams:
+            if self._streams >= self.stream_limit:
                 self.refused["streams"] += 1
-                raise TooMuchWork(
-                    f"{self.most_streams} streams are open, which is the most at once"
-                )
+                raise Overloaded(f"{self.stream_limit} streams are open, and no more may be")
             self._enter()
             self._streams += 1
             try:
@@ -158,35 +197,21 @@ class CallLimit:
         return limited
 
     def _enter(self) -> None:
-        if self._running >= self._most:
+        if self._running >= self._limit:
             self.refused["calls"] += 1
-            raise TooMuchWork(f"{self._most} calls are in progress, which is the most at once")
+            raise Overloaded(f"{self._limit} calls are in progress, and no more may be")
         self._running += 1
 
 
-class Tracer(Protocol):
-    """Puts spans around calls."""
-
-    def unary(self, method: str, handler: Unary) -> Unary:
-        """Trace a single call."""
-
-    def stream(self, method: str, handler: Stream) -> Stream:
-        """Trace a stream."""
-
-
-def around_call(
-    limit: CallLimit, tracer: Tracer | None
-) -> tuple[Callable[[str, Unary], Unary], ...]:
-    """Return what stands around a single call, outermost first: refusals end as other
-    errors do, and a span sees how.
+def _code(error: BaseException, context: Context) -> str:
+    """Return the status code of a call that raised: `abort` has set it, a cancelled call has
+    none.
     """
-    traced = () if tracer is None else (tracer.unary,)
-    return (*traced, end_with_status, limit.unary)
-
-
-def around_stream(
-    limit: CallLimit, tracer: Tracer | None
-) -> tuple[Callable[[str, Stream], Stream], ...]:
-    """Return what stands around a stream, outermost first."""
-    traced = () if tracer is None else (tracer.stream,)
-    return (*traced, end_stream_with_status, limit.stream)
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        # None for a call without a deadline, although the types say otherwise.
+        remaining: float | None = context.time_remaining()
+        is_late = remaining is not None and remaining <= 0
+        return "DEADLINE_EXCEEDED" if is_late else "CANCELLED"
+    # None if nothing was set, likewise.
+    code: grpc.StatusCode | None = context.code()
+    return code.name if code is not None else "UNKNOWN"

@@ -1,4 +1,4 @@
-"""PolicyService: what is being served, and is this configuration any good?"""
+"""PolicyService: shows, validates and reloads policies."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,87 +7,86 @@ from typing import Final, Protocol
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
-from queuegate_server.engine import Engine
+from queuegate_server.engine import Engine, ServedPartition
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors
-from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
+from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.policystore import parser_process
-from queuegate_server.rpc import convert, wire
-from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
-from queuegate_server.snapshot import Served
+from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.errors import InvalidRequest, Overloaded
+from queuegate_server.rpc.messages import diagnostics, timestamp
 
-MOST_CONTENT: Final = 2 * 1024 * 1024
-"""Bytes; twice what a ConfigMap holds."""
-_VALIDATIONS_AT_ONCE: Final = 1
-"""Each one takes up a processor."""
-_MOST_VALIDATIONS: Final = 16
-"""That run or wait for their turn."""
-_SHOWN_AT_ONCE: Final = 500
-_CONTENT: Final = ""
-"""The name of a text that was sent."""
+MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
+"""Twice what a ConfigMap holds."""
+_MAX_VALIDATIONS: Final = 16
+"""Validations that run, one at a time, or wait."""
+_CHUNK: Final = 500
+"""Queues or diagnostics that are converted before other work may run."""
+_CONTENT_NAME: Final = ""
+"""The file name in diagnostics about a text that was sent."""
 
 
 class ReloadState(Protocol):
-    """How reloads went."""
+    """The outcome of the last reload."""
 
     @property
     def succeeded(self) -> bool:
-        """True if what was last read is being served."""
+        """Whether the policy that was last read is being served."""
 
     @property
     def failed_at(self) -> float | None:
-        """When the last reload failed, in wall-clock seconds; None if it succeeded."""
+        """When the reload failed, in wall-clock seconds; None if it succeeded."""
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
-        """The findings in what was last read."""
+        """The diagnostics of the policy that was last read."""
 
 
 class Reloader(Protocol):
-    """Reads the policy again on demand."""
+    """Reloads the policy on demand."""
 
     @property
     def state(self) -> ReloadState:
-        """How the last reload went."""
+        """The outcome of the last reload."""
 
     async def reload(self) -> ReloadState:
         """Read the configuration, and serve it if it is valid."""
 
 
 class PolicyServicer:
-    """Converts, calls the engine or the reloader, converts back."""
+    """Answers calls from and to bytes. Its methods are named as in the contract."""
 
     def __init__(self, engine: Engine, reloader: Reloader) -> None:
-        """Take the engine and what reloads it."""
+        """Show the policy of an engine, and reload it."""
         self._engine = engine
         self._reloader = reloader
-        self._validating = asyncio.Semaphore(_VALIDATIONS_AT_ONCE)
+        self._validating = asyncio.Lock()
         self._validations = 0
 
     async def GetPolicy(self, data: bytes) -> bytes:
         """Show the policy of a partition."""
         request = wire.parse(policy_pb2.GetPolicyRequest, data)
-        faults: convert.Violations = []
-        convert.check_partition(request.partition, faults)
-        convert.raise_if(faults)
+        violations: validation.Violations = []
+        validation.partition_name(request.partition, violations)
+        validation.raise_if(violations)
         snapshot = self._engine.snapshot
         served = snapshot.find(request.partition)
-        prefix = convert.prefix_path(request.prefix, served.partition)
+        prefix = validation.prefix_path(request.prefix, served)
         response = policy_pb2.GetPolicyResponse(
             source=snapshot.policy.source,
             revision=snapshot.policy.revision,
             checksum=snapshot.policy.checksum,
-            loaded_at=convert.timestamp(snapshot.loaded_at),
+            loaded_at=timestamp(snapshot.loaded_at),
             resolver=served.groups.resolver_name,
             partitions=sorted(snapshot.served),
-            diagnostics=convert.diagnostics(snapshot.warnings),
+            diagnostics=diagnostics(snapshot.warnings),
         )
         state = self._reloader.state
         if state.failed_at is not None:
-            response.reload_failed_at.CopyFrom(convert.timestamp(state.failed_at))
-            response.reload_diagnostics.extend(convert.diagnostics(state.problems))
+            response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
+            response.reload_diagnostics.extend(diagnostics(state.problems))
         for count, queue in enumerate(_below(served, prefix), start=1):
             response.queues.append(_queue(queue))
-            if count % _SHOWN_AT_ONCE == 0:
+            if count % _CHUNK == 0:
                 await asyncio.sleep(0)
         return response.SerializeToString()
 
@@ -95,31 +94,28 @@ class PolicyServicer:
         """Validate a configuration text, in a child process and one at a time."""
         request = wire.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
-        if len(content) > MOST_CONTENT:
-            fault = (
-                f"is longer than {MOST_CONTENT} bytes; give the file to queuegate-server validate"
-            )
-            raise InvalidRequest([("content", fault)])
+        if len(content) > MAX_CONTENT_BYTES:
+            text = f"is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server validate on it"
+            raise InvalidRequest([("content", text)])
         format_name = request.format or detect_file_format(content)
         if format_name not in FILE_FORMATS:
             known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
-        if self._validations >= _MOST_VALIDATIONS:
-            raise TooMuchWork("too many validations at once")
+        if self._validations >= _MAX_VALIDATIONS:
+            raise Overloaded(f"{_MAX_VALIDATIONS} validations run or wait, and no more may")
         self._validations += 1
         try:
             async with self._validating:
-                diagnostics = await parser_process.check(format_name, content, _CONTENT)
+                found = await parser_process.check(format_name, content, _CONTENT_NAME)
         except OSError as error:
-            raise TooMuchWork(
+            raise Overloaded(
                 f"the process that validates cannot be started: {error.strerror or error}"
             ) from error
         finally:
             self._validations -= 1
-        response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(diagnostics))
-        for start in range(0, len(diagnostics), _SHOWN_AT_ONCE):
-            part = diagnostics[start : start + _SHOWN_AT_ONCE]
-            response.diagnostics.extend(convert.diagnostics(part))
+        response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(found))
+        for start in range(0, len(found), _CHUNK):
+            response.diagnostics.extend(diagnostics(found[start : start + _CHUNK]))
             await asyncio.sleep(0)
         return response.SerializeToString()
 
@@ -130,11 +126,18 @@ class PolicyServicer:
         return policy_pb2.ReloadPolicyResponse(
             succeeded=state.succeeded,
             revision=self._engine.snapshot.policy.revision,
-            diagnostics=convert.diagnostics(state.problems),
+            diagnostics=diagnostics(state.problems),
         ).SerializeToString()
 
 
-def _below(served: Served, prefix: str) -> Iterator[Queue]:
+def _validation(format_name: str, content: bytes) -> bytes:
+    problems = check_file(format_name, content, _CONTENT_NAME, with_lint=True)
+    return policy_pb2.ValidatePolicyResponse(
+        valid=not has_errors(problems), diagnostics=diagnostics(problems)
+    ).SerializeToString()
+
+
+def _below(served: ServedPartition, prefix: str) -> Iterator[Queue]:
     return (
         queue for path, queue in served.partition.queues.items() if is_at_or_below(path, prefix)
     )

@@ -1,4 +1,6 @@
-"""Server reflection, with streams that end when the server drains."""
+"""Server reflection: the library's servicer, behind authorization, with streams that end when the
+server drains.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -15,34 +17,36 @@ SERVICE: Final[str] = reflection.SERVICE_NAME
 T = TypeVar("T")
 
 
-class Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
-    """Answers what the services and their messages are."""
+class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[misc]
+    """Describes the services and their messages."""
 
-    def __init__(self, services: Sequence[str], draining: asyncio.Event, gate: Authorizer) -> None:
-        """Take the names of the services, the event that ends streams, and who may ask."""
+    def __init__(
+        self, services: Sequence[str], draining: asyncio.Event, authorizer: Authorizer
+    ) -> None:
+        """Describe services, given by their full names, to callers with the role read."""
         super().__init__(services)
         self._draining = draining
-        self._gate = gate
+        self._authorizer = authorizer
 
     async def ServerReflectionInfo(
         self,
         request_iterator: AsyncIterator[reflection_pb2.ServerReflectionRequest],
         unused_context: Context,
     ) -> AsyncIterator[reflection_pb2.ServerReflectionResponse]:
-        """Answer each request, until the caller has sent all or the server drains."""
-        await self._gate.admit_or_abort(SERVICE, Role.READ, unused_context)
+        """Answer each request, until the caller ends the stream or the server drains."""
+        await self._authorizer.admit_or_abort(SERVICE, Role.READ, unused_context)
         requests = _until(self._draining, request_iterator)
         async for response in super().ServerReflectionInfo(requests, unused_context):
             yield response
 
 
 async def _until(ended: asyncio.Event, items: AsyncIterator[T]) -> AsyncIterator[T]:
-    """Yield the items, and no more once the event is set."""
+    """Yield items until the event is set."""
     ending = asyncio.create_task(ended.wait())
     reading: asyncio.Task[T | None] | None = None
     try:
         while not ending.done():
-            reading = asyncio.create_task(_next(items))
+            reading = asyncio.ensure_future(anext(items, None))
             await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
             item = reading.result() if reading.done() else None
             if item is None:
@@ -52,7 +56,3 @@ async def _until(ended: asyncio.Event, items: AsyncIterator[T]) -> AsyncIterator
         ending.cancel()
         if reading is not None:
             reading.cancel()
-
-
-async def _next(items: AsyncIterator[T]) -> T | None:
-    return await anext(items, None)

@@ -1,84 +1,142 @@
-"""Answers by the bytes of their requests, for as long as they cannot have changed.
+"""The one cache of decisions: responses by the bytes of their requests.
 
-An answer is kept for one snapshot, and if it used groups, for as long as the
-cache entry they came from is fresh: the cache sets `refresh_at` of an entry back
-the moment it is replaced, invalidated or evicted, and up to the moment at which a
-refresh is due otherwise, so that the cache sees the traffic it needs to refresh.
-Errors are never kept.
+A response is valid for one snapshot and for one answer to "are this caller's groups trusted?".
+If it used groups, it is valid for as long as the cache entry they came from need not be
+refreshed: the group cache sets `refresh_at` of an entry back the moment the entry is replaced,
+invalidated or evicted, and thus keeps seeing the traffic that it needs for refreshing ahead.
+Errors are never cached.
 """
 
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from queuegate.policy.decision import Decision
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Snapshot, Verdict
 from queuegate_server.identity.cache import CacheEntry
-from queuegate_server.snapshot import Snapshot
+from queuegate_server.rpc import wire
+from queuegate_server.rpc.messages import REASONS, decision_message
 
-MAX_ANSWERS: Final = 32_768
-"""So many answers make a generation. The newest two are kept: what was asked for again in
-the last one lives on, which is cheaper than keeping account of each use."""
-MAX_REQUEST_BYTES: Final = 512
-"""Longer requests are not kept, which bounds the memo at about 60 MiB."""
+MAX_ENTRIES: Final = 65_536
+"""Entries of a generation. The newest two are kept; an entry of the older one that is used moves
+to the newer one, which costs less than an LRU's bookkeeping of each use.
+"""
+MAX_REQUEST_BYTES: Final = 384
+"""Longer requests are not cached, which bounds the cache at about 90 MiB."""
 
-_ALWAYS: Final = float("inf")
-
-
-class _Timeless:
-    """Stands for the cache entry of an answer that used no groups of the cache."""
-
-    refresh_at: Final = _ALWAYS
+_DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
+_RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
-TIMELESS: Final = _Timeless()
+class _NoEntry:
+    """Stands for the cache entry of a response that used no groups of the cache."""
+
+    refresh_at: Final = float("inf")
+
+
+NO_ENTRY: Final = _NoEntry()
 
 
 class CachedResponse(NamedTuple):
-    """An answer as bytes: alone, and framed as a result of a batch."""
+    """The response to a check: by itself, and framed as a result of a batch."""
 
     response: bytes
     batch_result: bytes
-    source: CacheEntry | _Timeless
-    """Where its groups came from; TIMELESS if it used none."""
     reason: int
     """The number of the decision's reason in the contract."""
+    entry: CacheEntry | _NoEntry = NO_ENTRY
+    """The cache entry of the groups that the decision used."""
+
+
+class FailedCheck(NamedTuple):
+    """The result of a check that could not be decided. It is never cached."""
+
+    response: bytes
+    """The google.rpc.Status."""
+    batch_result: bytes
+    reason: int
+    """ERROR."""
+    error_reason: str
+    """The reason in the ErrorInfo, in lower case."""
+
+
+CheckResponse = CachedResponse | FailedCheck
 
 
 class ResponseCache:
-    """Answers of one snapshot at a time. Used from one event loop."""
+    """The responses of one snapshot, by trust and request."""
 
-    def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
-        """Start empty, with generations of so many answers."""
-        self._max_answers = max_answers
-        self._snapshot: Snapshot | None = None
-        self._answers: dict[bytes, CachedResponse] = {}
-        self._older: dict[bytes, CachedResponse] = {}
+    def __init__(self, clock: Callable[[], float], max_entries: int = MAX_ENTRIES) -> None:
+        """Start empty.
 
-    def forget(self) -> None:
-        """Let go of the snapshot and its answers."""
-        self._snapshot = None
-        self._answers = {}
-        self._older = {}
-
-    def answers(self, snapshot: Snapshot) -> dict[bytes, CachedResponse]:
-        """Return the newest answers of a snapshot by request, not to be changed. An answer
-        holds only while `source.refresh_at` is later than now.
+        Args:
+            clock: The monotonic clock of the group caches.
+            max_entries: The size of a generation.
         """
-        if snapshot is not self._snapshot:
-            self.forget()
-            self._snapshot = snapshot
-        return self._answers
+        self._clock = clock
+        self._max_entries = max_entries
+        self._snapshot: Snapshot | None = None
+        self._generations = _empty()
 
-    def older(self, snapshot: Snapshot, request: bytes) -> CachedResponse | None:
-        """Return an answer that is not among the newest, and put it there."""
+    def reset(self, snapshot: Snapshot) -> None:
+        """Drop all responses, and cache those of another snapshot from now on."""
+        self._snapshot = snapshot
+        self._generations = _empty()
+
+    def newest(self, snapshot: Snapshot, *, trusted: bool) -> Mapping[bytes, CachedResponse]:
+        """Return the newer generation, for many look-ups at once.
+
+        A response in it is valid only if `entry.refresh_at` is in the future; `get` finds those
+        that are not in it.
+        """
+        return self._generations[trusted][0] if snapshot is self._snapshot else {}
+
+    def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
+        """Return the response to a request if it is cached and valid."""
         if snapshot is not self._snapshot:
             return None
-        kept = self._older.pop(request, None)
-        if kept is not None:
-            self.keep(snapshot, request, kept)
-        return kept
+        newer, older = self._generations[trusted]
+        cached = newer.get(request)
+        if cached is None:
+            cached = older.pop(request, None)
+            if cached is None:
+                return None
+            self._insert(request, cached, trusted=trusted)
+        return cached if cached.entry.refresh_at > self._clock() else None
 
-    def keep(self, snapshot: Snapshot, request: bytes, kept: CachedResponse) -> None:
-        """Keep an answer, unless another snapshot is being served by now."""
+    def put(
+        self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
+    ) -> CachedResponse:
+        """Return the response to a request, and cache it unless another snapshot is being served
+        by now.
+        """
+        decision, entry = verdict
+        response = _encode(decision, snapshot.policy.revision)
+        if entry is not None:
+            response = CachedResponse(*response[:-1], entry)
         if snapshot is self._snapshot and len(request) <= MAX_REQUEST_BYTES:
-            if len(self._answers) >= self._max_answers:
-                self._older = self._answers
-                self._answers = {}
-            self._answers[request] = kept
+            self._insert(request, response, trusted=trusted)
+        return response
+
+    def _insert(self, request: bytes, response: CachedResponse, *, trusted: bool) -> None:
+        newer, older = self._generations[trusted]
+        if len(newer) >= self._max_entries:
+            newer, older = {}, newer
+            self._generations[trusted] = newer, older
+        newer[request] = response
+
+
+def _empty() -> dict[bool, tuple[dict[bytes, CachedResponse], dict[bytes, CachedResponse]]]:
+    return {trusted: ({}, {}) for trusted in (False, True)}
+
+
+@lru_cache(maxsize=16_384)
+def _encode(decision: Decision, revision: int) -> CachedResponse:
+    """Return the response of a decision that used no groups of the cache.
+
+    There are few different decisions: a queue, and the name that matched.
+    """
+    response = decision_message(decision, revision).SerializeToString()
+    framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
+    return CachedResponse(response, framed, REASONS[decision.reason])

@@ -1,12 +1,14 @@
-"""UserGroupService: who is this user?"""
+"""UserGroupService: which groups is this user in?"""
 
 from typing import Final
 
 from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
-from queuegate_server.rpc import convert, wire
+from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.messages import timestamp
 
+MAX_USERS: Final = 10_000
 _OUTCOMES: Final = {
     Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
     NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
@@ -15,26 +17,22 @@ _OUTCOMES: Final = {
 
 
 class UserGroupServicer:
-    """Converts, calls the engine, converts back. Method names are those of the contract."""
+    """Answers calls from and to bytes. Its methods are named as in the contract."""
 
     def __init__(self, engine: Engine) -> None:
-        """Take the engine."""
+        """Use the resolvers of the engine's snapshot."""
         self._engine = engine
 
     async def ResolveUserGroups(self, data: bytes) -> bytes:
         """Resolve the groups of a user."""
         request = wire.parse(user_groups_pb2.ResolveUserGroupsRequest, data)
-        faults: convert.Violations = []
-        convert.check_partition(request.partition, faults)
-        convert.check_user("user", request.user, faults)
-        convert.raise_if(faults)
-        resolver, answer = await self._engine.resolve(
-            self._engine.snapshot,
-            request.partition,
-            request.user,
-            bypass_cache=request.bypass_cache,
-        )
-        entry = answer.entry
+        violations: validation.Violations = []
+        validation.partition_name(request.partition, violations)
+        validation.user_name("user", request.user, violations)
+        validation.raise_if(violations)
+        resolver = self._engine.snapshot.find(request.partition).groups
+        resolution = await resolver.resolve(request.user, bypass_cache=request.bypass_cache)
+        entry = resolution.entry
         outcome = entry.outcome
         groups = outcome.groups if isinstance(outcome, Found) else ()
         return user_groups_pb2.ResolveUserGroupsResponse(
@@ -42,28 +40,28 @@ class UserGroupServicer:
                 user=request.user, groups=groups
             ),
             outcome=_OUTCOMES[type(outcome)],
-            resolver=resolver,
-            cached=answer.cached,
-            stale=answer.stale,
-            resolved_at=convert.timestamp(entry.resolved_at_wall),
-            expires_at=convert.timestamp(entry.expires_at_wall),
+            resolver=resolver.resolver_name,
+            cached=resolution.cached,
+            stale=resolution.stale,
+            resolved_at=timestamp(entry.resolved_at_wall),
+            expires_at=timestamp(entry.expires_at_wall),
             detail="" if isinstance(outcome, Found) else outcome.detail,
         ).SerializeToString()
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:
-        """Drop cached answers."""
+        """Drop the cached groups of users, or of all users."""
         request = wire.parse(user_groups_pb2.InvalidateUserGroupsRequest, data)
-        faults: convert.Violations = []
-        convert.check_partition(request.partition, faults)
-        if len(request.users) > convert.MAX_USERS:
-            faults.append(("users", f"has more than {convert.MAX_USERS} users"))
+        violations: validation.Violations = []
+        validation.partition_name(request.partition, violations)
+        if len(request.users) > MAX_USERS:
+            violations.append(("users", f"has more than {MAX_USERS} users"))
         else:
             for index, user in enumerate(request.users):
-                convert.check_user(f"users[{index}]", user, faults)
-        convert.raise_if(faults)
-        snapshot = self._engine.snapshot
+                validation.user_name(f"users[{index}]", user, violations)
+        validation.raise_if(violations)
+        resolver = self._engine.snapshot.find(request.partition).groups
         if users := tuple(request.users):
-            dropped = self._engine.invalidate(snapshot, request.partition, users)
+            dropped = resolver.invalidate(users)
         else:
-            dropped = await self._engine.invalidate_all(snapshot, request.partition)
+            dropped = await resolver.invalidate_all()
         return user_groups_pb2.InvalidateUserGroupsResponse(dropped=dropped).SerializeToString()

@@ -1,12 +1,11 @@
-"""Requests as bytes: parsing that names the field at fault, and splitting a batch.
+"""Requests as bytes: parsing that names the field at fault, and splitting a batch into items.
 
-Handlers get the bytes of a request, not the message, for two reasons: text that
-is not UTF-8 then gets an answer that names its field, and the items of a batch
-can be looked up in the decision memo without building a message for each.
+Handlers get the bytes of a request and not the message, for two reasons: text that is not UTF-8
+then gets an answer that names its field, and the items of a batch can be looked up in the
+response cache without a message for each.
 """
 
 import contextlib
-import functools
 import itertools
 from collections.abc import Iterator
 from typing import Final, Protocol, TypeVar, cast
@@ -17,45 +16,36 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc.convert import MAX_BATCH, REASONS
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
 
 M = TypeVar("M", bound=Message)
 
+MAX_BATCH: Final = 10_000
+"""Items of a batch."""
+
 _VARINT: Final = 0
 _LENGTH_DELIMITED: Final = 2
-_FIXED: Final = {1: 8, 5: 4}
-"""The bytes of values of one size, by wire type."""
-_GROUP: Final = {3: 1, 4: -1}
+_FIXED_SIZES: Final = {1: 8, 5: 4}
+"""The bytes of values of a fixed size, by wire type."""
+_GROUP_DEPTH: Final = {3: 1, 4: -1}
 """How the wire types that begin and end a group change the depth."""
-_DEEPEST: Final = 100
-_LONGEST_VARINT: Final = 10
-_MOST_NUMBER: Final = 2**64 - 1
-_MOST_FIELDS: Final = 4 * MAX_BATCH
-_NAMED_FAULTS: Final = 100
+_MAX_DEPTH: Final = 100
+_MAX_VARINT_BYTES: Final = 10
+_MAX_UINT64: Final = 2**64 - 1
+_MAX_FIELDS: Final = 4 * MAX_BATCH
+_MAX_VIOLATIONS: Final = 100
+_MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
+"""A longer message may hold far too many items, so it is split item by item."""
 _STREAM_ID: Final = access_pb2.StreamQueueAccessRequest.ID_FIELD_NUMBER
 _STREAM_BATCH: Final = access_pb2.StreamQueueAccessRequest.BATCH_FIELD_NUMBER
-_MATCHED_QUEUE: Final = access_pb2.CheckQueueAccessResponse.MATCHED_QUEUE_FIELD_NUMBER
-_MATCHED_SUBJECT: Final = access_pb2.CheckQueueAccessResponse.MATCHED_SUBJECT_FIELD_NUMBER
-_HEADS: Final = {
-    (allowed, reason): access_pb2.CheckQueueAccessResponse(
-        allowed=allowed, reason=number
-    ).SerializeToString()
-    for allowed in (False, True)
-    for reason, number in REASONS.items()
-}
-"""How answers begin. Fields are in the order of their numbers."""
-_MOST_SPLIT_AT_ONCE: Final = 2 * 1024 * 1024
-"""Bytes. All items of a longer message, of which there may be far too many, are not looked at."""
-_MORE: Final = 0x80
+_CONTINUATION: Final = 0x80
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
 
 
 class _Items(Protocol):
-    """A message with `repeated bytes items = 1`: how any message with a repeated message as
-    its first field can be read, too. protobuf splits it far faster than Python could.
+    """A message with `repeated bytes items = 1`, as which any message whose first field is a
+    repeated message can be read. protobuf splits it far faster than Python could.
     """
 
     @property
@@ -81,26 +71,36 @@ _ITEMS: Final = _items_class()
 
 
 def parse(message: type[M], data: bytes) -> M:
-    """Parse a request; raise InvalidRequest naming the fields that are not UTF-8."""
+    """Parse a request; raise InvalidRequest, which names the fields that are not UTF-8."""
     try:
         return message.FromString(data)
     except DecodeError:
-        raise InvalidRequest(_faults(message, data)) from None
+        raise InvalidRequest(_violations(message, data)) from None
 
 
 def first_field_items(data: bytes) -> list[bytes]:
-    """Return the bytes of each item of a message's repeated field 1, and no more of them
-    than one above the bound of a batch.
+    """Return the bytes of each item of a message's repeated field 1, at most one more than a
+    batch may have.
 
-    Raises InvalidRequest if the bytes are no message with a repeated message
-    field 1. Other fields are passed over, as protobuf does with unknown ones.
+    Other fields are skipped, as protobuf skips unknown ones. Raises InvalidRequest if the bytes
+    are not such a message.
     """
-    if len(data) > _MOST_SPLIT_AT_ONCE:
+    if len(data) > _MAX_SPLIT_BYTES:
         return _items_one_by_one(data)
     try:
         return _ITEMS.FromString(data).items[: MAX_BATCH + 1]
     except DecodeError:
         raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)]) from None
+
+
+def batch_items(data: bytes) -> list[bytes]:
+    """Return the items of a batch; raise InvalidRequest if there are none or too many."""
+    items = first_field_items(data)
+    if not items:
+        raise InvalidRequest([("checks", "is empty")])
+    if len(items) > MAX_BATCH:
+        raise InvalidRequest([("checks", f"has more than {MAX_BATCH} items")])
+    return items
 
 
 def stream_request(data: bytes) -> tuple[int, bytes]:
@@ -114,38 +114,22 @@ def stream_request(data: bytes) -> tuple[int, bytes]:
         if field == _STREAM_ID and wire_type == _VARINT:
             number = cast("int", value)
         elif field == _STREAM_BATCH and wire_type == _LENGTH_DELIMITED:
-            # Repeats of one message field merge, which for bytes means to follow.
+            # Repetitions of a message field are merged, which for bytes means concatenated.
             batches.append(cast("bytes", value))
     return number, batches[0] if len(batches) == 1 else b"".join(batches)
 
 
 def embedded(field_number: int, message: bytes) -> bytes:
-    """Return the bytes of a message as a field, numbered below 16, of another one."""
+    """Return the bytes of a message as a field, numbered below 16, of another message."""
     size = len(message)
-    if size < _MORE:
+    if size < _CONTINUATION:
         return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message
     head = bytearray([field_number << 3 | _LENGTH_DELIMITED])
-    while size >= _MORE:
-        head.append(size & (_MORE - 1) | _MORE)
+    while size >= _CONTINUATION:
+        head.append(size & (_CONTINUATION - 1) | _CONTINUATION)
         size >>= 7
     head.append(size)
     return bytes(head) + message
-
-
-def decision(answer: Decision, revision: int) -> bytes:
-    """Return the bytes of a CheckQueueAccessResponse."""
-    queue, subject = answer.matched_queue, answer.matched_subject
-    head = _HEADS[answer.allowed, answer.reason]
-    if queue:
-        head += embedded(_MATCHED_QUEUE, queue.encode())
-    if subject:
-        head += embedded(_MATCHED_SUBJECT, subject.encode())
-    return head + _revision(revision)
-
-
-@functools.lru_cache(2)
-def _revision(revision: int) -> bytes:
-    return access_pb2.CheckQueueAccessResponse(policy_revision=revision).SerializeToString()
 
 
 def _items_one_by_one(data: bytes) -> list[bytes]:
@@ -159,14 +143,13 @@ def _items_one_by_one(data: bytes) -> list[bytes]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield number, wire type and value of each field. Groups, an old kind of field that
-    holds others, are passed over.
+    """Yield number, wire type and value of each field; skip groups, a deprecated kind of field.
 
-    Raises InvalidRequest at what protobuf refuses, and at more fields than any request
-    has use for: each costs time.
+    Raises InvalidRequest for what protobuf refuses, and for more fields than any request needs:
+    each costs time.
     """
     position, end, depth = 0, len(data), 0
-    for _ in range(_MOST_FIELDS):
+    for _ in range(_MAX_FIELDS):
         if position == end and not depth:
             return
         tag, position = _varint(data, position)
@@ -178,15 +161,15 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
             size, position = _varint(data, position)
             value = data[position : position + size]
             position += size
-        elif wire_type in _FIXED:
-            position += _FIXED[wire_type]
-        elif wire_type in _GROUP:
-            depth += _GROUP[wire_type]
+        elif wire_type in _FIXED_SIZES:
+            position += _FIXED_SIZES[wire_type]
+        elif wire_type in _GROUP_DEPTH:
+            depth += _GROUP_DEPTH[wire_type]
         else:
             break
-        if not number or position > end or not 0 <= depth <= _DEEPEST:
+        if not number or position > end or not 0 <= depth <= _MAX_DEPTH:
             break
-        if not depth and wire_type not in _GROUP:
+        if not depth and wire_type not in _GROUP_DEPTH:
             yield number, wire_type, value
     raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
 
@@ -194,27 +177,25 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     """Return a number and the position after it; raise InvalidRequest."""
     number = shift = 0
-    for byte in data[position : position + _LONGEST_VARINT]:
-        number |= (byte & (_MORE - 1)) << shift
+    for byte in data[position : position + _MAX_VARINT_BYTES]:
+        number |= (byte & (_CONTINUATION - 1)) << shift
         shift += 7
-        if byte < _MORE:
-            return number & _MOST_NUMBER, position + shift // 7
+        if byte < _CONTINUATION:
+            return number & _MAX_UINT64, position + shift // 7
     raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
 
 
-def _faults(message: type[Message], data: bytes) -> list[tuple[str, str]]:
+def _violations(message: type[Message], data: bytes) -> list[tuple[str, str]]:
     descriptor = cast("Descriptor", message.DESCRIPTOR)
     found = [
         (path, "must be UTF-8")
-        for path in itertools.islice(_not_utf8(descriptor, data, ""), _NAMED_FAULTS)
+        for path in itertools.islice(_not_utf8(descriptor, data, ""), _MAX_VIOLATIONS)
     ]
     return found or [(WHOLE_REQUEST, _NOT_A_MESSAGE)]
 
 
 def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str) -> Iterator[str]:
-    """Walk the fields beside the descriptor. Only runs for a request that protobuf has
-    refused.
-    """
+    """Yield the paths of text fields that are not UTF-8, in a message that protobuf refused."""
     seen: dict[int, int] = {}
     with contextlib.suppress(InvalidRequest):
         for number, wire_type, value in _fields(data):

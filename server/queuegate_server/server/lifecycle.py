@@ -19,7 +19,7 @@ from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
-from queuegate_server.transports.choose import choose
+from queuegate_server.transports.registry import choose
 
 _LOG = logging.getLogger("queuegate_server.server.lifecycle")
 
@@ -154,7 +154,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
 
     return (
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),
-        lambda settings: parts.call_limit.use(settings.limits.max_concurrent_calls),
+        lambda settings: parts.call_limit.reconfigure(settings.limits.max_concurrent_calls),
         lambda settings: parts.listeners.reconfigure(settings.callers),
         parts.resolvers.reconfigure,
         reload_policy,

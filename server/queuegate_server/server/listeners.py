@@ -16,7 +16,7 @@ from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.grpc_servers import Server
+from queuegate_server.transports.base import Server
 from queuegate_server.transports.sockets import bind, bind_with_tls
 from queuegate_server.transports.tls import ReloadingCredentials
 
@@ -31,8 +31,6 @@ class Listeners:
         settings: Settings,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        *,
-        always: bool = False,
     ) -> None:
         """Load the tokens.
 
@@ -40,7 +38,6 @@ class Listeners:
             settings: The current settings.
             clock: Monotonic seconds, for rates.
             wall: Unix seconds, for the validity of certificates.
-            always: Whether to identify the caller of every call, for the audit log.
 
         Raises:
             CannotListen: A file is not usable.
@@ -59,7 +56,7 @@ class Listeners:
             if limits.caller_rate
             else None
         )
-        self.authorizer = Authorizer(self._authenticator, rates, always=always)
+        self.authorizer = Authorizer(self._authenticator, rates)
 
     def bind(self, server: Server, addresses: Sequence[Address]) -> list[str]:
         """Bind every listener and return the addresses, with the ports in use.
@@ -134,8 +131,7 @@ class Listeners:
 
     async def reconfigure(self, callers: Callers) -> None:
         """Replace the callers, and reload certificates and tokens."""
-        self._authenticator.use(callers)
-        self.authorizer.callers_changed()
+        self._authenticator.reconfigure(callers)
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
                 group.create_task(watched.reload())

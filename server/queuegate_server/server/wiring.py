@@ -12,18 +12,17 @@ from grpc_reflection.v1alpha import reflection_pb2_grpc
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness, versions
 from queuegate_server.engine import Engine
-from queuegate_server.ignoring_groups import IgnoringGroups
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import CallCounters, LookupCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.policystore.resolver_manager import ResolverManager
-from queuegate_server.rpc import errors, health, reflection
+from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.checks import Checks
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.interceptors import CallLimit
+from queuegate_server.rpc.errors import DETAILS_TRAILER, Overloaded, to_status
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.server import Interceptors, register
 from queuegate_server.rpc.user_group_service import UserGroupServicer
@@ -35,9 +34,8 @@ from queuegate_server.supervisor.worker_client import (
     broadcast_policy,
     broadcast_user_groups,
 )
-from queuegate_server.transports.choose import Transport
-from queuegate_server.transports.grpc_servers import Server, make_server
-from queuegate_server.transports.refusal import Refusal
+from queuegate_server.transports import registry
+from queuegate_server.transports.base import Refusal, Server
 
 if TYPE_CHECKING:
     from queuegate_server.admin.http import AdminServer, AdminSource
@@ -55,12 +53,12 @@ class ServerParts:
 
     engine: Engine
     server: Server
-    health: health.Health
+    health: health.HealthServicer
     reloader: Reloader
     resolvers: ResolverManager
     draining: asyncio.Event
     listeners: Listeners
-    call_limit: CallLimit
+    call_limit: ConcurrencyLimiter
     readiness: Readiness
     metrics: Callable[[], bytes]
     """Returns the metrics in Prometheus' text format; nothing if there is no admin port."""
@@ -70,14 +68,14 @@ class ServerParts:
 
 
 def build_server(
-    settings: Settings, current: Settings, transport: Transport, worker: WorkerClient | None
+    settings: Settings, current: Settings, transport: str, worker: WorkerClient | None
 ) -> ServerParts:
     """Build a server on the running event loop.
 
     Args:
         settings: The settings that the service started with.
         current: The settings after reloads.
-        transport: The gRPC transport.
+        transport: The name of the gRPC transport.
         worker: For one of several workers, which share ports and have an audit log each.
 
     Raises:
@@ -90,7 +88,7 @@ def build_server(
     )
     decisions = DecisionLog(audit, allowed=current.audit.records == "all", wall=time.time)
     calls, lookups = CallCounters(), LookupCounters()
-    call_limit = CallLimit(current.limits.max_concurrent_calls)
+    call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
 
     engine = Engine(time.monotonic)
@@ -100,39 +98,38 @@ def build_server(
     reloader = Reloader(settings, resolvers, engine, time.time, revision)
     readiness = Readiness(engine, reloader)
 
-    listeners = Listeners(current, time.monotonic, time.time, always=audit is not None)
-    refusal = Refusal(*errors.as_too_much(), call_limit.refused)
-    server = make_server(transport, settings.limits, refusal, shares_port=worker is not None)
-    draining = asyncio.Event()
-    turns = AdmissionQueue(time.monotonic, settings.limits.max_wait, call_limit.refused)
-    # One for callers whose groups are believed, one for the others.
-    access: list[Any] = [
-        AccessServicer(
-            each,
-            Checks(each, time.monotonic, decisions, turns),
-            decisions,
-            settings.limits.stream_batches_in_flight,
-            draining,
-            turns=turns,
-        )
-        for each in (engine, IgnoringGroups(engine, time.monotonic))
-    ]
-    user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
-    servicers: tuple[list[Any], ...] = (
-        access,
-        [user_groups if worker is None else broadcast_user_groups(user_groups, worker)] * 2,
-        [policy if worker is None else broadcast_policy(policy, worker)] * 2,
+    listeners = Listeners(current, time.monotonic, time.time)
+    refused = call_limit.refused
+    overloaded = to_status(Overloaded("the server has more calls than it can answer in time"))
+    refusal = Refusal(overloaded.proto.message, ((DETAILS_TRAILER, overloaded.trailer),), refused)
+    server = registry.load(transport).build(
+        settings.limits, refusal, shares_port=worker is not None
     )
-    interceptors = Interceptors(call_limit, listeners.authorizer, calls, tracer)
-    for service, both in zip(_SERVICES, servicers, strict=True):
-        register(server, service, both, interceptors)
+    draining = asyncio.Event()
+    access = AccessServicer(
+        engine,
+        decisions,
+        AdmissionQueue(time.monotonic, settings.limits.max_wait, refused),
+        draining,
+        clock=time.monotonic,
+        batches_in_flight=settings.limits.stream_batches_in_flight,
+    )
+    user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
+    servicers = (
+        access,
+        user_groups if worker is None else broadcast_user_groups(user_groups, worker),
+        policy if worker is None else broadcast_policy(policy, worker),
+    )
+    interceptors = Interceptors(calls, tracer, call_limit, listeners.authorizer)
+    for service, servicer in zip(_SERVICES, servicers, strict=True):
+        register(server, service, servicer, interceptors)
     names = [service.full_name for service in _SERVICES]
-    health_servicer = health.Health(names)
+    health_servicer = health.HealthServicer(names)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
         described = [*names, health.SERVICE, reflection.SERVICE]
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-            reflection.Reflection(described, draining, listeners.authorizer), server
+            reflection.ReflectionServicer(described, draining, listeners.authorizer), server
         )
 
     metrics: Callable[[], bytes] = bytes

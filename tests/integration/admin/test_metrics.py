@@ -15,9 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, errors_pb2
-from queuegate_server.engine import GroupsUnavailable, NotReady
+from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
 from queuegate_server.rpc import errors
-from queuegate_server.snapshot import UnknownPartition
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
@@ -276,7 +275,7 @@ def test_the_table_of_metrics(shared: Setup) -> None:
         UnknownPartition("x", ["y"]),
         GroupsUnavailable("corp", "down", 1.0),
         NotReady(),
-        errors.TooMuchWork("much"),
+        errors.Overloaded("much"),
         errors.Draining("ends"),
         errors.AuditUnavailable(),
         RuntimeError("ours"),
@@ -285,6 +284,6 @@ def test_the_table_of_metrics(shared: Setup) -> None:
 def test_reasons_are_those_of_the_status(error: Exception) -> None:
     status = errors.to_status(error)
     info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
+    assert status.proto.details[0].Unpack(info)
     assert errors.reason_name(error) == info.reason.lower()
     assert errors_pb2.ErrorReason.Value(f"ERROR_REASON_{info.reason}")

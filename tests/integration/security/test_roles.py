@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 import queuegate
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
-from queuegate_server.rpc.roles import ROLES
+from queuegate_server.rpc.authorization import ROLES
 from queuegate_server.settings.callers import Role
 from tests.integration.security.authorities import (
     Authority,

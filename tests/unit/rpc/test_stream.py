@@ -2,33 +2,37 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, cast
 
 import pytest
 
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc.access_service import AccessServicer
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.engine import Engine
+from queuegate_server.identity.resolver import Found, Outcome
 from queuegate_server.rpc.errors import Draining
+from tests.support.snapshots import asking, servicer, zero
+
+SUBMIT = access_pb2.ACCESS_TYPE_SUBMIT
 
 
-class Answers:
-    """Stands in for the checks: answers each batch when it is let."""
+class HeldResolver:
+    """Answers when it is let."""
 
     def __init__(self) -> None:
         self.let = asyncio.Event()
 
-    def answer_at_once(self, _request: bytes) -> None:
-        """Is not asked."""
+    async def open(self) -> None:
+        pass
 
-    def answer_batch_now(self, _batch: bytes) -> bytes | None:
-        return b"" if self.let.is_set() else None
-
-    async def answer_batch_of_stream(self, _batch: bytes) -> bytes:
+    async def resolve(self, user: str) -> Outcome:
         await self.let.wait()
-        return b""
+        return Found((user,))
+
+    async def close(self) -> None:
+        pass
 
 
-class Principal:
+class Caller:
     """Sends what the test puts into the queue; None ends its side."""
 
     def __init__(self) -> None:
@@ -36,19 +40,22 @@ class Principal:
 
     async def requests(self) -> AsyncIterator[bytes]:
         while (number := await self.sends.get()) is not None:
-            yield access_pb2.StreamQueueAccessRequest(id=number).SerializeToString()
+            check = access_pb2.CheckQueueAccessRequest(
+                user=UserGroupInformation(user=f"u{number}"), queue="root", access=SUBMIT
+            )
+            batch = access_pb2.BatchCheckQueueAccessRequest(checks=[check])
+            yield access_pb2.StreamQueueAccessRequest(id=number, batch=batch).SerializeToString()
 
 
 class Stream:
     """A stream of a servicer, with everything around it in the test's hands."""
 
     def __init__(self) -> None:
-        self.caller, self.checks, self.draining = Principal(), Answers(), asyncio.Event()
-        nothing = cast("Any", None)
-        servicer = AccessServicer(
-            nothing, cast("Any", self.checks), nothing, 16, self.draining, turns=nothing
-        )
-        self._answers = servicer.StreamQueueAccess(self.caller.requests())
+        self.caller, self.directory, self.draining = Caller(), HeldResolver(), asyncio.Event()
+        engine = Engine(zero)
+        engine.serve(asking(self.directory))
+        access = servicer(engine, self.draining)
+        self._answers = access.StreamQueueAccess(self.caller.requests(), trusted=True)
 
     async def answered(self) -> int:
         """Return the id of the next answer."""
@@ -73,7 +80,7 @@ async def test_what_was_read_while_an_answer_was_sent_is_answered() -> None:
     stream.caller.sends.put_nowait(1)
     first = asyncio.create_task(stream.answered())
     await idle()
-    stream.checks.let.set()
+    stream.directory.let.set()
     assert await first == 1
     # The stream waits for its answer to be taken, and reads meanwhile.
     stream.caller.sends.put_nowait(2)
@@ -92,7 +99,7 @@ async def test_batches_in_progress_are_answered_before_the_end() -> None:
     await idle()
     stream.draining.set()
     await idle()
-    stream.checks.let.set()
+    stream.directory.let.set()
     assert {await first, await stream.answered(), await stream.answered()} == {1, 2, 3}
     with pytest.raises(Draining):
         await stream.rest()
@@ -107,7 +114,7 @@ async def test_a_stream_that_its_caller_ended_ends_well(draining: bool) -> None:
     await idle()
     if draining:
         stream.draining.set()
-    stream.checks.let.set()
+    stream.directory.let.set()
     assert await rest == [1]
 
 

@@ -9,7 +9,7 @@ from queuegate.v1 import policy_pb2
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import parser_process
 from queuegate_server.rpc import policy_service
-from queuegate_server.rpc.errors import InvalidRequest, TooMuchWork
+from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 
 
 async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
         for text in texts
     ]
     await asyncio.sleep(0)
-    with pytest.raises(TooMuchWork):
+    with pytest.raises(Overloaded):
         await servicer.ValidatePolicy(b"")
     let.set()
     answers = map(policy_pb2.ValidatePolicyResponse.FromString, await asyncio.gather(*asked))
@@ -49,13 +49,15 @@ async def test_a_parser_that_cannot_be_started_says_nothing_of_the_text(
 ) -> None:
     monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
     servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
-    with pytest.raises(TooMuchWork, match="cannot be started: No such file"):
+    with pytest.raises(Overloaded, match="cannot be started: No such file"):
         await servicer.ValidatePolicy(b"")
 
 
 async def test_a_text_has_a_bound() -> None:
     servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
-    request = policy_pb2.ValidatePolicyRequest(content="é" * (policy_service.MOST_CONTENT // 2))
+    request = policy_pb2.ValidatePolicyRequest(
+        content="é" * (policy_service.MAX_CONTENT_BYTES // 2)
+    )
     await servicer.ValidatePolicy(request.SerializeToString())
     request.content += "x"
     with pytest.raises(InvalidRequest, match="content: is longer than 2097152 bytes"):

@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2_grpc
 
-from queuegate_server.rpc.health import Health
+from queuegate_server.rpc.health import HealthServicer
 from queuegate_server.transports.grpcio import GrpcioServer
 
 
@@ -20,13 +20,13 @@ async def test_few_methods_have_a_line_of_their_own(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(behind, "add_registered_method_handlers", register)
     server = GrpcioServer(behind)
-    health_pb2_grpc.add_HealthServicer_to_server(Health([]), server)
+    health_pb2_grpc.add_HealthServicer_to_server(HealthServicer([]), server)
     service = "queuegate.v1.AccessService"
-    single: Any = grpc.unary_unary_rpc_method_handler(Health.Check)
+    single: Any = grpc.unary_unary_rpc_method_handler(HealthServicer.Check)
     handlers: dict[str, Any] = {
         "CheckQueueAccess": single,
         "BatchCheckQueueAccess": single,
-        "StreamQueueAccess": grpc.stream_stream_rpc_method_handler(Health.Watch),
+        "StreamQueueAccess": grpc.stream_stream_rpc_method_handler(HealthServicer.Watch),
     }
     server.add_registered_method_handlers(service, handlers)
     assert apart == [

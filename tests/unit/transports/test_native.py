@@ -8,10 +8,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from queuegate_server.rpc import errors
-from queuegate_server.settings.limits import Connections
+from queuegate_server.settings.limits import Limits
+from queuegate_server.transports.base import Refusal
 from queuegate_server.transports.native.server import NativeServer
-from queuegate_server.transports.refusal import Refusal
 
 SERVICE = "test.Service"
 
@@ -43,35 +42,14 @@ async def abort(_data: bytes, context: Any) -> bytes:
     return b""
 
 
-async def left(_data: bytes, _context: Any) -> bytes:
-    return b"by the handler"
-
-
-def tried_before(data: bytes) -> bytes | None:
-    if data == b"fault":
-        raise ValueError("secret")
-    return b"at once" if data == b"known" else None
-
-
-@pytest.fixture(params=["at once", "as tasks"])
-async def channel(request: pytest.FixtureRequest) -> AsyncIterator[grpc.aio.Channel]:
-    methods = [echo, wait_for_what_is_cancelled, fail, wait_first, abort, left]
-    names = [f"/{SERVICE}/{method.__name__}" for method in methods]
-    server = NativeServer(
-        grpc.aio.server(),
-        max_message=1_000,
-        max_calls=1_000,
-        connections=Connections(),
-        shares_port=False,
-        at_once=names if request.param == "at once" else (),
-        max_wait=10,
-        refusal=Refusal(*errors.as_too_much(), {}),
-    )
+@pytest.fixture
+async def channel() -> AsyncIterator[grpc.aio.Channel]:
+    methods = [echo, wait_for_what_is_cancelled, fail, wait_first, abort]
+    server = NativeServer(Limits(max_message=1_024), Refusal("too much", (), {}), shares_port=False)
     server.add_registered_method_handlers(
         SERVICE,
         {method.__name__: grpc.unary_unary_rpc_method_handler(method) for method in methods},
     )
-    server.answer_at_once(f"/{SERVICE}/left", tried_before)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as opened:
@@ -99,16 +77,4 @@ async def test_each_call_ends_as_it_should_whatever_those_beside_it_do(
         "abort": ("NOT_FOUND", "näh"),
     }
     found = await asyncio.gather(*(ended(channel, method, b"odd") for method in [*ends] * 10))
-    assert found == [*ends.values()] * 10
-
-
-async def test_what_is_not_answered_at_once_is_left_to_the_handler(
-    channel: grpc.aio.Channel,
-) -> None:
-    ends = {
-        b"known": b"at once",
-        b"fault": ("INTERNAL", "internal error"),
-        b"unknown": b"by the handler",
-    }
-    found = await asyncio.gather(*(ended(channel, "left", data) for data in [*ends] * 10))
     assert found == [*ends.values()] * 10

@@ -28,16 +28,16 @@ class InProgress(Protocol):
         """How many calls are in progress."""
 
     @property
-    def most(self) -> int:
-        """The limit on calls."""
+    def limit(self) -> int:
+        """How many there may be."""
 
     @property
     def streams(self) -> int:
         """How many streams are open."""
 
     @property
-    def most_streams(self) -> int:
-        """The limit on streams."""
+    def stream_limit(self) -> int:
+        """How many of them may be streams."""
 
 
 class Decided(Protocol):
@@ -78,7 +78,7 @@ class CallMetrics(Collector):
             "queuegate_calls_in_progress", "Calls in progress.", self._in_progress.running
         )
         yield GaugeMetricFamily(
-            "queuegate_calls_limit", "Maximum number of calls in progress.", self._in_progress.most
+            "queuegate_calls_limit", "How many calls may be in progress.", self._in_progress.limit
         )
         yield GaugeMetricFamily(
             "queuegate_streams_in_progress",
@@ -87,8 +87,8 @@ class CallMetrics(Collector):
         )
         yield GaugeMetricFamily(
             "queuegate_streams_limit",
-            "Maximum number of streams in progress.",
-            self._in_progress.most_streams,
+            "How many streams may be open.",
+            self._in_progress.stream_limit,
         )
         refused = CounterMetricFamily(
             "queuegate_calls_refused",

@@ -1,1 +1,77 @@
-"""The transport of pygrpc-native, an optional extra. Nothing outside this folder knows it."""
+"""The transport of pygrpc-native, an optional extra: HTTP/2 and gRPC run in Rust, outside the
+interpreter lock. Nothing outside this folder knows it.
+"""
+
+import importlib.util
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from queuegate_server.settings.limits import Connections, Limits
+from queuegate_server.settings.listeners import Listener
+from queuegate_server.transports.base import Refusal, Server
+
+STREAMS_FOLDER: Final = "queuegate-"
+STREAMS_SOCKET: Final = "streams.sock"
+"""Streams are forwarded through this socket, in a temporary folder whose name begins so."""
+
+_PACKAGE: Final = "pygrpc_native"
+_SUPPORTED_BOUNDS: Final = frozenset({"max_metadata", "keepalive_interval", "keepalive_timeout"})
+"""The keys of `limits.connections` that this transport knows."""
+_MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
+
+
+def build(limits: Limits, refusal: Refusal, *, shares_port: bool) -> Server:
+    """Return a server; see `base.Transport`."""
+    from queuegate_server.transports.native.server import NativeServer  # noqa: PLC0415 - an extra
+
+    return NativeServer(limits, refusal, shares_port=shares_port)
+
+
+def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iterator[str]:
+    """Yield the reasons why this transport cannot serve what is configured."""
+    for listener in listeners:
+        text = listener.address
+        if listener.parsed.path:
+            yield f"{text!r}: transport native has no Unix sockets"
+        if listener.tls:
+            yield f"{text!r}: transport native has no TLS"
+        # It reads messages of any size before it refuses them, and hides the peers of streams.
+        if not listener.parsed.is_local:
+            yield f"{text!r}: transport native serves this machine only"
+        elif len(hosts := _local_addresses(listener.parsed.host)) > 1:
+            yield f"{text!r}: transport native serves one address only, not {' and '.join(hosts)}"
+    if len(listeners) > 1:
+        yield f"{listeners[1].address!r}: transport native serves one address only"
+    first = repr(listeners[0].address)
+    # A bound that is set to its default counts as well: whoever sets it relies on it.
+    for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
+        yield f"{first}: transport native does not support limits.connections.{key}"
+    if fault := _folder_fault():
+        yield f"{first}: {fault}"
+    if importlib.util.find_spec(_PACKAGE) is None:
+        yield f"{first}: transport native is not installed: pip install 'queuegate[server,native]'"
+
+
+def _local_addresses(host: str) -> list[str]:
+    """Return the addresses of a name of this machine; none if they cannot be found."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
+    except OSError:
+        return []
+    return sorted({str(place[0]) for *_, place in found})
+
+
+def _folder_fault() -> str:
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        return "transport native needs a writable temporary folder for a socket: set TMPDIR"
+    if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
+        return (
+            f"transport native puts a socket into TMPDIR, and {folder!r} is too long: at most"
+            f" {_MAX_FOLDER_BYTES} bytes"
+        )
+    return ""

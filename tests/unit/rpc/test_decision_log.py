@@ -8,9 +8,10 @@ import pytest
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import NotReady
-from queuegate_server.rpc.current_caller import CALLER
+from queuegate_server.rpc.authentication import Principal, set_current_principal
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable
+from queuegate_server.settings.callers import Rights
 
 REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
 REQUEST.user.user = 'eve\n{"decision":"allowed"}\u2028'
@@ -66,11 +67,8 @@ async def test_what_is_due(
 async def test_a_record_names_the_caller_and_forges_nothing() -> None:
     audit = Audit()
     decisions = DecisionLog(audit, wall=lambda: 1.5)
-    token = CALLER.set("spiffe://cluster/shim")
-    try:
-        await decisions.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
-    finally:
-        CALLER.reset(token)
+    set_current_principal(Principal("spiffe://cluster/shim", Rights()))
+    await decisions.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
     (record,) = audit.records
     assert record == {
         "time": "1970-01-01T00:00:01.500000Z",
@@ -92,16 +90,14 @@ async def test_batches(allowed: bool, number: int, made: int) -> None:
     audit = Audit()
     decisions = DecisionLog(audit, allowed=allowed, wall=lambda: 0.0)
     reasons = [access_pb2.REASON_USER] * 3 + [access_pb2.REASON_NO_MATCH] * 2
-    counts = decisions.none_yet()
     results = []
     for reason in reasons:
-        counts[reason] += 1
         decision = access_pb2.CheckQueueAccessResponse.FromString(answer(reason))
         results.append(access_pb2.CheckResult(decision=decision))
     request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 5).SerializeToString()
     response = access_pb2.BatchCheckQueueAccessResponse(results=results).SerializeToString()
-    assert decisions.are_due(counts)
-    assert decisions.add(counts) == number
+    assert decisions.count(bytes(reasons), ()) == number
+    assert decisions.counts[access_pb2.REASON_NO_MATCH] == 2
     await decisions.record("BatchCheckQueueAccess", request, response, number)
     assert audit.numbers == [number]
     assert len(audit.records) == made

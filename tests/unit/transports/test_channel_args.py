@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from queuegate_server.transports import grpc_environment
+from queuegate_server.transports import channel_args
 
 _STARTS_GRPC = "import grpc; grpc.insecure_channel('127.0.0.1:1')"
 
@@ -12,14 +12,14 @@ _STARTS_GRPC = "import grpc; grpc.insecure_channel('127.0.0.1:1')"
 def test_set_values_are_left() -> None:
     environment = {"GRPC_VERBOSITY": "DEBUG"}
 
-    grpc_environment.set_defaults(environment)
+    channel_args.set_environment_defaults(environment)
 
-    assert environment == {**grpc_environment.DEFAULTS, "GRPC_VERBOSITY": "DEBUG"}
+    assert environment == {**channel_args.ENVIRONMENT, "GRPC_VERBOSITY": "DEBUG"}
 
 
 def test_grpc_knows_what_it_is_asked_for() -> None:
     # It complains of experiments that have been removed; then the line goes.
-    environment = {**os.environ, **grpc_environment.DEFAULTS}
+    environment = {**os.environ, **channel_args.ENVIRONMENT}
 
     started = subprocess.run(
         [sys.executable, "-c", _STARTS_GRPC],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.rpc.request_context import RequestContext, call_identity
+from queuegate_server.rpc.access_log import RequestContext
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -27,8 +27,8 @@ PARENT = "00f067aa0ba902b7"
     ],
 )
 def test_request_id(value: str, accepted: bool) -> None:
-    identity = call_identity([("x-request-id", value)])
-    assert identity.request_id == (value if accepted else "")
+    request = RequestContext.from_metadata([("x-request-id", value)])
+    assert request.request_id == (value if accepted else "")
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,21 @@ def test_request_id(value: str, accepted: bool) -> None:
     ],
 )
 def test_traceparent(value: str, accepted: bool) -> None:
-    identity = call_identity([("traceparent", value)])
-    assert (identity.trace_id, identity.parent_id) == ((TRACE, PARENT) if accepted else ("", ""))
+    request = RequestContext.from_metadata([("traceparent", value)])
+    assert (request.trace_id, request.parent_id) == ((TRACE, PARENT) if accepted else ("", ""))
 
 
 def test_nothing_given() -> None:
-    assert call_identity(None) == call_identity([("user-agent", "x")]) == RequestContext()
+    assert (
+        RequestContext.from_metadata(None)
+        == RequestContext.from_metadata([("user-agent", "x")])
+        == RequestContext()
+    )
     assert RequestContext().fields() == {}
 
 
 def test_the_first_that_is_well_formed_counts() -> None:
     given = [("x-request-id", "not sane"), ("x-request-id", b"bytes"), ("x-request-id", "one")]
-    assert call_identity([*given, ("x-request-id", "two")]).fields() == {"request_id": "one"}
+    assert RequestContext.from_metadata([*given, ("x-request-id", "two")]).fields() == {
+        "request_id": "one"
+    }

@@ -11,16 +11,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from queuegate.policy.acl import parse
 from queuegate.policy.tree import Policy, QueueAcls, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
-from queuegate_server.engine import Engine, GroupsUnavailable
+from queuegate_server.engine import Engine, GroupsUnavailable, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
-from queuegate_server.rpc import convert, response_cache
+from queuegate_server.rpc import messages, validation
+from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.checks import Checks
+from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.snapshot import Served, Snapshot
+from queuegate_server.rpc.response_cache import ResponseCache
 
 USERS = ("alice", "bob", "carol", "dave")
 QUEUES = ("root", "root.a.x", "root.b")
@@ -74,8 +75,8 @@ def batch(*items: bytes) -> bytes:
     return access_pb2.BatchCheckQueueAccessRequest(checks=parsed).SerializeToString()
 
 
-class KeptAnswers(RuleBasedStateMachine):
-    """Asks through the memo and beside it; whatever happens between, both say the same."""
+class CachedResponses(RuleBasedStateMachine):
+    """Asks through the cache and beside it; whatever happens between, both say the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,15 +88,19 @@ class KeptAnswers(RuleBasedStateMachine):
         cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
         self.groups = GroupResolver(shared, cache, clock=self.clock)
         self.engine = Engine(self.clock)
-        self.checks = Checks(
+        self.access = AccessServicer(
             self.engine,
-            self.clock,
             DecisionLog(wall=self.clock),
             AdmissionQueue(self.clock, 60, {}),
+            asyncio.Event(),
+            clock=self.clock,
+            batches_in_flight=16,
         )
-        self.columns = self.checks.columns
         # Generations so small that they change while it asks.
-        self.checks._memo = response_cache.ResponseCache(GENERATION)
+        self.cache = ResponseCache(self.clock, GENERATION)
+        self.engine.on_swap(self.cache.reset)
+        self.access._cache = self.cache
+        self.access._runner = BatchRunner(self.engine, self.cache, self.clock)
         self.revision = 0
         self.serve("", "*", "bob dev")
 
@@ -112,7 +117,7 @@ class KeptAnswers(RuleBasedStateMachine):
         ]
         partition = build_partition("default", "", queues)
         policy = Policy({"default": partition}, revision=self.revision)
-        served = {"default": Served(partition, self.groups, trust_provided_groups=True)}
+        served = {"default": ServedPartition(partition, self.groups, trust_provided_groups=True)}
         self.engine.serve(Snapshot(policy, served, 0.0))
 
     @rule(user=st.sampled_from(USERS), groups=st.one_of(st.none(), GROUP_LISTS))
@@ -132,13 +137,13 @@ class KeptAnswers(RuleBasedStateMachine):
     @rule(users=st.lists(st.sampled_from(USERS), max_size=2))
     def invalidate(self, users: list[str]) -> None:
         if users:
-            self.engine.invalidate(self.engine.snapshot, "default", users)
+            self.groups.invalidate(users)
         else:
-            self.run(self.engine.invalidate_all(self.engine.snapshot, "default"))
+            self.run(self.groups.invalidate_all())
 
     @rule(user=st.sampled_from(USERS))
     def resolve_anew(self, user: str) -> None:
-        self.run(self.engine.resolve(self.engine.snapshot, "default", user, bypass_cache=True))
+        self.run(self.groups.resolve(user, bypass_cache=True))
 
     @rule(groups=st.sampled_from([(), (), ("ops",)]), alone=st.booleans())
     def ask(self, groups: tuple[str, ...], alone: bool) -> None:
@@ -163,7 +168,7 @@ class KeptAnswers(RuleBasedStateMachine):
             with_decisions=True,
         ).SerializeToString()
         answer = access_pb2.CheckQueueAccessColumnsResponse.FromString(
-            await self.columns.answer(data)
+            await self.access.CheckQueueAccessColumns(data, trusted=True)
         )
         failed = {number for error in answer.errors for number in error.questions}
         for number, queue in enumerate(QUEUES):
@@ -186,89 +191,81 @@ class KeptAnswers(RuleBasedStateMachine):
         self.loop.run_until_complete(settled())
 
     async def _ask_in_batch(self, data: bytes) -> None:
-        answer = await self.checks.answer_batch(batch(data, data))
+        answer = await self.access.BatchCheckQueueAccess(batch(data, data), trusted=True)
         first, second = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
         assert first == second
         beside = await self._beside(data)
         if isinstance(beside, bytes):
             assert first.decision.SerializeToString() == beside
-            assert self.checks.answer_batch_now(batch(data)) in (None, self.framed(beside))
+            assert self.cached(data) in (None, beside)
         else:
             assert first.error.code == 14
-            assert self.kept(data) is None
+            assert self.cached(data) is None
 
     async def _ask_alone(self, data: bytes) -> None:
         try:
-            answer = await self.checks.answer(data)
+            answer = await self.access.CheckQueueAccess(data, trusted=True)
         except GroupsUnavailable:
             assert not isinstance(await self._beside(data), bytes)
         else:
             assert answer == await self._beside(data)
 
-    @staticmethod
-    def framed(response: bytes) -> bytes:
-        decision = access_pb2.CheckQueueAccessResponse.FromString(response)
-        result = access_pb2.CheckResult(decision=decision)
-        return access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()
-
-    def kept(self, data: bytes) -> bytes | None:
-        """Return the answer that the memo would give now."""
-        memory = self.checks._memo
-        kept = memory.answers(self.engine.snapshot).get(data) or memory._older.get(data)
-        fresh = kept is not None and kept.source.refresh_at > self.clock.now
-        return kept.response if kept and fresh else None
+    def cached(self, data: bytes) -> bytes | None:
+        """Return the response that the cache gives now."""
+        found = self.cache.get(self.engine.snapshot, data, trusted=True)
+        return None if found is None else found.response
 
     async def _beside(self, data: bytes) -> bytes | GroupsUnavailable:
-        """Decide without the memo."""
+        """Decide without the cache."""
         snapshot = self.engine.snapshot
-        asked = convert.question(access_pb2.CheckQueueAccessRequest.FromString(data), snapshot)
+        query = validation.check_query(data, snapshot, trusted=True)
         try:
-            verdict = await self.engine.check(snapshot, asked)
+            verdict = await self.engine.check_with_look_up(query)
         except GroupsUnavailable as error:
             return error
-        message = convert.decision_message(verdict.decision, snapshot.policy.revision)
+        message = messages.decision_message(verdict.decision, snapshot.policy.revision)
         return message.SerializeToString()
 
     @invariant()
     def nothing_is_kept_beyond_its_bounds(self) -> None:
-        assert len(self.checks._memo._answers) <= GENERATION
-        assert len(self.checks._memo._older) <= GENERATION
+        for generations in self.cache._generations.values():
+            assert max(map(len, generations)) <= GENERATION
 
 
-TestKeptAnswers = KeptAnswers.TestCase
-TestKeptAnswers.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestCachedResponses = CachedResponses.TestCase
+TestCachedResponses.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 
 
 @pytest.fixture
-def machine() -> Iterator[KeptAnswers]:
-    made = KeptAnswers()
+def machine() -> Iterator[CachedResponses]:
+    made = CachedResponses()
     made.directory.users["carol"] = ("dev",)
     yield made
     made.teardown()
 
 
-def test_answers_are_kept_at_all(machine: KeptAnswers) -> None:
+def test_answers_are_kept_at_all(machine: CachedResponses) -> None:
     for data in (request("carol", "root.b"), request("bob", "root.b")):
-        assert machine.kept(data) is None
-        answer = machine.loop.run_until_complete(machine.checks.answer(data))
-        assert machine.kept(data) == answer
+        assert machine.cached(data) is None
+        answer = machine.loop.run_until_complete(
+            machine.access.CheckQueueAccess(data, trusted=True)
+        )
+        assert machine.cached(data) == answer
 
 
-def test_long_requests_are_not_kept(machine: KeptAnswers) -> None:
+def test_long_requests_are_not_kept(machine: CachedResponses) -> None:
     data = request("carol", "root.b", tuple(f"group{number}" for number in range(100)))
-    machine.loop.run_until_complete(machine.checks.answer(data))
-    assert machine.kept(data) is None
+    machine.loop.run_until_complete(machine.access.CheckQueueAccess(data, trusted=True))
+    assert machine.cached(data) is None
 
 
-def test_two_generations_are_kept(machine: KeptAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_cache, "MAX_ANSWERS", 3)
+def test_two_generations_are_kept(machine: CachedResponses) -> None:
     often = request("often", "root.b", ("x",))
     for number in range(20):
         data = request(f"u{number}", "root.b", ("x",))
-        machine.loop.run_until_complete(machine.checks.answer(data))
-        machine.loop.run_until_complete(machine.checks.answer(often))
-        assert machine.kept(data) is not None
-        assert machine.kept(often) is not None
-        assert len(machine.checks._memo._answers) <= GENERATION
-        assert len(machine.checks._memo._older) <= GENERATION
-    assert machine.kept(request("u0", "root.b", ("x",))) is None
+        machine.loop.run_until_complete(machine.access.CheckQueueAccess(data, trusted=True))
+        machine.loop.run_until_complete(machine.access.CheckQueueAccess(often, trusted=True))
+        assert machine.cached(data) is not None
+        assert machine.cached(often) is not None
+        machine.nothing_is_kept_beyond_its_bounds()
+    assert machine.cached(request("u0", "root.b", ("x",))) is None

@@ -11,7 +11,7 @@ import pytest
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
-from queuegate_server.transports.choose import choose
+from queuegate_server.transports.registry import choose
 
 HERE = {"address": "127.0.0.1:1"}
 TLS = {"certificate_file": "a", "key_file": "b"}
@@ -31,7 +31,7 @@ ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
         ([{"address": "host:1", "insecure": True}], {}, "'host:1': transport native serves this"),
         ([HERE, {"address": "[::1]:1"}], {}, "'[::1]:1': transport native serves one address"),
         *(
-            ([HERE], {key: value}, f"transport native knows no limits.connections.{key}")
+            ([HERE], {key: value}, f"transport native does not support limits.connections.{key}")
             for key, value in {
                 "most": 5,
                 "handshake_timeout": Connections().handshake_timeout,
@@ -47,7 +47,7 @@ def test_what_native_can_do_is_served_by_it(
     listeners: list[dict[str, Any]], connections: dict[str, Any], against: str
 ) -> None:
     asked = [Listener.model_validate(one) for one in listeners], Connections(**connections)
-    assert choose("grpcio", *asked) == ("grpcio", "not asked for")
+    assert choose("grpcio", *asked) == ("grpcio", "")
     found, why = choose("auto", *asked)
     assert found == ("grpcio" if against else "native")
     assert against in why
@@ -69,7 +69,7 @@ def test_every_reason_is_told() -> None:
         "'0.0.0.0:1': transport native has no TLS",
         ONLY_HERE,
         "'0.0.0.0:1': transport native serves one address only",
-        "'unix:/x': transport native knows no limits.connections.max_age",
+        "'unix:/x': transport native does not support limits.connections.max_age",
         "use transport: grpcio",
     ]
 
@@ -107,7 +107,7 @@ def test_a_folder_for_the_socket_of_streams(
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "absent")])
     found, why = choose("auto", *here)
     assert found == "grpcio"
-    assert why.endswith("finds none to write to: set TMPDIR")
+    assert why.endswith("for a socket: set TMPDIR")
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

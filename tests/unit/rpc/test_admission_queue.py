@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
-from queuegate_server.rpc.errors import TooMuchWork
+from queuegate_server.rpc.errors import Overloaded
 
 
 class Clock:
@@ -25,28 +25,28 @@ class Lines:
     def __init__(self) -> None:
         self.clock = Clock()
         self.refused = {"waited": 0}
-        self.turns = AdmissionQueue(self.clock, 0.1, self.refused)
+        self.queue = AdmissionQueue(self.clock, 0.1, self.refused)
         self.order: list[str] = []
 
-    async def work(self, name: str, turn: Slot, parts: Iterable[float]) -> None:
-        async with turn:
+    async def work(self, name: str, slot: Slot, parts: Iterable[float]) -> None:
+        async with slot:
             self.order.append(name)
             for seconds in parts:
                 self.clock.now += seconds
-                await turn.pause()
+                await slot.pause()
                 self.order.append(name)
 
     def call(self, name: str, parts: Iterable[float] = ()) -> "asyncio.Task[None]":
-        return asyncio.create_task(self.work(name, self.turns.of_call(), parts))
+        return asyncio.create_task(self.work(name, self.queue.for_call(), parts))
 
     def batch_of_stream(self, name: str, parts: Iterable[float] = ()) -> "asyncio.Task[None]":
-        return asyncio.create_task(self.work(name, self.turns.of_stream(), parts))
+        return asyncio.create_task(self.work(name, self.queue.for_stream(), parts))
 
 
 async def worked_on(tasks: Iterable["asyncio.Task[None]"], lines: Lines) -> str:
-    """Let them all get in line, and then their turns."""
+    """Let them all get in line, and then their queue."""
     async with asyncio.timeout(60):
-        async with lines.turns.of_call():
+        async with lines.queue.for_call():
             await asyncio.sleep(0)
         await asyncio.gather(*tasks)
     return "".join(lines.order)
@@ -83,12 +83,12 @@ async def test_streams_and_calls_come_up_alternately() -> None:
 @pytest.mark.parametrize("is_told", [False, True], ids=["in line", "its turn has just come"])
 async def test_who_goes_away_holds_up_nobody(*, is_told: bool) -> None:
     lines = Lines()
-    first = lines.turns.of_call()
+    first = lines.queue.for_call()
     async with first:
         gone, last = lines.call("gone"), lines.call("z")
         await asyncio.sleep(0)
         if is_told:
-            first.end()
+            first.release()
         gone.cancel()
     assert await worked_on([last], lines) == "z"
     with pytest.raises(asyncio.CancelledError):
@@ -100,7 +100,7 @@ async def test_a_call_that_fails_ends_its_turn() -> None:
     lines = Lines()
 
     async def fails() -> None:
-        async with lines.turns.of_call():
+        async with lines.queue.for_call():
             raise ValueError
 
     failing = asyncio.create_task(fails())
@@ -112,7 +112,7 @@ async def test_a_call_that_fails_ends_its_turn() -> None:
 async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> None:
     """And batches of streams are not, nor is anybody once the line is short again."""
     lines = Lines()
-    async with lines.turns.of_call():
+    async with lines.queue.for_call():
         # All of them wait for too long, but not for long enough to tell it from a burst.
         burst = [lines.call("b", parts=[0.003]) for _ in range(200)]
         await asyncio.sleep(0)
@@ -122,13 +122,13 @@ async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> N
     assert 32 <= answered < 200
     assert lines.refused["waited"] == 200 - answered
     failures = [error for error in outcomes if error is not None]
-    assert all(isinstance(error, TooMuchWork) and error.retry_after for error in failures)
-    async with lines.turns.of_call():
+    assert all(isinstance(error, Overloaded) and error.retry_after for error in failures)
+    async with lines.queue.for_call():
         patient = [lines.batch_of_stream("s") for _ in range(50)]
         await asyncio.sleep(0)
         lines.clock.now += 0.15
     await asyncio.gather(*patient)
-    async with lines.turns.of_call():
+    async with lines.queue.for_call():
         soon = lines.call("a")
         await asyncio.sleep(0)
         lines.clock.now += 0.01

@@ -1,0 +1,124 @@
+"""Decides the checks of a request, however many it has: the runner behind batches, streams and
+columns.
+
+Checks that the response cache answers cost a dictionary look-up each. The rest is decided while
+the request holds the slot of the admission queue; checks whose groups must be looked up first
+wait without it, a few at a time.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Engine, Query, Snapshot
+from queuegate_server.rpc.admission_queue import Slot
+from queuegate_server.rpc.errors import reason_name, to_status
+from queuegate_server.rpc.messages import ERROR
+from queuegate_server.rpc.response_cache import (
+    CheckResponse,
+    FailedCheck,
+    ResponseCache,
+)
+
+CHUNK: Final = 100
+"""Checks that are decided before other work may run."""
+MAX_LOOK_UPS: Final = 16
+"""Look-ups of one request at the same time."""
+
+
+class BatchRunner:
+    """Decides checks, given by the bytes of their requests."""
+
+    def __init__(self, engine: Engine, cache: ResponseCache, clock: Callable[[], float]) -> None:
+        """Use an engine, the response cache, and the monotonic clock of both."""
+        self._engine = engine
+        self._cache = cache
+        self._clock = clock
+
+    async def run(
+        self,
+        snapshot: Snapshot,
+        requests: Sequence[bytes],
+        query_of: Callable[[int], Query],
+        *,
+        trusted: bool,
+        slot: Slot,
+    ) -> list[CheckResponse]:
+        """Return the responses in the order of the requests.
+
+        A check that fails yields a FailedCheck; the others are not affected.
+
+        Args:
+            snapshot: The snapshot on which all checks are decided.
+            requests: The bytes of each CheckQueueAccessRequest.
+            query_of: Returns the query at an index of `requests`, or raises what validation
+                raises. It is called only if the cache has no response.
+            trusted: Whether the groups that the caller asserts are used.
+            slot: The slot of the request, which is held. It may be released.
+        """
+        newest = self._cache.newest(snapshot, trusted=trusted)
+        now = self._clock()
+        found: list[CheckResponse | None] = [
+            None if cached is None or cached.entry.refresh_at <= now else cached
+            for cached in map(newest.get, requests)
+        ]
+        missing = [index for index, cached in enumerate(found) if cached is None]
+        if not missing:
+            return found  # type: ignore[return-value] # no index is missing
+        waiting: list[tuple[int, Query]] = []
+        for count, index in enumerate(missing, start=1):
+            request = requests[index]
+            response: CheckResponse | None = self._cache.get(snapshot, request, trusted=trusted)
+            if response is None:
+                try:
+                    query = query_of(index)
+                    verdict = self._engine.check(query)
+                    if verdict is None:
+                        waiting.append((index, query))
+                    else:
+                        response = self._cache.put(snapshot, request, verdict, trusted=trusted)
+                except Exception as error:
+                    response = _failed(error)
+            found[index] = response
+            if count % CHUNK == 0:
+                await slot.pause()
+        if waiting:
+            slot.release()
+            await self._look_up(snapshot, requests, found, waiting, trusted=trusted)
+        return found  # type: ignore[return-value] # as above
+
+    async def _look_up(
+        self,
+        snapshot: Snapshot,
+        requests: Sequence[bytes],
+        found: list[CheckResponse | None],
+        waiting: Sequence[tuple[int, Query]],
+        *,
+        trusted: bool,
+    ) -> None:
+        """Decide the checks that wait for a look-up."""
+
+        async def work(queries: Iterator[tuple[int, Query]]) -> None:
+            for count, (index, query) in enumerate(queries, start=1):
+                try:
+                    verdict = await self._engine.check_with_look_up(query)
+                    found[index] = self._cache.put(
+                        snapshot, requests[index], verdict, trusted=trusted
+                    )
+                except Exception as error:
+                    found[index] = _failed(error)
+                if count % CHUNK == 0:
+                    await asyncio.sleep(0)
+
+        queries = iter(waiting)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(MAX_LOOK_UPS, len(waiting))):
+                group.create_task(work(queries))
+
+
+def _failed(error: Exception) -> FailedCheck:
+    status = to_status(error).proto
+    result = access_pb2.CheckResult(error=status)
+    framed = access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()
+    return FailedCheck(status.SerializeToString(), framed, ERROR, reason_name(error))

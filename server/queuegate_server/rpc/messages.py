@@ -1,0 +1,129 @@
+"""From domain results to protobuf messages and bytes."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from queuegate.policy.acl import Acl
+from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.explain import Explanation, Step, StepOutcome
+from queuegate.v1 import access_pb2, policy_pb2
+from queuegate_server.engine import E, Explained, GroupsOrigin
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+
+REASONS: Final = {
+    Reason.WILDCARD: access_pb2.REASON_WILDCARD,
+    Reason.USER: access_pb2.REASON_USER,
+    Reason.GROUP: access_pb2.REASON_GROUP,
+    Reason.NO_MATCH: access_pb2.REASON_NO_MATCH,
+    Reason.UNKNOWN_USER: access_pb2.REASON_UNKNOWN_USER,
+    Reason.RECOVERY_QUEUE: access_pb2.REASON_RECOVERY_QUEUE,
+    Reason.ACLS_DISABLED: access_pb2.REASON_ACLS_DISABLED,
+    Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
+    Reason.OWNER: access_pb2.REASON_OWNER,
+}
+ERROR: Final = 0
+"""Stands for the reason of a check that could not be decided."""
+DENIED_REASONS: Final = frozenset(
+    {
+        access_pb2.REASON_NO_MATCH,
+        access_pb2.REASON_UNKNOWN_USER,
+        access_pb2.REASON_RECOVERY_QUEUE,
+    }
+)
+_ACCESS_TYPES: Final = {
+    None: access_pb2.ACCESS_TYPE_UNSPECIFIED,
+    Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
+    Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
+}
+_ORIGINS: Final = {
+    GroupsOrigin.NOT_NEEDED: access_pb2.GROUPS_ORIGIN_NOT_NEEDED,
+    GroupsOrigin.REQUEST: access_pb2.GROUPS_ORIGIN_REQUEST,
+    GroupsOrigin.RESOLVER: access_pb2.GROUPS_ORIGIN_RESOLVER,
+    GroupsOrigin.CACHE: access_pb2.GROUPS_ORIGIN_CACHE,
+    GroupsOrigin.STALE_CACHE: access_pb2.GROUPS_ORIGIN_STALE_CACHE,
+}
+_OUTCOMES: Final = {
+    StepOutcome.WILDCARD: access_pb2.STEP_OUTCOME_WILDCARD,
+    StepOutcome.USER: access_pb2.STEP_OUTCOME_USER,
+    StepOutcome.GROUP: access_pb2.STEP_OUTCOME_GROUP,
+    StepOutcome.NO_MATCH: access_pb2.STEP_OUTCOME_NO_MATCH,
+    StepOutcome.EMPTY: access_pb2.STEP_OUTCOME_EMPTY,
+    StepOutcome.RECOVERY_QUEUE: access_pb2.STEP_OUTCOME_RECOVERY_QUEUE,
+    StepOutcome.ACLS_DISABLED: access_pb2.STEP_OUTCOME_ACLS_DISABLED,
+    StepOutcome.CLUSTER_ADMIN: access_pb2.STEP_OUTCOME_CLUSTER_ADMIN,
+}
+_SEVERITIES: Final = {
+    Severity.ERROR: policy_pb2.SEVERITY_ERROR,
+    Severity.WARNING: policy_pb2.SEVERITY_WARNING,
+}
+
+
+def decision_message(decision: Decision, revision: int) -> access_pb2.CheckQueueAccessResponse:
+    """Return the response to a check."""
+    allowed, reason, matched_queue, matched_subject = decision
+    return access_pb2.CheckQueueAccessResponse(
+        allowed=allowed,
+        reason=REASONS[reason],
+        matched_queue=matched_queue,
+        matched_subject=matched_subject,
+        policy_revision=revision,
+    )
+
+
+def explanation_message(
+    explained: Explained[Explanation], revision: int
+) -> access_pb2.ExplainQueueAccessResponse:
+    """Return the response to an explain call."""
+    return access_pb2.ExplainQueueAccessResponse(
+        decision=decision_message(explained.decision, revision),
+        steps=[_step(step) for step in explained.evaluation.steps],
+        groups=explained_groups(explained),
+        evaluated_queue=explained.evaluation.evaluated_queue,
+    )
+
+
+def explained_groups(explained: Explained[E]) -> access_pb2.ExplainGroups:
+    """Return the groups that a decision used, and where they came from."""
+    return access_pb2.ExplainGroups(
+        origin=_ORIGINS[explained.origin],
+        groups=explained.groups,
+        resolver=explained.resolver,
+        detail=explained.detail,
+    )
+
+
+def diagnostics(found: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
+    """Return diagnostics as messages."""
+    return [
+        policy_pb2.Diagnostic(
+            severity=_SEVERITIES[diagnostic.severity],
+            line=diagnostic.line,
+            column=diagnostic.column,
+            queue=diagnostic.queue,
+            message=diagnostic.message,
+            remedy=diagnostic.remedy,
+            file=diagnostic.file,
+        )
+        for diagnostic in found
+    ]
+
+
+def timestamp(wall_seconds: float) -> Timestamp:
+    """Return a moment, given in wall-clock seconds, as a message."""
+    message = Timestamp()
+    message.FromNanoseconds(int(wall_seconds * 1e9))
+    return message
+
+
+def _step(step: Step) -> access_pb2.ExplainStep:
+    acl = step.acl or Acl()
+    return access_pb2.ExplainStep(
+        queue=step.queue,
+        acl=_ACCESS_TYPES[step.kind],
+        acl_text=acl.text,
+        outcome=_OUTCOMES[step.outcome],
+        matched_subject=step.matched_subject,
+        dropped_names=(*acl.dropped_users, *acl.dropped_groups),
+    )

@@ -1,0 +1,252 @@
+"""From requests to queries: the one place that says what a request may contain.
+
+Each check appends to a list of violations, so that a caller learns of all of them at once.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from queuegate.policy.decision import Access
+from queuegate.policy.names import is_user_name, queue_path
+from queuegate.v1 import access_pb2, user_group_information_pb2
+from queuegate_server.engine import Query, ServedPartition, Snapshot
+from queuegate_server.rpc import wire
+from queuegate_server.rpc.errors import InvalidRequest
+
+MAX_NAME_BYTES: Final = 1_024
+"""Kubernetes names get long: `system:serviceaccount:NAMESPACE:NAME` has up to 339 characters."""
+MAX_GROUPS: Final = 10_000
+MAX_QUEUE_BYTES: Final = 4_096
+
+Violations = list[tuple[str, str]]
+"""Pairs of a field, as a path from the request, and what is wrong with it."""
+
+ACCESS: Final[Mapping[int, Access]] = {
+    access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
+    access_pb2.ACCESS_TYPE_ADMIN: Access.ADMIN,
+}
+
+_MAX_UTF8_BYTES: Final = 4
+"""Bytes of one character: a text of n characters has at most 4 n bytes."""
+_NOT_A_PATH: Final = (
+    "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
+    " A-Z a-z 0-9 _ : # / @ - joined by dots"
+)
+_NOT_A_YARN_PATH: Final = "is not a queue path: write names joined by dots, none of them empty"
+_NOT_A_YUNIKORN_USER: Final = (
+    "is not a valid YuniKorn user name, which a request with groups needs: start with a letter"
+    " or _, then use letters, digits and :#/_.@-, and optionally end with $"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class _AccessRequest(Protocol):
+    @property
+    def user(self) -> user_group_information_pb2.UserGroupInformation: ...
+    @property
+    def partition(self) -> str: ...
+    @property
+    def access(self) -> access_pb2.AccessType.ValueType: ...
+    @property
+    def real_user(self) -> str: ...
+
+
+class _QueueRequest(_AccessRequest, Protocol):
+    @property
+    def queue(self) -> str: ...
+
+
+def check_query(data: bytes, snapshot: Snapshot, *, trusted: bool) -> Query:
+    """Return the query of a serialized CheckQueueAccessRequest.
+
+    Args:
+        data: The bytes of the request.
+        snapshot: The snapshot that decides; its partitions say which names are well-formed.
+        trusted: Whether the groups that this caller asserts are used.
+
+    Raises:
+        InvalidRequest: The request is malformed.
+        UnknownPartition: It names a partition that does not exist.
+    """
+    return query(wire.parse(access_pb2.CheckQueueAccessRequest, data), snapshot, trusted=trusted)
+
+
+def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query:
+    """Return the query of a check or explain request; raises as `check_query` does."""
+    violations: Violations = []
+    served = find_partition(request.partition, snapshot, violations)
+    user, groups = user_and_groups(request.user, served, violations)
+    path = queue("queue", request.queue, served, violations)
+    access = _access(request.access, violations)
+    real_user = check_real_user(request.real_user, violations)
+    if violations or served is None or access is None:
+        raise InvalidRequest(violations)
+    return Query(user, believed(groups, served, trusted=trusted), served, path, access, real_user)
+
+
+def list_query(
+    request: access_pb2.ListQueuesRequest, snapshot: Snapshot, *, trusted: bool
+) -> tuple[Query, str]:
+    """Return the query of a list request and the path after which its page begins.
+
+    The query's path is the prefix; both paths are empty if the request has none. Raises as
+    `check_query` does.
+    """
+    violations: Violations = []
+    served = find_partition(request.partition, snapshot, violations)
+    user, groups = user_and_groups(request.user, served, violations)
+    prefix = _optional_queue("prefix", request.prefix, served, violations)
+    access = _access(request.access, violations)
+    if request.page_size < 0:
+        violations.append(("page_size", "is negative"))
+    after = _optional_queue("page_token", request.page_token, served, violations)
+    real_user = check_real_user(request.real_user, violations)
+    if violations or served is None or access is None:
+        raise InvalidRequest(violations)
+    asserted = believed(groups, served, trusted=trusted)
+    return Query(user, asserted, served, prefix, access, real_user), after
+
+
+def believed(groups: Sequence[str], served: ServedPartition, *, trusted: bool) -> Sequence[str]:
+    """Return the groups of a request if both the partition and the caller's rights allow them to
+    be used, otherwise none.
+    """
+    return groups if trusted and served.trust_provided_groups else ()
+
+
+def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
+    """Return the partition of a name, or None if the name is malformed.
+
+    It is checked before all other fields, because the partition says which of their values are
+    well-formed. Raises UnknownPartition.
+    """
+    before = len(violations)
+    partition_name(name, violations)
+    return snapshot.find(name) if len(violations) == before else None
+
+
+def partition_name(name: str, violations: Violations) -> None:
+    """Check a partition name; an empty one means the default partition."""
+    if name:
+        _name("partition", name, violations)
+
+
+def prefix_path(prefix: str, served: ServedPartition) -> str:
+    """Return a queue prefix as the partition spells paths, empty for none; raise
+    InvalidRequest.
+    """
+    violations: Violations = []
+    path = _optional_queue("prefix", prefix, served, violations)
+    raise_if(violations)
+    return path
+
+
+def user_name(field: str, user: str, violations: Violations) -> None:
+    """Check the name of a user whose groups may be looked up."""
+    if not user:
+        violations.append((field, "is required"))
+    else:
+        _name(field, user, violations)
+
+
+def check_real_user(name: str, violations: Violations) -> str:
+    """Check and return the name of the service that acts for a user; empty means none."""
+    if name:
+        _name("real_user", name, violations)
+    return name
+
+
+def raise_if(violations: Violations) -> None:
+    """Raise InvalidRequest if there is a violation."""
+    if violations:
+        raise InvalidRequest(violations)
+
+
+def user_and_groups(
+    information: user_group_information_pb2.UserGroupInformation,
+    served: ServedPartition | None,
+    violations: Violations,
+) -> tuple[str, Sequence[str]]:
+    """Check and return the user and the asserted groups of a request to a partition (None: its
+    name is malformed).
+    """
+    user = information.user
+    user_name("user.user", user, violations)
+    groups = tuple(information.groups[:])
+    if not groups:
+        return user, groups
+    if user and not _is_yarn(served) and not is_user_name(user):
+        # YuniKorn's ConvertUGI checks a name only if it does not have to look up its groups.
+        violations.append(("user.user", _NOT_A_YUNIKORN_USER))
+    if len(groups) > MAX_GROUPS:
+        violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
+        return user, groups
+    # One check of all groups, because they are nearly always well-formed.
+    if "" in groups or not (_is_short(max(groups, key=len)) and "".join(groups).isprintable()):
+        for index, group in enumerate(groups):
+            if not group:
+                violations.append((f"user.groups[{index}]", "is empty"))
+            else:
+                _name(f"user.groups[{index}]", group, violations)
+    return user, groups
+
+
+def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
+    """Check a queue path; return it as its partition (None: an unknown one) spells paths."""
+    if not text:
+        violations.append((field, "is required"))
+        return ""
+    if _is_longer(text, MAX_QUEUE_BYTES):
+        violations.append((field, f"is longer than {MAX_QUEUE_BYTES} bytes"))
+        return ""
+    is_yarn = _is_yarn(served)
+    if is_yarn and _CONTROL.search(text):
+        violations.append((field, "has a control character"))
+        return ""
+    path = served.partition.path(text) if served else queue_path(text)
+    if path is None:
+        violations.append((field, _NOT_A_YARN_PATH if is_yarn else _NOT_A_PATH))
+        return ""
+    return path
+
+
+def _optional_queue(
+    field: str, text: str, served: ServedPartition | None, violations: Violations
+) -> str:
+    return queue(field, text, served, violations) if text else ""
+
+
+def _access(value: int, violations: Violations) -> Access | None:
+    access = ACCESS.get(value)
+    if access is None:
+        violations.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))
+    return access
+
+
+def _name(field: str, text: str, violations: Violations) -> None:
+    if _is_plain(text):
+        return
+    if _is_longer(text, MAX_NAME_BYTES):
+        violations.append((field, f"is longer than {MAX_NAME_BYTES} bytes"))
+    elif _CONTROL.search(text):
+        violations.append((field, "has a control character"))
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is surely short enough and free of control characters; most are, and
+    this check is the cheapest.
+    """
+    return _is_short(text) and text.isprintable()
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= MAX_NAME_BYTES // _MAX_UTF8_BYTES
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    return len(text) > limit // _MAX_UTF8_BYTES and len(text.encode()) > limit
+
+
+def _is_yarn(served: ServedPartition | None) -> bool:
+    return served is not None and served.partition.cluster is not None

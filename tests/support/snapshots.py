@@ -1,0 +1,82 @@
+"""A snapshot with a partition of YuniKorn and one of YARN, and a servicer that serves it."""
+
+import asyncio
+
+from queuegate.policy.acl import Acl, parse
+from queuegate.policy.tree import Cluster, Policy, QueueAcls, build_partition
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.engine import Engine, ServedPartition, Snapshot
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.resolver import Resolver
+from queuegate_server.identity.resolvers.none import NoResolver
+from queuegate_server.rpc.access_service import AccessServicer
+from queuegate_server.rpc.admission_queue import AdmissionQueue
+from queuegate_server.rpc.decision_log import DecisionLog
+
+
+def zero() -> float:
+    """Return the time of a clock that stands still."""
+    return 0.0
+
+
+def serving() -> tuple[Engine, AccessServicer]:
+    """Return an engine that serves a snapshot, and a servicer on it."""
+    engine = Engine(zero)
+    engine.serve(two_partitions())
+    return engine, servicer(engine)
+
+
+def servicer(engine: Engine, draining: asyncio.Event | None = None) -> AccessServicer:
+    """Return a servicer with an empty response cache."""
+    return AccessServicer(
+        engine,
+        DecisionLog(wall=zero),
+        AdmissionQueue(zero, 60, {}),
+        draining or asyncio.Event(),
+        clock=zero,
+        batches_in_flight=16,
+    )
+
+
+def groups_named_as_users() -> GroupResolver:
+    """Return a resolver that answers at once."""
+    return groups_from(NoResolver(ResolverOptions()))
+
+
+def groups_from(resolver: Resolver) -> GroupResolver:
+    """Return a partition's resolver, on a clock that stands still."""
+    shared = GuardedResolver("test", resolver, ResolverOptions())
+    return GroupResolver(shared, GroupCache(CacheOptions(), zero, zero), clock=zero)
+
+
+def asking(resolver: Resolver) -> Snapshot:
+    """Return a snapshot whose decisions need groups of a resolver."""
+    partition = build_partition("default", "", [QueueAcls("root", parse(" g"), parse(""))])
+    served = {"default": ServedPartition(partition, groups_from(resolver), True)}
+    return Snapshot(Policy({"default": partition}, revision=1), served, 0.0)
+
+
+def two_partitions() -> Snapshot:
+    """Return the snapshot: `default` and `yarn`."""
+    groups = groups_named_as_users()
+    queues = [
+        QueueAcls("root", parse("alice dev"), parse("")),
+        QueueAcls("root.a", *[parse("*")] * 2),
+    ]
+    partition = build_partition("default", "", queues)
+    proxied = Acl("~hive", proxies=frozenset({"hive"}))
+    cluster = Cluster(Semantics.HADOOP, parse("boss"), has_short_names=True)
+    hadoop = [
+        *queues,
+        QueueAcls("root.b", proxied, parse("")),
+        QueueAcls("root.a.b", parse("bob"), parse("")),
+        QueueAcls("root.a.c", proxied, parse("")),
+    ]
+    partitions = {"default": partition, "yarn": build_partition("yarn", "", hadoop, cluster)}
+    served = {
+        name: ServedPartition(each, groups, trust_provided_groups=True)
+        for name, each in partitions.items()
+    }
+    return Snapshot(Policy(partitions, revision=1), served, 0.0)
