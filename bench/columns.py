@@ -23,8 +23,8 @@ from bench.timing import microseconds_each_awaited
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Engine
+from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.policystore.resolver_manager import ResolverManager
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog

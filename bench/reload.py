@@ -19,8 +19,8 @@ from bench.questions import Questions, delimited
 from bench.results import Part, Table, Target, spread
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate_server.engine import Engine
+from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.policystore.resolver_manager import ResolverManager
 from queuegate_server.settings.model import PolicySource, Settings
 
 _GOAL: Final = 50.0

@@ -8,6 +8,7 @@ in the entry-point group `queuegate.resolvers`.
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol, cast
 
@@ -26,6 +27,14 @@ DEFAULT_TYPE: Final = "none"
 """The type that an empty name means."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredResolver:
+    """A resolver of the settings."""
+
+    type: str
+    options: ResolverOptions
 
 
 class UnknownResolverType(Exception):

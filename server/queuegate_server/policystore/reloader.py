@@ -6,7 +6,7 @@ policies are parsed in this process, which is faster; all others in a child proc
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,9 +16,9 @@ from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
+from queuegate_server.identity.manager import ResolverManager, UnusableResolver, UnusableResolvers
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parsing import ParsedPolicies
-from queuegate_server.policystore.resolver_manager import CannotServe, ResolverManager, Unusable
 from queuegate_server.runtime import gc_tuning
 from queuegate_server.settings.model import Settings
 
@@ -53,6 +53,7 @@ class Reloader:
         `number` gives the revision of a policy, by its checksum and the revision before it,
         where others must agree on it.
         """
+        self._settings = settings
         self._number = number
         self._sources = sources
         self._engine = engine
@@ -120,7 +121,7 @@ class Reloader:
                 if lost:
                     return _no_partitions(diagnostics, lost)
                 await self._serve(parsed)
-        except CannotServe as error:
+        except UnusableResolvers as error:
             unusable = (_no_groups(each, parsed) for each in error.unusable)
             return tuple(sort_diagnostics((*diagnostics, *unusable)))
         except CannotLoad as error:
@@ -132,7 +133,7 @@ class Reloader:
         return diagnostics
 
     async def _serve(self, parsed: ParsedPolicies) -> None:
-        """Swap the policy in unless it is being served already; raise CannotServe."""
+        """Swap the policy in unless it is being served already; raise UnusableResolvers."""
         partitions = parsed.partitions
         if self._revision and self._engine.snapshot.policy.checksum == parsed.checksum:
             return
@@ -145,7 +146,7 @@ class Reloader:
             name: ServedPartition(
                 partition,
                 groups[name],
-                self._sources.of_partition(name).trust_provided_groups,
+                self._settings.partition(name).trust_provided_groups,
                 parsed.spark_defaults.get(name, {}),
             )
             for name, partition in partitions.items()
@@ -176,7 +177,7 @@ class Reloader:
         remedy = "correct the name under `partitions` of the settings, or remove it there"
         unused = [
             Diagnostic(self._loader.name, 0, 0, severity, message, remedy)
-            for message in self._sources.without_partition(parsed.partitions)
+            for message in _unmatched(self._settings.partitions, parsed.partitions)
         ]
         return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *unused))))
 
@@ -198,6 +199,18 @@ class Reloader:
         return state
 
 
+def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterator[str]:
+    """Yield a message for each partition of the settings that the policy does not have."""
+    names = ", ".join(repr(name) for name in sorted(partitions)) or "none"
+    for name in settings:
+        if name not in partitions:
+            message = f"the settings name the partition {name!r}, the policy has {names}"
+            same = [other for other in partitions if other.casefold() == name.casefold()]
+            if same:
+                message += f"; {name!r} and {same[0]!r} differ in case only"
+            yield message
+
+
 def _no_partitions(
     problems: tuple[Diagnostic, ...], lost: Collection[str]
 ) -> tuple[Diagnostic, ...]:
@@ -209,7 +222,7 @@ def _no_partitions(
     return tuple(sort_diagnostics([*others, *emptied]))
 
 
-def _no_groups(unusable: Unusable, parsed: ParsedPolicies) -> Diagnostic:
+def _no_groups(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
     """Locate a source of groups that cannot be used where the policy asks for it."""
     _, from_policy, message, remedy = unusable
     if not from_policy:

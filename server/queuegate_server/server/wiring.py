@@ -12,11 +12,11 @@ from grpc_reflection.v1alpha import reflection_pb2_grpc
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness, versions
 from queuegate_server.engine import Engine
+from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import CallCounters, LookupCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.policystore.resolver_manager import ResolverManager
 from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue

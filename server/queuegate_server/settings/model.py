@@ -14,6 +14,7 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Duration, Section
 from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.registry import ConfiguredResolver
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.limits import Drain, Limits
 from queuegate_server.settings.listeners import (
@@ -23,7 +24,7 @@ from queuegate_server.settings.listeners import (
     Listeners,
 )
 from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
-from queuegate_server.settings.resolvers import ConfiguredResolver, configured_resolver
+from queuegate_server.settings.resolvers import configured_resolver
 
 
 def _partition_name(name: str) -> str:
@@ -210,6 +211,10 @@ class Settings(Section):
     ops: Ops = Ops()
     audit: Audit = Audit()
     tracing: Tracing = Tracing()
+
+    def partition(self, name: str) -> PartitionSettings:
+        """Return the settings of a partition."""
+        return self.partitions.get(name) or PartitionSettings()
 
     @model_validator(mode="after")
     def _policy_or_policies(self) -> "Settings":

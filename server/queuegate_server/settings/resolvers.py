@@ -1,28 +1,19 @@
 """Resolvers in the settings: a type, and the options of this type."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import (
     BrokenResolverType,
+    ConfiguredResolver,
     UnknownResolverType,
     options_model,
     types,
 )
 
 TYPE: Final = "type"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfiguredResolver:
-    """The type and the options of a resolver."""
-
-    type: str
-    options: ResolverOptions
 
 
 def configured_resolver(value: object) -> object:

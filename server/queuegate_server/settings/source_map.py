@@ -15,12 +15,13 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
     BrokenResolverType,
+    ConfiguredResolver,
     UnknownResolverType,
     options_model,
 )
 from queuegate_server.settings.layers import Overrides
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.resolvers import TYPE, ConfiguredResolver
+from queuegate_server.settings.resolvers import TYPE
 
 Location = tuple[str | int, ...]
 
