@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from queuegate_server.cli.command import Failure, run_in_loop
+from queuegate_server.cli.command import Failure
 from queuegate_server.observe import logs
+from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.settings.addresses import HostPort, MalformedAddress, parse_host_port
 
 _FILE = click.Path(dir_okay=False, path_type=Path)

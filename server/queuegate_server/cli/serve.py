@@ -15,11 +15,12 @@ import click
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Policy
-from queuegate_server.cli.command import Failure, run_in_loop
+from queuegate_server.cli.command import Failure
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.runtime import fds
+from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.load import SettingsError, load_settings

@@ -9,9 +9,9 @@ without cycles are freed as ever, as soon as nothing refers to them.
 import gc
 from typing import Final
 
-YOUNG_OBJECTS: Final = 2_000
+YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""So many young generations make a middle one: 20 000 objects, which take about 5 ms."""
+"""So many young generations make a middle one: 10 000 objects, which take 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
 """A full collection after as many of the middle ones: practically never."""
 

@@ -11,8 +11,8 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from queuegate_server.cli.command import run_in_loop
 from queuegate_server.runtime.child_process import Completed, Limits, run
+from queuegate_server.runtime.event_loop import run_in_loop
 
 _AT_ONCE: Final = 4
 _CALLERS: Final = 8

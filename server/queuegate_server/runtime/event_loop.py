@@ -1,0 +1,99 @@
+"""The event loop of a server, and the watchdog that ends the process when it stands still.
+
+A server whose loop does not run answers nobody, not even SIGTERM. Only its end lets a supervisor,
+Kubernetes or systemd replace it.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Final, Self
+
+STALL_SECONDS: Final = 60.0
+HANG_SECONDS: Final = 300.0
+CHECKS: Final = 60
+_MESSAGE: Final = b"The event loop has not run for a long time; this process ends itself.\n"
+
+
+class LoopWatchdog:
+    """Ends the process by SIGABRT, with the stacks of all threads on standard error, when the
+    running loop stands still. A context manager.
+
+    A thread counts how often it woke up since the loop last ran, so time in which the whole
+    process was stopped does not count. If code that never returns holds the interpreter's lock,
+    that thread cannot run either: then a timer in C ends the process with exit status 1.
+    """
+
+    def __init__(
+        self, stall_seconds: float = STALL_SECONDS, hang_seconds: float = HANG_SECONDS
+    ) -> None:
+        """Set how long the loop may stand still, and how long all threads may."""
+        self._interval = stall_seconds / CHECKS
+        self._hang_seconds = hang_seconds
+        self._beats = 0
+        self._stop = threading.Event()
+        self._output = _standard_error()
+
+    def __enter__(self) -> Self:
+        """Begin to watch the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._beat()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End watching."""
+        self._timer.cancel()
+        self._stop.set()
+
+    def _beat(self) -> None:
+        self._beats += 1
+        self._timer = self._loop.call_later(self._interval, self._beat)
+
+    def _watch(self) -> None:
+        seen = missed = 0
+        while not self._stop.wait(self._interval):
+            faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
+            missed = missed + 1 if self._beats == seen else 0
+            seen = self._beats
+            if missed > CHECKS:
+                with contextlib.suppress(OSError):
+                    os.write(self._output, _MESSAGE)
+                faulthandler.dump_traceback(self._output)
+                os.abort()
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._output)
+
+
+def run_in_loop(main: Coroutine[object, object, None]) -> None:
+    """Run a server under the watchdog, on uvloop or, where it does not exist, on asyncio's loop."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        asyncio.run(_watched(main))
+    else:
+        uvloop.run(_watched(main))
+
+
+async def _watched(main: Coroutine[object, object, None]) -> None:
+    with LoopWatchdog():
+        await main
+
+
+def _standard_error() -> int:
+    """Return a new descriptor of standard error, which does not block where that is possible: if
+    nobody reads a full pipe, the process must end all the same.
+    """
+    try:
+        return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
+    except OSError:  # a socket
+        return os.dup(2)
