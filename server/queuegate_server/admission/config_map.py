@@ -8,7 +8,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.admission.review import Review
 from queuegate_server.admission.rules import UPDATE, AdmissionResponse
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
-from queuegate_server.files.configmap import CONFIGS, DEFAULTS, expanded, is_compressed
+from queuegate_server.files.configmap import CONFIGS, DEFAULTS, decompress, is_compressed
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import load_policy
 
@@ -59,7 +59,7 @@ def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str,
             values[key] = base64.b64decode(binary[key], validate=True)
         except ValueError:
             raise ValueError(f"binaryData.{key} is not base64") from None
-    return expanded(values)
+    return decompress(values)
 
 
 def _name(review: Review) -> object:

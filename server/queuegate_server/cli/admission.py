@@ -43,7 +43,7 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     type=_FILE,
     required=True,
     envvar="QUEUEGATE_ADMISSION_TLS_CERT",
-    help="The certificate, PEM; read again when it is renewed.",
+    help="The certificate, PEM; loaded again when it changes.",
 )
 @click.option(
     "--tls-key",
@@ -62,21 +62,21 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     "--configs",
     type=_FOLDER,
     envvar="QUEUEGATE_ADMISSION_CONFIGS",
-    help="The folder that the ConfigMap yunikorn-configs is mounted to; its keys win.",
+    help="The folder that the ConfigMap yunikorn-configs is mounted to; its keys take precedence.",
 )
 @click.option(
     "--namespace-annotations/--no-namespace-annotations",
     "look_up_namespaces",
     default=False,
     envvar="QUEUEGATE_ADMISSION_NAMESPACE_ANNOTATIONS",
-    help="Ask the Kubernetes API for the annotations of namespaces. Off by default.",
+    help="Look up the annotations of namespaces in the Kubernetes API. Off by default.",
 )
 @click.option(
     "--api-server",
     default="https://kubernetes.default.svc",
     show_default=True,
     envvar="QUEUEGATE_ADMISSION_API_SERVER",
-    help="The Kubernetes API for the option above.",
+    help="The URL of the Kubernetes API, for --namespace-annotations.",
 )
 @click.option(
     "--service-account",
@@ -84,7 +84,7 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     default="/var/run/secrets/kubernetes.io/serviceaccount",
     show_default=True,
     envvar="QUEUEGATE_ADMISSION_SERVICE_ACCOUNT",
-    help="The folder with token and ca.crt to ask it with.",
+    help="The folder with token and ca.crt, for --namespace-annotations.",
 )
 @click.option(
     "--acl-names",
@@ -100,7 +100,7 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     default=0.0,
     show_default=True,
     envvar="QUEUEGATE_ADMISSION_DRAIN_SECONDS",
-    help="How long reviews are still taken after readiness has ended.",
+    help="How long reviews are still answered after readiness has ended.",
 )
 @click.option(
     "--log-level",
@@ -134,8 +134,8 @@ def admission(
 ) -> None:
     """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
 
-    It records who makes a pod or workload in the annotation
-    yunikorn.apache.org/user.info, and refuses those who write another name there.
+    It records who creates a pod or workload in the annotation
+    yunikorn.apache.org/user.info, and denies requests that set another name there.
 
     Exit status: 0 ended by a signal, 2 wrong usage or configuration.
     """

@@ -1,7 +1,7 @@
-"""ConfigMaps as Kubernetes mounts them: a folder each, a file for every key.
+"""ConfigMaps as Kubernetes mounts them: a folder for each, with a file for each key.
 
-Keys of `binaryData` that end in `.gz` are compressed and stand for the key without that
-ending, as in YuniKorn, whose configurations outgrow a ConfigMap's 1 MiB.
+As in YuniKorn, a key of `binaryData` that ends in `.gz` is compressed and stands for the key
+without that suffix, because large policies exceed the 1 MiB of a ConfigMap.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap that comes with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
-"""The ConfigMap that the administrators write; its keys win."""
+"""The ConfigMap that administrators edit; its keys take precedence."""
 _POLICY_GROUP: Final = "service.policyGroup"
 _DEFAULT_POLICY_GROUP: Final = "queues"
 _GZIP: Final = ".gz"
 _GZIP_FORMAT: Final = 16
-"""What zlib adds to the size of the window for gzip's header."""
+"""Added to the window size, it makes zlib expect a gzip header."""
 _DATA: Final = "..data"
 _MAX_ATTEMPTS: Final = 5
 
 
 class ConfigMapFolders:
-    """A source for the file watcher: the keys of several ConfigMaps, of which a later one wins."""
+    """Several ConfigMaps as one source of files; the keys of later ones take precedence."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Read the folders that the ConfigMaps are mounted to."""
+        """Read the folders that the ConfigMaps are mounted to, in this order."""
         self._folders = tuple(folders)
 
     @property
@@ -51,7 +51,13 @@ class ConfigMapFolders:
 
     def read(self) -> Mapping[str, bytes]:
         """Return the values by key. Raises OSError, also if a folder holds too much."""
-        return overlaid(self._folders)
+        values: dict[str, bytes] = {}
+        for folder in self._folders:
+            try:
+                values.update(decompress(_read(folder)))
+            except BadCompression as error:
+                raise OSError(None, str(error), str(folder)) from None
+        return values
 
 
 def _version_status(folder: Path) -> tuple[int, ...]:
@@ -64,61 +70,47 @@ def _version_status(folder: Path) -> tuple[int, ...]:
     return status
 
 
-def overlaid(folders: Sequence[Path]) -> Mapping[str, bytes]:
-    """Return the values of several folders by key; a later folder's value wins.
-
-    Raises OSError if a folder cannot be read or holds too much.
-    """
-    values: dict[str, bytes] = {}
-    for folder in folders:
-        try:
-            values.update(expanded(_read(folder)))
-        except BadCompression as error:
-            raise OSError(None, str(error), str(folder)) from None
-    return values
-
-
 class BadCompression(ValueError):
-    """A value cannot be expanded; the message names its key."""
+    """A value cannot be decompressed; the message names its key."""
 
 
-def expanded(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Return the keys with what is compressed expanded; it wins over a plain namesake.
+def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Return the values with compressed ones decompressed; these replace plain namesakes.
 
     Raises BadCompression, also for more than MAX_BYTES.
     """
     found = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):
-        found[key[: -len(_GZIP)]] = text = _expand(key, values[key], left)
+        found[key[: -len(_GZIP)]] = text = _decompress(key, values[key], left)
         left -= len(text)
     return found
 
 
 def is_compressed(key: str) -> bool:
-    """Say whether a key's value is compressed."""
+    """Return whether the value of a key is compressed."""
     return key.lower().endswith(_GZIP)
 
 
-def _expand(key: str, value: bytes, most: int) -> bytes:
+def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
     parts = bytearray()
     while value:
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | _GZIP_FORMAT)
         try:
-            parts += stream.decompress(value, most + 1 - len(parts))
+            parts += stream.decompress(value, max_bytes + 1 - len(parts))
         except zlib.error:
-            raise BadCompression(f"{key} is not in the format of gzip") from None
-        if len(parts) > most:
+            raise BadCompression(f"{key} is not in gzip format") from None
+        if len(parts) > max_bytes:
             raise BadCompression(f"{key} holds more than {MAX_BYTES} bytes")
         if not stream.eof:
             raise BadCompression(f"{key} ends too early")
-        # As gzip does: one part may follow another.
+        # A gzip file may have several members.
         value = stream.unused_data
     return bytes(parts)
 
 
 def _read(folder: Path) -> Mapping[str, bytes]:
-    """Read one version of the ConfigMap, also while another one is put in its place."""
+    """Read one version of the ConfigMap, even while it is being replaced."""
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return _read_files(_version(folder))
@@ -128,7 +120,7 @@ def _read(folder: Path) -> Mapping[str, bytes]:
 
 
 def _version(folder: Path) -> Path:
-    """Follow the link that is swapped, once for all files."""
+    """Resolve the link that Kubernetes swaps, once for all files."""
     data = folder / _DATA
     return data.resolve(strict=True) if data.is_symlink() else folder
 
@@ -137,20 +129,20 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
     values: dict[str, bytes] = {}
     left = MAX_BYTES
     for file in sorted(folder.iterdir()):
-        # Two dots begin what the mount itself needs. A pipe would never end.
+        # Names with two dots belong to the mount itself. A pipe would never end.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
         with open_regular(file) as opened:
             value = opened.read(left + 1)
         left -= len(value)
         if left < 0:
-            raise OSError(None, f"more than {MAX_BYTES} bytes", str(folder))
+            raise OSError(None, f"holds more than {MAX_BYTES} bytes", str(folder))
         values[file.name] = value
     return values
 
 
 def policy_key(values: Mapping[str, bytes], group: str | None = None) -> str:
-    """Return the key with the queues: that of `group`, of the key `service.policyGroup`,
+    """Return the key of the queues: that of `group`, or of the value of `service.policyGroup`,
     or `queues.yaml`.
     """
     named = values.get(_POLICY_GROUP, b"").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Regular files, opened without waiting for anything else that stands in their place."""
+"""Opens regular files only, so that a pipe in their place blocks nothing."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 _CHECK_PATH: Final = "check the path"
-_CHECK_RIGHTS: Final = "give the user that runs this the right to read it and to enter its folders"
+_CHECK_RIGHTS: Final = "let the user of this process read the file and enter its folders"
 _REMEDIES: Final = {
     errno.ENOENT: _CHECK_PATH,
     errno.ENOTDIR: _CHECK_PATH,
@@ -20,8 +20,8 @@ _REMEDIES: Final = {
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading; links are followed.
 
-    A pipe would block until somebody writes to it, so what is not a regular file is
-    refused. Raises OSError.
+    Raises OSError, also for anything but a regular file: opening a pipe would block until
+    somebody writes to it.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -38,14 +38,15 @@ def open_regular(path: Path) -> BinaryIO:
     raise OSError(None, "not a regular file", str(path))
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """Return what a file holds; of a larger one, `most` bytes and one more. Raises OSError, also
-    for what is not a regular file.
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a file; of a larger one, one byte more than `max_bytes`.
+
+    Raises OSError, also for anything but a regular file.
     """
     with open_regular(path) as opened:
-        return opened.read(most + 1)
+        return opened.read(max_bytes + 1)
 
 
 def remedy(error: OSError) -> str:
-    """Return what to do about a file that cannot be read."""
+    """Return how to mend that a file cannot be read."""
     return _REMEDIES.get(error.errno or 0, "check the path and what is there")

@@ -199,7 +199,7 @@ def test_compressed_queue_configuration(webhook: Webhook) -> None:
     message = ask(packed(QUEUES.replace("'*'", "'a b c'")))["status"]["message"]
     assert message.startswith("queues.yaml:5:")
     message = ask(base64.b64encode(QUEUES.encode()).decode())["status"]["message"]
-    assert message == "queues.yaml.gz is not in the format of gzip"
+    assert message == "queues.yaml.gz is not in gzip format"
     assert ask("?")["status"]["message"] == "binaryData.queues.yaml.gz is not base64"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.files.configmap import overlaid
+from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.policystore.sources import ConfigMaps, OneFile, policy_files
 from queuegate_server.settings.model import PolicySource
@@ -33,7 +33,7 @@ def test_configs_win(defaults: MountedConfigMap, configs: MountedConfigMap) -> N
     assert source(defaults, configs).read() == b"default"
     configs.write({"queues.yaml": "mine", "b": "2"})
     assert source(defaults, configs).read() == b"mine"
-    assert overlaid((defaults.folder, configs.folder)) == {
+    assert ConfigMapFolders((defaults.folder, configs.folder)).read() == {
         "queues.yaml": b"mine",
         "a": b"1",
         "b": b"2",
@@ -78,14 +78,14 @@ def test_a_swap_changes_the_status(defaults: MountedConfigMap, configs: MountedC
 def test_too_much(configs: MountedConfigMap) -> None:
     configs.write({f"k{number}": "x" * 1_000_000 for number in range(5)})
     with pytest.raises(OSError, match="more than 4194304 bytes"):
-        overlaid((configs.folder,))
+        ConfigMapFolders((configs.folder,)).read()
 
 
 def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
     two_parts = gzip.compress(b"mine, ") + gzip.compress(b"in two parts")
     defaults.write({"queues.yaml": "plain", "a.gz": gzip.compress(b"")})
     configs.write({"queues.yaml.gz": two_parts, "queues.yaml": "namesake"})
-    assert overlaid((defaults.folder, configs.folder)) == {
+    assert ConfigMapFolders((defaults.folder, configs.folder)).read() == {
         "queues.yaml": b"mine, in two parts",
         "a": b"",
     }
@@ -95,17 +95,17 @@ def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) 
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
-        (b"partitions: []", "queues.yaml.gz is not in the format of gzip"),
+        (b"partitions: []", "queues.yaml.gz is not in gzip format"),
         (gzip.compress(b"partitions: []")[:-9], "queues.yaml.gz ends too early"),
         (gzip.compress(b"x" * 5_000_000), "queues.yaml.gz holds more than 4194304 bytes"),
-        (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in the format of gzip"),
+        (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in gzip format"),
     ],
     ids=["plain", "cut", "bomb", "followed"],
 )
 def test_what_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
     configs.write({"queues.yaml.gz": value})
     with pytest.raises(OSError, match=fault):
-        overlaid((configs.folder,))
+        ConfigMapFolders((configs.folder,)).read()
 
 
 def test_only_files_are_keys(configs: MountedConfigMap) -> None:
@@ -113,7 +113,7 @@ def test_only_files_are_keys(configs: MountedConfigMap) -> None:
     version = (configs.folder / "..data").resolve()
     (version / "folder").mkdir()
     (version / "..hidden").write_text("x")
-    assert overlaid((configs.folder,)) == {"a": b"1"}
+    assert ConfigMapFolders((configs.folder,)).read() == {"a": b"1"}
 
 
 def test_what_the_settings_name(tmp_path: Path) -> None:
