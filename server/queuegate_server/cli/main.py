@@ -45,13 +45,10 @@ def command_group() -> "click.Group":
     import click
 
     from queuegate_server.cli.admission import admission
-    from queuegate_server.cli.convert import convert
-    from queuegate_server.cli.diff import diff
     from queuegate_server.cli.ldap_check import ldap_check
-    from queuegate_server.cli.lint import lint
+    from queuegate_server.cli.policy_files import convert, diff, lint, validate
     from queuegate_server.cli.serve import serve
     from queuegate_server.cli.token import token
-    from queuegate_server.cli.validate import validate
 
     commands = (admission, serve, validate, lint, diff, convert, ldap_check, token)
     group = click.Group(

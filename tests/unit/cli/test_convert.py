@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from queuegate_server.cli.convert import convert
+from queuegate_server.cli.policy_files import convert
 from queuegate_server.formats.registry import load_policy
 
 EXACT = "<allocations><queue name='a'><aclSubmitApps>bob g</aclSubmitApps></queue></allocations>"
@@ -83,7 +83,7 @@ def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:
     ("arguments", "stdin", "words"),
     [
         ([], "", "Missing argument"),
-        (["-"], "partitions: []", "no file of a scheduler of YARN"),
+        (["-"], "partitions: []", "not the file of a YARN scheduler"),
         (["-"], "<allocations><queue/></allocations>", "the queue has no name"),
         (["-", "--to", "yarn"], EXACT, "Invalid value for '--to'"),
         (["nosuch.xml"], "", "cannot be read: No such file"),
@@ -101,6 +101,6 @@ def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: 
 @pytest.mark.parametrize("stdin", ["partitions: []", ""])
 def test_a_wrong_file_is_no_wrong_usage(stdin: str) -> None:
     assert (
-        run("-", stdin=stdin).stderr == "Error: <stdin>: this is no file of a scheduler of YARN\n"
+        run("-", stdin=stdin).stderr == "Error: <stdin>: this is not the file of a YARN scheduler\n"
     )
     assert run("nosuch.xml").stderr.startswith("Error: nosuch.xml: cannot be read")

@@ -9,8 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from queuegate_server.cli.lint import lint
-from queuegate_server.cli.validate import validate
+from queuegate_server.cli.policy_files import lint, validate
 
 GOOD = "partitions: [{queues: [{name: root, submitacl: sue}]}]\n"
 WARNING = "partitions: [{queues: [{name: root, submitacl: 'a:b c'}]}]\n"
