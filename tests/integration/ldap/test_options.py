@@ -65,7 +65,7 @@ def test_good_settings(tmp_path: Path) -> None:
         ({"group_base": None}, "group_base is required"),
         ({"user_filter": "'(uid=x)'"}, "compares nothing with the user"),
         ({"user_filter": "'(uid={user}'"}, "needs `)` at character 12"),
-        ({"user_filter": "'(&(uid={user})))'"}, "goes on after its last bracket"),
+        ({"user_filter": "'(&(uid={user})))'"}, "goes on after its last parenthesis"),
         ({"user_filter": "'(uid>={user})'"}, "for equality"),
         ({"user_filter": "'(uid=*{user}*)'"}, "for equality"),
         ({"user_filter": "'(|(uid={user})(mail=%s))'"}, "mixes %s and {user}"),

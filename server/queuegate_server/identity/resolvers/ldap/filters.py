@@ -1,12 +1,12 @@
-"""Search filters by RFC 4515: parsed when the settings are read, filled in safely later."""
+"""Search filters (RFC 4515): parsed with the settings, filled in safely for each user."""
 
 import re
 from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
-"""Ours and YuniKorn's; they mean the same."""
-_DEEPEST: Final = 32
-_LONGEST: Final = 8192
+"""Our placeholder for the user's name, and YuniKorn's."""
+_MAX_DEPTH: Final = 32
+_MAX_CHARS: Final = 8192
 _ATTRIBUTE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)(?:;[A-Za-z0-9-]+)*"
 _ITEM: Final = re.compile(
     rf"(?P<attribute>{_ATTRIBUTE})?(?P<rule>(?::dn)?(?::{_ATTRIBUTE})?(?=:=):)?"
@@ -16,11 +16,11 @@ _ESCAPES: Final = {ord(char): f"\\{ord(char):02x}" for char in "\\*()\0"}
 
 
 class BadFilter(ValueError):
-    """A text is no filter; the message says where and why."""
+    """A text is not a filter; the message continues a sentence about it."""
 
 
 class Assertion(NamedTuple):
-    """One comparison of a filter."""
+    """One comparison in a filter."""
 
     attribute: str
     operator: str
@@ -30,36 +30,36 @@ class Assertion(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """Return a text as the value of a comparison that matches nothing but this text."""
+    """Return a text as a value that matches nothing but this text."""
     return text.translate(_ESCAPES)
 
 
 def escape_bytes(value: bytes) -> str:
-    """Return bytes as the value of a comparison."""
+    """Return bytes as a value."""
     return "".join(f"\\{byte:02x}" for byte in value)
 
 
 def enclosed(text: str) -> str:
-    """Return a filter in the brackets that `uid=%s` lacks and directories forgive."""
+    """Return a filter with the parentheses that `uid=%s` lacks and directories do without."""
     text = text.strip()
     return text if text.startswith("(") else f"({text})"
 
 
 def assertions(text: str) -> tuple[Assertion, ...]:
-    """Return the comparisons of a filter. Raises BadFilter if it is none."""
-    if len(text) > _LONGEST:
-        raise BadFilter(f"is longer than {_LONGEST} characters")
+    """Return the comparisons in a filter. Raises BadFilter."""
+    if len(text) > _MAX_CHARS:
+        raise BadFilter(f"is longer than {_MAX_CHARS} characters")
     found: list[Assertion] = []
     end = _filter(text, 0, 0, found)
     if end != len(text):
-        raise BadFilter(f"goes on after its last bracket, at character {end + 1}")
+        raise BadFilter(f"goes on after its last parenthesis, at character {end + 1}")
     return tuple(found)
 
 
 def _filter(text: str, at: int, depth: int, found: list[Assertion]) -> int:
-    """Read the filter that begins at a position; return the position after it."""
-    if depth > _DEEPEST:
-        raise BadFilter(f"is nested deeper than {_DEEPEST} levels")
+    """Parse the filter at a position; return the position after it."""
+    if depth > _MAX_DEPTH:
+        raise BadFilter(f"is nested deeper than {_MAX_DEPTH} levels")
     _expect(text, at, "(")
     at += 1
     operator = text[at : at + 1]
@@ -90,10 +90,10 @@ def _expect(text: str, at: int, char: str) -> None:
 
 
 class UserFilter:
-    """A filter with places for the user's name."""
+    """A filter with placeholders for the user's name."""
 
     def __init__(self, text: str) -> None:
-        """Parse the filter. Raises BadFilter, also if no comparison names the user."""
+        """Parse a filter. Raises BadFilter, also if no comparison names the user."""
         self._parts = _PLACEHOLDER.split(enclosed(text))
         if len(set(_PLACEHOLDER.findall(text))) > 1:
             raise BadFilter("mixes %s and {user}; use one of them")
@@ -104,24 +104,24 @@ class UserFilter:
         if sum(len(_PLACEHOLDER.findall(name.value)) for name in self._names) != (
             len(self._parts) - 1
         ):
-            raise BadFilter("has {user} where no value stands")
+            raise BadFilter("has {user} outside of values")
         if not self._names:
-            raise BadFilter("compares nothing with the user; put {user} in, as in (uid={user})")
+            raise BadFilter("compares nothing with the user: insert {user}, as in (uid={user})")
         for name in self._names:
             if name.operator != "=" or "*" in name.value:
                 raise BadFilter(f"must compare {name.attribute} with the user for equality")
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that are compared with the user."""
+        """The attributes that are compared with the user's name."""
         return tuple(dict.fromkeys(name.attribute for name in self._names))
 
     def for_user(self, user: str) -> str:
-        """Return the filter that finds this user, whatever characters the name holds."""
+        """Return the filter that finds a user, whatever characters the name contains."""
         return escape(user).join(self._parts)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
-        """Return which attribute must hold which text in the user's entry, one of them."""
+        """Return attributes and values; the user's entry has one of these pairs at least."""
         return tuple(
             (name.attribute, user.join(map(_unescape, _PLACEHOLDER.split(name.value))))
             for name in self._names

@@ -26,7 +26,7 @@ _POSIX_GROUP: Final = "(objectClass=posixGroup)"
 _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
-_AD_IN_CHAIN: Final = "1.2.840.113556.1.4.1941"
+_AD_IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
 _RID_BYTES: Final = 4
 _MAX_RID: Final = 2**32
 _MIN_SID_BYTES: Final = 12
@@ -39,11 +39,6 @@ class GroupLookup:
         self._options = options
         self._statistics = statistics
         self._dns = GroupDns(options)
-        self._base = options.group_base or ""
-        # Every group has a DN, which most often contains the name.
-        self._group_attributes = (
-            (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
-        )
 
     @property
     def user_attributes(self) -> tuple[str, ...]:
@@ -67,166 +62,50 @@ class GroupLookup:
             asked: The user's name as the caller spells it.
         """
         options = self._options
-        groups = _GroupList(options, self._statistics, self._dns)
-        above: list[str] = []
+        groups = _UserGroups(options, self._statistics, self._dns, session, user.entry)
         if options.primary_group == "user_name":
             groups.add_name(asked, asked)
-        elif options.primary_group == "active_directory":
-            above += groups.add_entries([await self._ad_primary_group(session, user.entry)])
+        above: list[str] = []
+        if options.primary_group == "active_directory":
+            above += await groups.add_ad_primary_group()
         elif options.primary_group == "gid_number" and options.groups_from != "member_uid":
-            await self._add_group_of_gid(session, user.entry, groups)
+            await groups.add_gid_group()
         if options.nested == "in_chain":
-            await self._add_in_chain(session, user.entry, above, groups)
-            return groups.names
-        if options.groups_from == "member_of":
-            above += await self._add_member_of(session, user.entry, groups)
+            await groups.add_in_chain(above)
+        elif options.groups_from == "member_of":
+            above += await groups.add_member_of()
         elif options.groups_from == "member_dn":
-            above += await self._add_groups_of(session, "group search", [user.entry.dn], groups)
+            above += await groups.add_groups_with([user.entry.dn], "group search")
         else:
-            await self._add_groups_by_name(session, user, groups)
+            await groups.add_groups_listing(user.name)
         if options.nested == "walk":
-            await self._walk_up(session, above, groups)
+            await groups.walk_up(above)
         return groups.names
 
-    async def _add_member_of(
-        self, session: SearchSession, entry: LdapEntry, groups: "_GroupList"
-    ) -> list[str]:
-        values = await session.all_values(entry, self._options.member_of_attribute)
-        new: list[str] = []
-        nameless: list[str] = []
-        for value in values:
-            dn = decode_value(value)
-            if dn is None:
-                groups.skip(repr(value))
-                continue
-            group = groups.add_dn(dn)
-            if group is None:
-                continue
-            if group.name is None:
-                nameless.append(dn)
-            else:
-                groups.add_name(group.name, dn)
-            new.append(dn)
-        entries = await _gather(
-            session.read("group names", dn, self._group_attributes) for dn in nameless
-        )
-        for dn, read in zip(nameless, entries, strict=True):
-            groups.add_name(self._dns.name_of(read) if read else None, dn)
-        return new
 
-    async def _add_groups_of(
-        self, session: SearchSession, step: StepName, members: list[str], groups: "_GroupList"
-    ) -> list[str]:
-        """Add the groups that list any of these DNs; return the DNs of those that are new."""
-        parts = [
-            f"({attribute}={escape(dn)})"
-            for dn in members
-            for attribute in self._options.member_attribute
-        ]
-        found = await _gather(self._search(session, step, text) for text in _any_of(parts))
-        return groups.add_entries(entry for entries in found for entry in entries)
+class _UserGroups:
+    """The groups of one user while they are looked up.
 
-    async def _add_groups_by_name(
-        self, session: SearchSession, user: UserEntry, groups: "_GroupList"
-    ) -> None:
-        options = self._options
-        parts = [f"({attribute}={escape(user.name)})" for attribute in options.member_attribute]
-        gid = _gid(user.entry) if options.primary_group == "gid_number" else None
-        attributes: tuple[str, ...] = self._group_attributes
-        if gid is not None:
-            parts.append(f"({_GID}={gid})")
-            attributes = (*attributes, _GID)
-        text = parts[0] if len(parts) == 1 else f"(|{''.join(parts)})"
-        found = await self._search(session, "group search", text, attributes)
-        if gid is not None:
-            found.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
-            if not found or gid.encode() not in found[0].values(_GID):
-                # Like NSS: a group without a name goes by its number.
-                groups.add_name(gid, gid)
-        groups.add_entries(found)
+    Their names are kept in order of arrival, each once, up to `max_groups`.
+    """
 
-    async def _add_group_of_gid(
-        self, session: SearchSession, entry: LdapEntry, groups: "_GroupList"
-    ) -> None:
-        gid = _gid(entry)
-        found = await self._search_primary_group(session, f"(&{_POSIX_GROUP}({_GID}={gid}))")
-        if found:
-            groups.add_entries(found)
-        else:
-            groups.add_name(gid, gid)
-
-    async def _ad_primary_group(self, session: SearchSession, entry: LdapEntry) -> LdapEntry:
-        found = await self._search_primary_group(session, _ad_primary_group_filter(entry))
-        if not found:
-            raise SetupFault(
-                "the user's primary group is not below group_base",
-                "set group_base to the root of the domain, or primary_group: none",
-            )
-        return found[0]
-
-    async def _search_primary_group(
-        self, session: SearchSession, filter_text: str
-    ) -> list[LdapEntry]:
-        return await session.search(
-            "primary group",
-            self._base,
-            filter_text,
-            self._group_attributes,
-            limit=1,
-            advice=_ONE_PRIMARY_GROUP,
-        )
-
-    async def _walk_up(
-        self, session: SearchSession, above: list[str], groups: "_GroupList"
-    ) -> None:
-        """Add the groups of groups, one search for each level; cycles end it."""
-        for _ in range(self._options.nested_depth):
-            if not above:
-                return
-            above = await self._add_groups_of(session, "nested search", above, groups)
-        if above:
-            self._statistics.depth_reached += 1
-
-    async def _add_in_chain(
-        self, session: SearchSession, entry: LdapEntry, above: list[str], groups: "_GroupList"
-    ) -> None:
-        if not await session.is_active_directory():
-            raise SetupFault(
-                "the server is no Active Directory, and others find nothing by in-chain searches",
-                "set nested: walk",
-            )
-        parts = [
-            f"({attribute}:{_AD_IN_CHAIN}:={escape(dn)})"
-            for dn in [entry.dn, *above]
-            for attribute in self._options.member_attribute
-        ]
-        for text in _any_of(parts):
-            groups.add_entries(await self._search(session, "nested search", text))
-
-    async def _search(
+    def __init__(
         self,
+        options: LdapOptions,
+        statistics: LdapStatistics,
+        dns: GroupDns,
         session: SearchSession,
-        step: StepName,
-        filter_text: str,
-        attributes: tuple[str, ...] | None = None,
-    ) -> list[LdapEntry]:
-        options = self._options
-        return await session.search(
-            step,
-            self._base,
-            f"(&{options.group_filter}{filter_text})",
-            attributes or self._group_attributes,
-            limit=options.max_groups,
-        )
-
-
-class _GroupList:
-    """The names of one user's groups: in order of arrival, each once, up to the limit."""
-
-    def __init__(self, options: LdapOptions, statistics: LdapStatistics, dns: GroupDns) -> None:
-        self._max_groups = options.max_groups
+        user: LdapEntry,
+    ) -> None:
+        self._options = options
         self._statistics = statistics
         self._dns = dns
+        self._session = session
+        self._user = user
+        # Every group has a DN, which most often contains the name.
+        self._attributes = (
+            (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
+        )
         self._seen: set[str] = set()
         self._names: dict[str, None] = {}
 
@@ -244,29 +123,141 @@ class _GroupList:
             self._names.setdefault(name)
             self._check_limit(len(self._names) - 1)
         else:
-            self.skip(source)
+            self._skip(source)
 
-    def skip(self, source: str) -> None:
-        """Count and log a group whose name is unknown."""
-        self._statistics.skipped_names += 1
-        _LOG.warning("a group has no readable name: %.200r", source)
+    async def add_member_of(self) -> list[str]:
+        """Add the groups in the user's memberOf; return the DNs of those that are new."""
+        options = self._options
+        new: list[str] = []
+        nameless: list[str] = []
+        for value in await self._session.all_values(self._user, options.member_of_attribute):
+            dn = decode_value(value)
+            if dn is None:
+                self._skip(repr(value))
+                continue
+            group = self._add_dn(dn)
+            if group is None:
+                continue
+            if group.name is None:
+                nameless.append(dn)
+            else:
+                self.add_name(group.name, dn)
+            new.append(dn)
+        entries = await _gather(
+            self._session.read("group names", dn, self._attributes) for dn in nameless
+        )
+        for dn, entry in zip(nameless, entries, strict=True):
+            self.add_name(self._dns.name_of(entry) if entry else None, dn)
+        return new
 
-    def add_entries(self, entries: Iterable[LdapEntry]) -> list[str]:
+    async def add_groups_with(self, members: list[str], step: StepName) -> list[str]:
+        """Add the groups that list any of these DNs; return the DNs of those that are new."""
+        parts = self._member_filters(members)
+        found = await _gather(self._search(step, text) for text in _any_of(parts))
+        return self._add_entries(entry for entries in found for entry in entries)
+
+    async def add_groups_listing(self, name: str) -> None:
+        """Add the groups that list a user's name, and that of the user's gidNumber."""
+        parts = self._member_filters([name])
+        gid = _gid(self._user) if self._options.primary_group == "gid_number" else None
+        attributes: tuple[str, ...] = self._attributes
+        if gid is not None:
+            parts.append(f"({_GID}={gid})")
+            attributes = (*attributes, _GID)
+        text = parts[0] if len(parts) == 1 else f"(|{''.join(parts)})"
+        found = await self._search("group search", text, attributes)
+        if gid is not None:
+            found.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
+            if not found or gid.encode() not in found[0].values(_GID):
+                # Like NSS: a group without a name goes by its number.
+                self.add_name(gid, gid)
+        self._add_entries(found)
+
+    async def add_gid_group(self) -> None:
+        """Add the group of the user's gidNumber."""
+        gid = _gid(self._user)
+        found = await self._search_primary_group(f"(&{_POSIX_GROUP}({_GID}={gid}))")
+        if found:
+            self._add_entries(found)
+        else:
+            self.add_name(gid, gid)
+
+    async def add_ad_primary_group(self) -> list[str]:
+        """Add the group of the user's primaryGroupID; return its DN."""
+        found = await self._search_primary_group(_ad_primary_group_filter(self._user))
+        if not found:
+            raise SetupFault(
+                "the user's primary group is not below group_base",
+                "set group_base to the root of the domain, or primary_group: none",
+            )
+        return self._add_entries(found)
+
+    async def add_in_chain(self, above: list[str]) -> None:
+        """Add all groups that contain the user or one of these DNs, directly or by nesting."""
+        if not await self._session.is_active_directory():
+            raise SetupFault(
+                "the server is no Active Directory, and others find nothing by in-chain searches",
+                "set nested: walk",
+            )
+        parts = self._member_filters([self._user.dn, *above], _AD_IN_CHAIN)
+        for text in _any_of(parts):
+            self._add_entries(await self._search("nested search", text))
+
+    async def walk_up(self, above: list[str]) -> None:
+        """Add the groups of groups, one search for each level; cycles end it."""
+        for _ in range(self._options.nested_depth):
+            if not above:
+                return
+            above = await self.add_groups_with(above, "nested search")
+        if above:
+            self._statistics.depth_reached += 1
+
+    def _member_filters(self, members: list[str], rule: str = "") -> list[str]:
+        """Return a filter for each member and attribute that lists members."""
+        return [
+            f"({attribute}{rule}={escape(member)})"
+            for member in members
+            for attribute in self._options.member_attribute
+        ]
+
+    async def _search(
+        self, step: StepName, filter_text: str, attributes: tuple[str, ...] | None = None
+    ) -> list[LdapEntry]:
+        options = self._options
+        return await self._session.search(
+            step,
+            options.group_base or "",
+            f"(&{options.group_filter}{filter_text})",
+            attributes or self._attributes,
+            limit=options.max_groups,
+        )
+
+    async def _search_primary_group(self, filter_text: str) -> list[LdapEntry]:
+        return await self._session.search(
+            "primary group",
+            self._options.group_base or "",
+            filter_text,
+            self._attributes,
+            limit=1,
+            advice=_ONE_PRIMARY_GROUP,
+        )
+
+    def _add_entries(self, entries: Iterable[LdapEntry]) -> list[str]:
         """Add groups whose entries were read; return the DNs of those that are new."""
         new: list[str] = []
         for entry in entries:
-            group = self.add_dn(entry.dn)
+            group = self._add_dn(entry.dn)
             if group is not None:
                 new.append(entry.dn)
                 self.add_name(group.name or self._dns.name_of(entry), entry.dn)
         return new
 
-    def add_dn(self, dn: str) -> GroupDn | None:
+    def _add_dn(self, dn: str) -> GroupDn | None:
         """Return a group that is new and below the base, without adding its name; else None."""
         try:
             group = self._dns.parse(dn)
         except NotADn:
-            self.skip(dn)
+            self._skip(dn)
             return None
         if not group.is_below_base or group.key in self._seen:
             return None
@@ -274,10 +265,14 @@ class _GroupList:
         self._check_limit(len(self._seen))
         return group
 
+    def _skip(self, source: str) -> None:
+        self._statistics.skipped_names += 1
+        _LOG.warning("a group has no readable name: %.200r", source)
+
     def _check_limit(self, count: int) -> None:
-        if count > self._max_groups:
+        if count > self._options.max_groups:
             raise SetupFault(
-                f"the user is in more than {self._max_groups} groups",
+                f"the user is in more than {self._options.max_groups} groups",
                 "raise max_groups if that is right",
             )
 

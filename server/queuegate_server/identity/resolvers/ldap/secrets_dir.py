@@ -1,6 +1,6 @@
-"""The directory with YuniKorn's LDAP settings, one file a key, as its Secret is mounted.
+"""YuniKorn's LDAP settings: a directory with a file for each key, as its Secret is mounted.
 
-Keys, defaults and what is required are those of `usergroup_ldap_resolver.go` and
+The keys, their defaults and which are required follow `usergroup_ldap_resolver.go` and
 `ldap_validator.go` in YuniKorn's `pkg/common/security`.
 """
 
@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from queuegate_server.files.safe_open import read_regular
+
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
-"""Where YuniKorn looks for them."""
+"""Where YuniKorn expects them."""
 
 TRIMMED_FILE: Final = "BindPassword"
 _REQUIRED: Final = (
@@ -23,24 +25,24 @@ _REQUIRED: Final = (
     "BindUser",
     TRIMMED_FILE,
 )
+_KEYS: Final = frozenset((*_REQUIRED, "Insecure", "SSL"))
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_MOST_BYTES: Final = 65_536
-_MOST_PORT: Final = 65_535
+_MAX_BYTES: Final = 65_536
+_MAX_PORT: Final = 65_535
 _NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
-    """The directory does not hold what it must; the text names the files."""
+    """Keys are missing or wrong; the message continues a sentence about the directory."""
 
 
 def read_secrets(folder: Path) -> dict[str, Any]:
-    """Return the resolver's options that the files of a folder stand for.
+    """Return the resolver's options for the keys in a directory. Blocks. Raises BadSecrets.
 
-    Values are trimmed. Optional ones that cannot be read as a truth value are left at
-    false, as YuniKorn does. The password itself stays in its file, `TRIMMED_FILE`, and is trimmed
-    when it is read. Blocks. Raises BadSecrets.
+    Values are trimmed. As in YuniKorn, optional values that are no boolean mean false. The
+    password stays in its file, `TRIMMED_FILE`, and is trimmed when it is read.
     """
-    texts = _files(folder)
+    texts = _read_keys(folder)
     faults: list[str] = []
     missing = [key for key in _REQUIRED if not texts.get(key)]
     if missing:
@@ -53,10 +55,10 @@ def read_secrets(folder: Path) -> dict[str, Any]:
 
 
 def _port(text: str) -> int:
-    """Return the port as Go's `Atoi` reads it, 0 if it is none."""
+    """Return the port as Go's `Atoi` parses it; 0 if it is not a port."""
     match = _NUMBER.fullmatch(text)
     number = int(match[1]) if match else 0
-    return number if number <= _MOST_PORT else 0
+    return number if number <= _MAX_PORT else 0
 
 
 def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -71,28 +73,21 @@ def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
         "bind_dn": texts["BindUser"],
         "bind_password_file": str(folder / TRIMMED_FILE),
         "verify_certificate": texts.get("Insecure") not in _TRUE,
-        # YuniKorn reads memberOf, whatever GroupAttr and ReturnAttr say.
+        # YuniKorn reads memberOf, regardless of GroupAttr and ReturnAttr.
         "groups_from": "member_of",
         "group_name_from": "rdn",
         "primary_group": "user_name",
     }
 
 
-def _files(folder: Path) -> dict[str, str]:
+def _read_keys(folder: Path) -> dict[str, str]:
     try:
-        files = [
-            path for path in folder.iterdir() if not path.name.startswith("..") and path.is_file()
-        ]
-        return {path.name: _text(path) for path in files if path.name in _KEYS}
+        return {
+            path.name: read_regular(path, _MAX_BYTES).decode().strip()
+            for path in folder.iterdir()
+            if path.name in _KEYS and path.is_file()
+        }
     except OSError as error:
         raise BadSecrets(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadSecrets("has a file that is not UTF-8") from None
-
-
-def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES).decode().strip()
-
-
-_KEYS: Final = frozenset((*_REQUIRED, "Insecure", "SSL"))
