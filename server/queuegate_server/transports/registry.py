@@ -2,12 +2,14 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
-from queuegate_server.transports.base import Transport
+
+if TYPE_CHECKING:  # imports grpc, which checking a file does not need
+    from queuegate_server.transports.base import Transport
 
 _TRANSPORTS: Final[Mapping[str, str]] = {
     "native": "queuegate_server.transports.native",
@@ -17,7 +19,7 @@ _TRANSPORTS: Final[Mapping[str, str]] = {
 _DEFAULT: Final = "grpcio"
 
 
-def load(name: str) -> Transport:
+def load(name: str) -> "Transport":
     """Return the transport of a name."""
     return cast("Transport", importlib.import_module(_TRANSPORTS[name]))
 
