@@ -4,7 +4,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admin.http import AdminServer
+from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import Bounds, Webhook
 from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import (
@@ -139,7 +139,7 @@ class WebhookServer:
         self._idle.set()
         self._draining = False
         self._listener: asyncio.Server | None = None
-        app = web.Application(middlewares=[self._middleware()])
+        app = web.Application(middlewares=[self._bounded])
         app.add_routes(routes)
         self._runner = web.AppRunner(
             app,
@@ -205,30 +205,23 @@ class WebhookServer:
         asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, cut)
         return connection
 
-    def _middleware(self) -> Callable[..., Awaitable[web.StreamResponse]]:
-        @web.middleware
-        async def bounded(
-            request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-        ) -> web.StreamResponse:
-            self._without_request.discard(request.protocol)
-            self._in_flight += 1
-            self._idle.clear()
-            try:
-                response = await self._respond(request, handler)
-            finally:
-                self._in_flight -= 1
-                if not self._in_flight:
-                    self._idle.set()
-            if self._draining:
-                response.force_close()
-            response.headers["Server"] = "queuegate"
-            return response
+    @web.middleware
+    async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._without_request.discard(request.protocol)
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            response = await self._respond(request, handler)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+        if self._draining:
+            response.force_close()
+        response.headers["Server"] = "queuegate"
+        return response
 
-        return bounded
-
-    async def _respond(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         server = self._runner.server
         if server is not None and len(server.connections) > _MAX_CONNECTIONS:
             response = web.Response(status=503, text="too many connections\n")

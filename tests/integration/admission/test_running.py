@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import json
 import subprocess
 import threading
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from tests.integration.admission.test_bounds import review
+from tests.integration.admission.test_bounds import raw_connection, review
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import server_command
@@ -116,6 +117,23 @@ def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
         eventually(lambda: webhook.plain.get("/readyz").status_code, 503)
         # Not yet taken out of the load balancer: still answered.
         assert webhook.review("/mutate", review())["allowed"]
+        assert webhook.server.process.wait(60) == 0
+
+
+def test_a_review_that_has_begun_is_answered_after_sigterm(tmp_path: Path) -> None:
+    body = json.dumps(review()).encode()
+    with running_webhook(tmp_path) as webhook, raw_connection(webhook) as connection:
+        connection.sendall(
+            b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body[:10])
+        )
+        eventually(lambda: webhook.metric("queuegate_admission_reviews_in_flight") == 1, True)
+        webhook.server.process.terminate()
+        webhook.server.wait_for_log("draining")
+        connection.sendall(body[10:])
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"\r\nConnection: close\r\n" in answer
         assert webhook.server.process.wait(60) == 0
 
 

@@ -88,7 +88,7 @@ class Webhook:
 
     def metric(self, name: str, labels: str = "") -> float:
         text = self.plain.get("/metrics").text
-        found = re.findall(rf"^{name}\{{{labels}\}} (\S+)$", text, re.MULTILINE)
+        found = re.findall(rf"^{name}(?:\{{{labels}\}})? (\S+)$", text, re.MULTILINE)
         return float(found[0]) if found else 0.0
 
     def reloads(self) -> float:
