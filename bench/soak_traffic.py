@@ -44,9 +44,9 @@ class Traffic:
         self._allowed = [TEAM in groups_of(number, SIZE) for number in range(_KNOWN)]
         self._numbers = itertools.cycle(range(_KNOWN))
         self.ended = asyncio.Event()
-        self.start_over()
+        self.reset()
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Begin an interval."""
         self.decisions = self.wrong = self.failed = self.late = 0
         self.latencies: list[float] = []
@@ -169,7 +169,7 @@ async def _ask(address: str, interval: float) -> None:
                     "late": traffic.late,
                     "latencies": [round(latency, 3) for latency in traffic.latencies],
                 }
-                traffic.start_over()
+                traffic.reset()
                 print(json.dumps(told), flush=True)
 
 

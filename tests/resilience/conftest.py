@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.resilience import observed, table
+from tests.resilience import invariants, table
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 
@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def record(record_property: observed.Record) -> observed.Record:
+def record(record_property: invariants.Record) -> invariants.Record:
     """Take a figure of this run, for the table."""
     return record_property
 
@@ -25,7 +25,7 @@ def record(record_property: observed.Record) -> observed.Record:
 def policy_file(tmp_path: Path) -> Path:
     path = tmp_path / "policy" / "queues.yaml"
     path.parent.mkdir()
-    path.write_text(observed.policy())
+    path.write_text(invariants.policy())
     return path
 
 

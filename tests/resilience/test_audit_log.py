@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import queuegate
-from tests.resilience.observed import Record, observed
+from tests.resilience.invariants import Record, under_load
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 ROOM = 2_000
@@ -31,7 +31,7 @@ def test_full_disk_under_block(tmp_path: Path, policy_file: Path, record: Record
     settings = ["audit.records=all", f"audit.path={path}"]
     arguments = [part for setting in settings for part in ("--set", setting)]
     with running_server("--policy", str(policy_file), *arguments) as server:
-        with observed(server, record) as fault:
+        with under_load(server, record) as fault:
             limit_files(server, path.stat().st_size + ROOM)
             server.wait_for_log("the audit log cannot be written")
             no_retry = queuegate.Retry(attempts=1)

@@ -11,7 +11,7 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.resilience import http2
-from tests.resilience.observed import Record, count_descriptors, observed
+from tests.resilience.invariants import Record, count_descriptors, under_load
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 MOST_BYTES = 4 << 20
@@ -28,7 +28,7 @@ def test_half_a_frame(policy_file: Path, record: Record) -> None:
     patience = "limits.connections.handshake_timeout=1s"
     with (
         running_server("--policy", str(policy_file), "--set", patience) as server,
-        observed(server, record) as fault,
+        under_load(server, record) as fault,
         ExitStack() as held,
     ):
         callers = {
@@ -55,7 +55,7 @@ def test_a_thousand_connections(server: RunningServer, record: Record) -> None:
             for connection in connections:
                 connection.close()
 
-    with observed(server, record, memory_tolerance=HEAP) as fault:
+    with under_load(server, record, memory_tolerance=HEAP) as fault:
         connect()
         with fault.expected_to_serve():
             pass
@@ -97,7 +97,7 @@ def test_messages_at_and_over_the_limit(server: RunningServer, record: Record) -
                     stub.BatchCheckQueueAccess(batch_of(size), timeout=MOST_SECONDS)
                 assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
-        with observed(server, record, memory_tolerance=HEAP) as fault:
+        with under_load(server, record, memory_tolerance=HEAP) as fault:
             for _ in range(3):
                 ask()
             with fault.expected_to_serve():
@@ -122,7 +122,7 @@ def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
             http2.expect_pong(connection)
 
     with (
-        observed(server, record, memory_tolerance=HEAP) as fault,
+        under_load(server, record, memory_tolerance=HEAP) as fault,
         queuegate.Client(server.address, timeout=60) as client,
     ):
         for _ in range(3):

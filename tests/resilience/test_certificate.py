@@ -7,7 +7,7 @@ import pytest
 import trustme
 
 import queuegate
-from tests.resilience.observed import Record, is_serving, observed
+from tests.resilience.invariants import Record, is_serving, under_load
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.queuegate_server import running_server
@@ -44,7 +44,7 @@ def test_expired_and_renewed(
     config = settings_file(tmp_path, settings)
     with (
         running_server("--config", config, listen=()) as server,
-        observed(server, record) as fault,
+        under_load(server, record) as fault,
     ):
         write(tmp_path, ca, dt.timedelta(seconds=1))
         eventually(lambda: connects(server.address), expected=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import queuegate
-from tests.resilience.observed import Record, allowed, observed, policy
+from tests.resilience.invariants import Record, allowed, policy, under_load
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import running_server
@@ -45,7 +45,7 @@ def test_clock_stepped(tmp_path: Path, policy_file: Path, library: Path, record:
             settings_file(tmp_path, settings),
             environment=directory.environment | environment,
         ) as server,
-        observed(server, record) as fault,
+        under_load(server, record) as fault,
         queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1)) as client,
     ):
         assert client.check("carl", "root.work")

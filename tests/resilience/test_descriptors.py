@@ -7,7 +7,7 @@ from pathlib import Path
 
 import queuegate
 from tests.resilience import http2
-from tests.resilience.observed import Record, count_descriptors, observed, policy
+from tests.resilience.invariants import Record, count_descriptors, policy, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import RunningServer
 
@@ -19,7 +19,10 @@ def test_descriptor_limit(server: RunningServer, policy_file: Path, record: Reco
     """Whoever is connected is answered, a reload fails and keeps the policy, and newcomers
     are served as soon as there is room.
     """
-    with observed(server, record) as fault, queuegate.Client(server.address, timeout=60) as client:
+    with (
+        under_load(server, record) as fault,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
         revision = client.policy().revision
         before = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
         most = count_descriptors(server.pid) + ROOM

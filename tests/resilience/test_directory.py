@@ -8,7 +8,7 @@ import trustme
 
 import queuegate
 from tests.integration.ldap import entries
-from tests.resilience.observed import Facts, Record, observed
+from tests.resilience.invariants import Facts, Record, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.slapd import PASSWORD, SERVICE, running_slapd
@@ -66,7 +66,7 @@ partitions:
             with queuegate.Client(server.address, timeout=60) as client:
                 for user in ("bob", "carol"):
                     eventually(partial(is_known, client, user), expected=True)
-            with observed(server, record, facts=FACTS) as fault:
+            with under_load(server, record, facts=FACTS) as fault:
                 no_retry = queuegate.Retry(attempts=1)
                 with queuegate.Client(server.address, timeout=60, retry=no_retry) as client:
                     directory.freeze()

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import queuegate
-from tests.resilience.observed import Record, allowed, observed, policy
+from tests.resilience.invariants import Record, allowed, policy, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import RunningServer
 
@@ -19,7 +19,10 @@ def expect_last_good_policy(
     there again.
     """
     text = path.read_text()
-    with observed(server, record) as fault, queuegate.Client(server.address, timeout=60) as client:
+    with (
+        under_load(server, record) as fault,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
         revision = client.policy().revision
         make()
         eventually(lambda: client.policy().reload_failed_at is not None, expected=True)
@@ -56,7 +59,10 @@ def test_garbage(server: RunningServer, policy_file: Path, record: Record) -> No
 def test_swapped_a_thousand_times(server: RunningServer, policy_file: Path, record: Record) -> None:
     """The load asks for two things of which exactly one is allowed by either policy."""
     new = policy_file.with_name("new")
-    with observed(server, record) as fault, queuegate.Client(server.address, timeout=60) as client:
+    with (
+        under_load(server, record) as fault,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
         for number in range(1, 1_001):
             turn = ("alice", "bob")[number % 2]
             new.write_text(policy(turn))

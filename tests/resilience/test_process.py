@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.resilience.observed import Record, observed
+from tests.resilience.invariants import Record, under_load
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
@@ -22,7 +22,7 @@ def server(policy_file: Path) -> Iterator[RunningServer]:
 
 def test_kill_and_restart(server: RunningServer, policy_file: Path, record: Record) -> None:
     again = running_server("--policy", str(policy_file), listen=[server.address])
-    with ExitStack() as stack, observed(server, record) as fault:
+    with ExitStack() as stack, under_load(server, record) as fault:
         server.process.kill()
         server.process.wait()
         with fault.expected_to_serve():
@@ -34,7 +34,7 @@ def test_kill_and_restart(server: RunningServer, policy_file: Path, record: Reco
 def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> None:
     """As a rolling restart on one port: the next process starts when the first has ended."""
     again = running_server("--policy", str(policy_file), listen=[server.address])
-    with ExitStack() as stack, observed(server, record) as fault:
+    with ExitStack() as stack, under_load(server, record) as fault:
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
         with fault.expected_to_serve():

@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 from tests.e2e.lifecycle.workers import WORKERS, pids, send, several_workers, wait_for_replacement
-from tests.resilience.observed import Record, observed
+from tests.resilience.invariants import Record, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
 
@@ -14,7 +14,7 @@ def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
     timeout = ("--set", "worker_timeout=2s")
     with (
         several_workers("--policy", str(policy_file), *LISTEN, *timeout) as server,
-        observed(server, record) as fault,
+        under_load(server, record) as fault,
     ):
         ops = ops_address(server)
         hanging = pids(server)[1]

@@ -51,7 +51,7 @@ def replace(path: Path, text: str) -> None:
 @dataclass
 class Reloading:
     """A server, its policy file and a client. Revisions and logs count from the last
-    `start_over`, so that tests can share a server.
+    `reset`, so that tests can share a server.
     """
 
     server: RunningServer
@@ -62,7 +62,7 @@ class Reloading:
     revisions_before: int = 0
     logs_before: int = 0
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Serve the policy in which alice is the owner, as revision 1."""
         self.path.parent.mkdir(exist_ok=True)
         for text in (BOB, ALICE):
@@ -87,7 +87,7 @@ class Reloading:
     def replace(self, text: str) -> None:
         replace(self.path, text)
 
-    def hang_up(self) -> None:
+    def send_sighup(self) -> None:
         """Send SIGHUP, and return when all that it makes the server do is done."""
         self.hung_up += 1
         self.server.process.send_signal(signal.SIGHUP)

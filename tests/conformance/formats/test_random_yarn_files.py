@@ -1,4 +1,4 @@
-"""Random XML in the shape of YARN's files, read as the naive reader reads it."""
+"""Random XML in the shape of YARN's files, read as the oracle reads it."""
 
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr

@@ -16,7 +16,7 @@ from queuegate_server.identity.group_resolver import GroupResolver, GuardedResol
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
 from tests.support.fakes.clock import ManualClock
-from tests.support.fakes.loop import passing
+from tests.support.fakes.loop import run_ready_callbacks
 
 VECTORS: dict[str, Any] = json.loads(Path("tests/vectors/usergroup_vectors.json").read_text())
 
@@ -190,7 +190,7 @@ async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
         outcome, expected = answer.entry.outcome, step["expect"]
         ours = " ".join(outcome.groups) if isinstance(outcome, Found) else "failed"
         ours += f"{' (stale)' * answer.stale}, {resolver.lookups} look-ups"
-        await passing()
+        await run_ready_callbacks()
         reference = " ".join(expected["groups"]) if expected["ok"] else "failed"
         if ours != f"{reference}, {step['lookups']} look-ups":
             differences[number] = ours

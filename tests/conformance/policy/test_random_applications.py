@@ -1,4 +1,4 @@
-"""Random applications in random queues, decided as the naive evaluator decides them."""
+"""Random applications in random queues, decided as the oracle decides them."""
 
 from typing import Any
 
@@ -11,7 +11,12 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn_files import ACLS, QUEUES, by_path, fair_xml, site
-from tests.support.oracles.applications import NaiveApp, NaiveCluster, may, spark_may
+from tests.support.oracles.applications import (
+    YarnApplication,
+    YarnCluster,
+    application_allowed,
+    spark_allowed,
+)
 
 USERS = st.sampled_from(["bob", "u", "x"])
 GROUPS = st.lists(st.sampled_from(["g", "bob", "*", "g x"]), max_size=2)
@@ -56,9 +61,9 @@ def test_applications_of_yarn(
         real_user=real_user,
     )
     assert judged.decision is not None
-    assert judged.decision.allowed is may(
-        NaiveCluster(stated, semantics, admins),
-        NaiveApp(queue, owner, view, modify),
+    assert judged.decision.allowed is application_allowed(
+        YarnCluster(stated, semantics, admins),
+        YarnApplication(queue, owner, view, modify),
         action,
         user,
         groups,
@@ -112,7 +117,7 @@ def test_applications_of_spark(
     spark_user: str,
     process_user: str,
 ) -> None:
-    expected = spark_may(
+    expected = spark_allowed(
         properties, action, user, groups, spark_user=spark_user, process_user=process_user
     )
     try:

@@ -12,17 +12,16 @@ from google.protobuf.message import DecodeError
 import queuegate
 from queuegate.v1 import access_pb2
 from tests.support.eventually import eventually
-from tests.support.generators.policies import Oracle, policy_text, random_queues
-from tests.support.generators.requests import (
+from tests.support.generators.policies import policy_text, random_queues
+from tests.support.generators.requests import GROUPS, USERS, RequestGenerator
+from tests.support.oracles.queue_access import PolicyOracle
+from tests.support.oracles.requests import (
     DENIED,
     GRANTED,
-    GROUPS,
     INVALID,
     UNAVAILABLE,
     UNKNOWN_PARTITION,
-    USERS,
-    Model,
-    Requests,
+    RequestOracle,
 )
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
@@ -45,7 +44,7 @@ CODES = {3: INVALID, 5: UNKNOWN_PARTITION, 14: UNAVAILABLE}
 
 
 @pytest.fixture
-def chance() -> random.Random:
+def rng() -> random.Random:
     """Random numbers from the seed that pytest-randomly prints, and that failures name."""
     seed = random.getrandbits(32)
     print(f"seed {seed}")
@@ -53,16 +52,16 @@ def chance() -> random.Random:
 
 
 @pytest.fixture
-def model_and_paths(chance: random.Random) -> tuple[Model, list[str], str]:
-    default = random_queues(chance, 200, USERS, GROUPS)
-    table = random_queues(chance, 200, USERS, GROUPS)
+def model_and_paths(rng: random.Random) -> tuple[RequestOracle, list[str], str]:
+    default = random_queues(rng, 200, USERS, GROUPS)
+    table = random_queues(rng, 200, USERS, GROUPS)
     text = policy_text({"default": ("", default), "table": ("test", table)})
-    return Model(Oracle(default), Oracle(table)), [*default, *table], text
+    return RequestOracle(PolicyOracle(default), PolicyOracle(table)), [*default, *table], text
 
 
 @pytest.fixture
 def server(
-    tmp_path: Path, model_and_paths: tuple[Model, list[str], str]
+    tmp_path: Path, model_and_paths: tuple[RequestOracle, list[str], str]
 ) -> Iterator[RunningServer]:
     (tmp_path / "queues.yaml").write_text(model_and_paths[2])
     bounds = ("default", "table")
@@ -103,7 +102,7 @@ def _results(data: bytes) -> Sequence[access_pb2.CheckResult]:
 class Fuzz:
     """The requests of one run, and what came of them."""
 
-    def __init__(self, channel: grpc.Channel, server: RunningServer, model: Model) -> None:
+    def __init__(self, channel: grpc.Channel, server: RunningServer, model: RequestOracle) -> None:
         self._channel = channel
         self._server = server
         self._model = model
@@ -176,12 +175,12 @@ class Fuzz:
 
 @pytest.mark.timeout(300)
 def test_random_requests(
-    chance: random.Random,
+    rng: random.Random,
     server: RunningServer,
-    model_and_paths: tuple[Model, list[str], str],
+    model_and_paths: tuple[RequestOracle, list[str], str],
 ) -> None:
     model, paths, _ = model_and_paths
-    requests = Requests(chance, paths)
+    requests = RequestGenerator(rng, paths)
     batches = []
     for number in range(BATCHES):
         items = [requests.question() for _ in range(BATCH)]
@@ -189,7 +188,7 @@ def test_random_requests(
             items = [requests.mutated(item) for item in items]
         batches.append(items)
     single = [requests.question() for _ in range(CALLS)]
-    single = [requests.mutated(item) if chance.random() < 0.5 else item for item in single]
+    single = [requests.mutated(item) if rng.random() < 0.5 else item for item in single]
     with grpc.insecure_channel(server.address) as channel:
         fuzz = Fuzz(channel, server, model)
         data = [framed(items) for items in batches]
@@ -197,7 +196,7 @@ def test_random_requests(
         for items, came in zip(batches, found, strict=True):
             fuzz.judge(items, came)
         for start in range(0, CALLS, 200):
-            fuzz.call(ACCESS + chance.choice(METHODS), single[start : start + 200])
+            fuzz.call(ACCESS + rng.choice(METHODS), single[start : start + 200])
         few = [framed([requests.question() for _ in range(5)]) for _ in range(600)]
         assert fuzz.send_damaged_batches([requests.mutated(batch) for batch in few]) > 20
         for method in OTHER_METHODS:
@@ -230,12 +229,12 @@ def test_random_requests(
 @pytest.mark.parametrize("transport", ["native"], indirect=True)
 def test_fewer_random_requests_over_native(
     transport: str,
-    chance: random.Random,
+    rng: random.Random,
     server: RunningServer,
-    model_and_paths: tuple[Model, list[str], str],
+    model_and_paths: tuple[RequestOracle, list[str], str],
 ) -> None:
     model, paths, _ = model_and_paths
-    requests = Requests(chance, paths)
+    requests = RequestGenerator(rng, paths)
     items = [requests.question() for _ in range(1_000)]
     items += [requests.mutated(item) for item in items]
     with grpc.insecure_channel(server.address) as channel:
@@ -243,8 +242,8 @@ def test_fewer_random_requests_over_native(
         [found], _ = fuzz.send_batches([framed(items)])
         fuzz.judge(items, found)
         for method in ("CheckQueueAccess", "ExplainQueueAccess", "CheckQueueAccessColumns"):
-            fuzz.call(ACCESS + method, chance.sample(items, 200))
-        few = [framed(chance.sample(items, 5)) for _ in range(100)]
+            fuzz.call(ACCESS + method, rng.sample(items, 200))
+        few = [framed(rng.sample(items, 5)) for _ in range(100)]
         fuzz.send_damaged_batches([requests.mutated(batch) for batch in few])
         fuzz.stream([requests.mutated(framed([item])) for item in items[:200]])
     assert server.wait_for_log("transport")["transport"] == transport
@@ -265,9 +264,9 @@ NO_GRPC = [
 
 
 @pytest.mark.usefixtures("transport")
-def test_peers_that_speak_no_grpc(chance: random.Random, server: RunningServer) -> None:
+def test_peers_that_speak_no_grpc(rng: random.Random, server: RunningServer) -> None:
     host, _, port = server.address.rpartition(":")
-    texts = [*NO_GRPC, *(PREFACE + chance.randbytes(chance.randrange(1, 300)) for _ in range(100))]
+    texts = [*NO_GRPC, *(PREFACE + rng.randbytes(rng.randrange(1, 300)) for _ in range(100))]
     files = Path(f"/proc/{server.pid}/fd")
     with queuegate.Client(server.address, timeout=60) as client:
         assert client.health()

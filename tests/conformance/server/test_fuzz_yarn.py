@@ -12,10 +12,11 @@ import pytest
 
 import queuegate
 from queuegate.v1 import access_pb2
-from tests.support.generators.requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION, Requests
+from tests.support.generators.requests import RequestGenerator
 from tests.support.generators.yarn import random_cluster
-from tests.support.generators.yarn_requests import YarnRequests
-from tests.support.oracles.yarn_requests import YarnModel
+from tests.support.generators.yarn_requests import YarnRequestGenerator
+from tests.support.oracles.requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION
+from tests.support.oracles.yarn_requests import YarnRequestOracle
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 ACCESS = "/queuegate.v1.AccessService/"
@@ -32,7 +33,7 @@ CODES = {3: INVALID, 5: UNKNOWN_PARTITION}
 
 
 @pytest.fixture
-def chance() -> random.Random:
+def rng() -> random.Random:
     """Random numbers from the seed that pytest-randomly prints, and that failures name."""
     seed = random.getrandbits(32)
     print(f"seed {seed}")
@@ -40,12 +41,12 @@ def chance() -> random.Random:
 
 
 @pytest.fixture
-def model(chance: random.Random) -> YarnModel:
-    return YarnModel({name: random_cluster(chance, *kind) for name, kind in KINDS.items()})
+def model(rng: random.Random) -> YarnRequestOracle:
+    return YarnRequestOracle({name: random_cluster(rng, *kind) for name, kind in KINDS.items()})
 
 
 @pytest.fixture
-def server(tmp_path: Path, model: YarnModel) -> Iterator[RunningServer]:
+def server(tmp_path: Path, model: YarnRequestOracle) -> Iterator[RunningServer]:
     policies = []
     # Hundreds of calls at once are no overload here.
     options = ["--set", "limits.max_wait=60s"]
@@ -121,9 +122,11 @@ def explained(items: Sequence[bytes]) -> list[bytes]:
     return wrapped
 
 
-def test_random_requests(chance: random.Random, server: RunningServer, model: YarnModel) -> None:
-    requests = YarnRequests(chance, model)
-    damage = Requests(chance, []).mutated
+def test_random_requests(
+    rng: random.Random, server: RunningServer, model: YarnRequestOracle
+) -> None:
+    requests = YarnRequestGenerator(rng, model)
+    damage = RequestGenerator(rng, []).mutated
     came_of = set()
     kinds = (
         (requests.about_queue, of_queues, model.expected_of_queue),
@@ -144,9 +147,9 @@ def test_random_requests(chance: random.Random, server: RunningServer, model: Ya
         queue = access_pb2.CheckQueueAccessResponse.FromString
         queue_explained = access_pb2.ExplainQueueAccessResponse.FromString
         apps = [requests.about_application() for _ in range(CALLS)]
-        apps = [damage(item) if chance.random() < 0.5 else item for item in apps]
+        apps = [damage(item) if rng.random() < 0.5 else item for item in apps]
         queues = [requests.about_queue() for _ in range(CALLS)]
-        queues = [damage(item) if chance.random() < 0.5 else item for item in queues]
+        queues = [damage(item) if rng.random() < 0.5 else item for item in queues]
         expect_apps = [model.expected_of_application(item) for item in apps]
         expect_queues = [model.expected_of_queue(item) for item in queues]
         for method, asked, allowed, expect in (

@@ -44,7 +44,7 @@ class Configured:
         self.config = Path(settings_file(self.folder, self.settings))
         return running_server("--config", str(self.config), environment=self.directory.environment)
 
-    def hang_up(self, server: RunningServer, **settings: Any) -> None:
+    def send_sighup(self, server: RunningServer, **settings: Any) -> None:
         settings_file(self.folder, {**self.settings, **settings})
         server.process.send_signal(signal.SIGHUP)
 
@@ -62,7 +62,7 @@ def count(server: RunningServer, event: str) -> int:
 def test_the_log_level_changes(configured: Configured) -> None:
     with configured.running() as server, grpc.insecure_channel(server.address) as channel:
         assert check(channel, "alice").allowed
-        configured.hang_up(server, log={"level": "debug"})
+        configured.send_sighup(server, log={"level": "debug"})
         changed = server.wait_for_log("settings are replaced", count=configured.workers)
         assert changed["keys"] == ["log.level"]
 
@@ -80,7 +80,7 @@ def test_of_many_signals_the_last_one_counts(configured: Configured) -> None:
         for _ in range(300):
             server.process.send_signal(signal.SIGHUP)
             time.sleep(0.0005)
-        configured.hang_up(server, log={"level": "debug"})
+        configured.send_sighup(server, log={"level": "debug"})
         server.wait_for_log("settings are replaced", count=configured.workers)
         assert check(channel, "alice").allowed
         assert not [entry for entry in server.logs if "confirm" in entry["event"]]
@@ -108,7 +108,7 @@ def test_bounds_and_lifetimes_change(configured: Configured) -> None:
         check(channel, "sue")
         check(channel, "sue")
         assert configured.directory.asked("sue") == 1
-        configured.hang_up(
+        configured.send_sighup(
             server,
             limits={"max_concurrent_calls": 50},
             partitions={"default": {"resolver": "corp", "cache": cache}},
@@ -155,7 +155,7 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
 
     with configured.running() as server:
         assert not refused(server.address)
-        configured.hang_up(
+        configured.send_sighup(
             server,
             limits={"max_message": "64KiB"},
             workers=3,
@@ -183,7 +183,7 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
 def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured) -> None:
     with configured.running() as server, queuegate.Client(server.address, timeout=60) as client:
         assert client.check("alice", "root.a")
-        configured.hang_up(server, callers={"loopback": {"roles": ["read"]}})
+        configured.send_sighup(server, callers={"loopback": {"roles": ["read"]}})
         server.wait_for_log("settings are replaced")
         with pytest.raises(queuegate.NotPermitted):
             client.check("alice", "root.a")
@@ -196,7 +196,7 @@ def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured)
 def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:
     with configured.running() as server:
         secret = {"corp": configured.directory.resolver(lookup_timeout="7s")}
-        configured.hang_up(
+        configured.send_sighup(
             server,
             resolvers=secret,
             workers=5,
@@ -220,7 +220,7 @@ def test_a_bad_file_changes_nothing_but_the_policy_is_read(configured: Configure
         queuegate.Client(server.address, timeout=60) as client,
     ):
         write_policy(configured.folder, "bob")
-        configured.hang_up(server, log={"level": "loud"}, drain={"graze": "1s"})
+        configured.send_sighup(server, log={"level": "loud"}, drain={"graze": "1s"})
         server.wait_for_log("settings are not valid; the old ones stay", count=configured.workers)
         findings = [entry["finding"] for entry in server.logs if "finding" in entry]
         for key in ("log.level", "drain.graze"):

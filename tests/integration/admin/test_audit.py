@@ -11,10 +11,16 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from tests.support.audit_log import ALLOWED, DENIED, auditing, log, told
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.admin_port import ops_address, value
+from tests.support.servers.audited_server import (
+    ALLOWED,
+    DENIED,
+    audit_records,
+    audited_server,
+    decision_of,
+)
 from tests.support.servers.queuegate_server import running_server
 
 
@@ -79,12 +85,14 @@ ALLOWALS = [
 def test_what_is_recorded(
     tmp_path: Path, policy: str, records: str, expected: list[tuple[str, ...]]
 ) -> None:
-    with auditing(tmp_path, records=records, when_unwritable=policy) as (server, client):
+    with audited_server(tmp_path, records=records, when_unwritable=policy) as (server, client):
         ask_everything(server.address, client)
         # Nothing but its number is asked of a file that is still being written.
         eventually(lambda: (tmp_path / "audit.log").read_bytes().count(b"\n"), len(expected))
-        found = log(tmp_path)
-        assert sorted((record["method"], *told(record)) for record in found) == sorted(expected)
+        found = audit_records(tmp_path)
+        assert sorted((record["method"], *decision_of(record)) for record in found) == sorted(
+            expected
+        )
         written = partial(value, ops_address(server), "queuegate_audit_records_total", "written")
         eventually(written, float(len(found)))
     for record in found:
@@ -98,10 +106,10 @@ def test_what_is_recorded(
 
 
 def test_a_record_says_all(tmp_path: Path) -> None:
-    with auditing(tmp_path, records="all") as (_, client):
+    with audited_server(tmp_path, records="all") as (_, client):
         client.check("carol", "root.team")
         client.check("erin", "root.team", groups=["staff"])
-        carol, erin = log(tmp_path)
+        carol, erin = audit_records(tmp_path)
     assert carol.pop("time") < erin.pop("time")
     assert carol == {
         "caller": "loopback",
@@ -131,7 +139,7 @@ def test_off(tmp_path: Path, audit: dict[str, Any]) -> None:
 
 
 def test_standard_output(tmp_path: Path) -> None:
-    with auditing(tmp_path, "-") as (server, client):
+    with audited_server(tmp_path, "-") as (server, client):
         client.check(*DENIED)
         assert server.process.stdout
-        assert told(json.loads(server.process.stdout.readline()))[2] == "denied"
+        assert decision_of(json.loads(server.process.stdout.readline()))[2] == "denied"

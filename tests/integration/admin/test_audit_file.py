@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 import queuegate
-from tests.support.audit_log import ALLOWED, DENIED, auditing, log, told
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import ops_address, value
+from tests.support.servers.audited_server import (
+    ALLOWED,
+    DENIED,
+    audit_records,
+    audited_server,
+    decision_of,
+)
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 
@@ -23,7 +29,7 @@ def limit_files(server: RunningServer, size: int) -> None:
 
 def test_block_with_a_full_disk(tmp_path: Path) -> None:
     """No answer without its record; what needs none is answered; it recovers by itself."""
-    with auditing(tmp_path) as (server, client):
+    with audited_server(tmp_path) as (server, client):
         assert not client.check(*DENIED)
         size = (tmp_path / "audit.log").stat().st_size
         limit_files(server, size + 100)  # a part of a line
@@ -47,12 +53,14 @@ def test_block_with_a_full_disk(tmp_path: Path) -> None:
         assert not client.check(*DENIED)
         assert value(address, "queuegate_audit_writable") == 1
         server.wait_for_log("the audit log can be written again")
-    assert [told(record) for record in log(tmp_path)] == [told(log(tmp_path)[0])] * 2
+    assert [decision_of(record) for record in audit_records(tmp_path)] == [
+        decision_of(audit_records(tmp_path)[0])
+    ] * 2
 
 
 def test_drop_with_a_full_disk(tmp_path: Path) -> None:
     """All is answered; what has no room in the buffer is counted; the rest is written later."""
-    with auditing(tmp_path, when_unwritable="drop", buffer="4KiB") as (server, client):
+    with audited_server(tmp_path, when_unwritable="drop", buffer="4KiB") as (server, client):
         address = ops_address(server)
 
         def counted(result: str) -> float:
@@ -71,7 +79,7 @@ def test_drop_with_a_full_disk(tmp_path: Path) -> None:
         eventually(lambda: value(address, "queuegate_audit_waiting_bytes"), 0.0)
         assert value(address, "queuegate_audit_writable") == 1
         written = counted("written")
-    assert len(log(tmp_path)) == written
+    assert len(audit_records(tmp_path)) == written
     complaints = [entry for entry in server.logs if "cannot be written" in entry["event"]]
     assert len(complaints) <= 2
 
@@ -79,7 +87,7 @@ def test_drop_with_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["block", "drop"])
 def test_a_device_that_is_always_full(tmp_path: Path, policy: str) -> None:
     (tmp_path / "audit.log").symlink_to("/dev/full")
-    with auditing(tmp_path, when_unwritable=policy) as (_, client):
+    with audited_server(tmp_path, when_unwritable=policy) as (_, client):
         if policy == "drop":
             assert not client.check(*DENIED)
         else:
@@ -90,7 +98,7 @@ def test_a_device_that_is_always_full(tmp_path: Path, policy: str) -> None:
 
 def test_block_when_nobody_reads_standard_output(tmp_path: Path) -> None:
     """A write that hangs ends in an error, and no call waits for ever."""
-    with auditing(tmp_path, "-", records="all") as (server, client):
+    with audited_server(tmp_path, "-", records="all") as (server, client):
         # More than a pipe holds.
         question = [queuegate.Check("x" * 200, f"root.{'y' * 60}.open")] * 1_000
         start = time.monotonic()
@@ -106,23 +114,26 @@ def test_block_when_nobody_reads_standard_output(tmp_path: Path) -> None:
 
 
 def test_rotation(tmp_path: Path) -> None:
-    with auditing(tmp_path, max_size="4KiB", keep=2, fsync="always") as (_, client):
+    with audited_server(tmp_path, max_size="4KiB", keep=2, fsync="always") as (_, client):
         for number in range(80):
             client.check(f"user-{number}", "root.team")
     names = {path.name for path in tmp_path.glob("audit.log*")}
     assert names == {"audit.log", "audit.log.1", "audit.log.2"}
     assert all((tmp_path / name).stat().st_size <= 4096 for name in names)
-    users = [record["user"] for record in log(tmp_path, "audit.log.2", "audit.log.1", "audit.log")]
+    users = [
+        record["user"]
+        for record in audit_records(tmp_path, "audit.log.2", "audit.log.1", "audit.log")
+    ]
     assert users == [f"user-{number}" for number in range(80)][-len(users) :]
     assert len(users) > 30
 
 
 def test_a_file_that_others_rotate(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    with auditing(tmp_path) as (_, client):
+    with audited_server(tmp_path) as (_, client):
 
         def users(name: str = "audit.log") -> list[str]:
-            return [record["user"] for record in log(tmp_path, name)]
+            return [record["user"] for record in audit_records(tmp_path, name)]
 
         client.check("one", "root.team")
         file.rename(tmp_path / "audit.old")
@@ -139,13 +150,13 @@ def test_a_file_that_others_rotate(tmp_path: Path) -> None:
 def test_a_folder_that_goes_and_comes_back(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
-    with auditing(tmp_path, "logs/audit.log") as (_, client):
+    with audited_server(tmp_path, "logs/audit.log") as (_, client):
         folder.rename(tmp_path / "elsewhere")
         with pytest.raises(queuegate.ServerUnavailable):
             client.check(*DENIED)
         folder.mkdir()
         assert not client.check(*DENIED)
-    assert len(log(folder)) == 1
+    assert len(audit_records(folder)) == 1
 
 
 def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
@@ -153,7 +164,7 @@ def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     changes = {"when_unwritable": "drop", "max_size": "4KiB", "keep": 20}
-    with auditing(tmp_path, "logs/audit.log", **changes) as (server, client):
+    with audited_server(tmp_path, "logs/audit.log", **changes) as (server, client):
         folder.rename(tmp_path / "elsewhere")
         for _ in range(60):
             assert not client.check(*DENIED)
@@ -163,7 +174,7 @@ def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
         eventually(lambda: value(address, "queuegate_audit_records_total", "written"), 60.0)
     files = list(folder.iterdir())
     assert all(file.stat().st_size <= 4096 for file in files)
-    assert sum(len(log(folder, file.name)) for file in files) == 60
+    assert sum(len(audit_records(folder, file.name)) for file in files) == 60
 
 
 def test_start_up_faults(tmp_path: Path) -> None:
@@ -176,13 +187,16 @@ def test_start_up_faults(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(AssertionError, match="pipe: is a pipe: use a file, or - for standard"):
         starts_on("pipe")
-    with auditing(tmp_path, "taken"), pytest.raises(AssertionError, match="another process writes"):
+    with (
+        audited_server(tmp_path, "taken"),
+        pytest.raises(AssertionError, match="another process writes"),
+    ):
         starts_on("taken")
 
 
 def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
     answered: list[str] = []
-    with auditing(tmp_path, records="all") as (server, client):
+    with audited_server(tmp_path, records="all") as (server, client):
 
         def ask(worker: int) -> None:
             try:
@@ -207,6 +221,6 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
         queuegate.Client(server.address, timeout=60) as client,
     ):
         assert not client.check("after", "root")
-    recorded = [record["user"] for record in log(tmp_path)]
+    recorded = [record["user"] for record in audit_records(tmp_path)]
     assert set(answered) <= set(recorded)
     assert recorded[-1] == "after"

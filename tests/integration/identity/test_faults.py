@@ -12,7 +12,7 @@ from queuegate import Check
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory
 from tests.support.servers.queuegate_server import RunningServer
-from tests.support.two_partitions import DOWN, connected, start_over, two_partitions
+from tests.support.servers.two_partitions import DOWN, client_without_retries, reset, two_partitions
 
 
 class Shared(NamedTuple):
@@ -31,13 +31,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def directory(shared: Shared) -> ScriptedDirectory:
-    start_over(*shared)
+    reset(*shared)
     return shared.directory
 
 
 @pytest.fixture
 def client(shared: Shared, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
-    with connected(shared.server) as opened:
+    with client_without_retries(shared.server) as opened:
         yield opened
 
 
@@ -143,7 +143,7 @@ def test_a_resolver_that_raises_tells_callers_nothing(
 
 def test_expired_groups_are_used_while_the_directory_is_down(directory: ScriptedDirectory) -> None:
     cache = {"positive_ttl": "200ms", "failure_ttl": "100ms", "max_stale": "1h"}
-    with two_partitions(directory, cache=cache) as server, connected(server) as client:
+    with two_partitions(directory, cache=cache) as server, client_without_retries(server) as client:
         assert client.check("sam", "root.work").allowed
         directory.answer({"sam": DOWN})
         eventually(lambda: client.resolve("sam").stale, expected=True)
@@ -165,7 +165,7 @@ def test_expired_groups_are_used_while_the_directory_is_down(directory: Scripted
 
 def test_stale_groups_can_be_turned_off(directory: ScriptedDirectory) -> None:
     cache = {"positive_ttl": "200ms", "failure_ttl": "100ms", "max_stale": "0s"}
-    with two_partitions(directory, cache=cache) as server, connected(server) as client:
+    with two_partitions(directory, cache=cache) as server, client_without_retries(server) as client:
         assert client.check("sam", "root.work").allowed
         directory.answer({"sam": DOWN})
 
@@ -180,7 +180,10 @@ def test_stale_groups_can_be_turned_off(directory: ScriptedDirectory) -> None:
 
 def test_a_hung_look_up_is_nobody_elses_trouble(directory: ScriptedDirectory) -> None:
     directory.answer({"hung": {"groups": ["staff"], "seconds": HANGS}})
-    with two_partitions(directory, lookup_timeout="5s") as server, connected(server) as client:
+    with (
+        two_partitions(directory, lookup_timeout="5s") as server,
+        client_without_retries(server) as client,
+    ):
         with ThreadPoolExecutor(1) as pool:
             begin = time.monotonic()
             hung = pool.submit(client.check, "hung", "root.work")
@@ -199,7 +202,7 @@ def test_a_hung_look_up_is_nobody_elses_trouble(directory: ScriptedDirectory) ->
 def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> None:
     directory.answer({"*": {"groups": ["staff"], "seconds": HANGS}})
     options: dict[str, Any] = {"max_concurrent": 4, "max_waiting": 4, "lookup_timeout": "1s"}
-    with two_partitions(directory, **options) as server, connected(server) as client:
+    with two_partitions(directory, **options) as server, client_without_retries(server) as client:
         begin = time.monotonic()
         results = client.check_many([Check(f"user-{number}", "root.work") for number in range(12)])
         errors = [
@@ -226,7 +229,7 @@ def test_the_breaker_leaves_a_failing_directory_alone(directory: ScriptedDirecto
     options: dict[str, Any] = {"breaker_failures": 3, "breaker_pause": "4s"}
     with (
         two_partitions(directory, cache={"failure_ttl": "10ms"}, **options) as server,
-        connected(server) as client,
+        client_without_retries(server) as client,
     ):
         for number in range(8):
             with pytest.raises(queuegate.GroupsUnavailable):

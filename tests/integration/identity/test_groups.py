@@ -12,7 +12,7 @@ from queuegate import Check
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.servers.queuegate_server import RunningServer
-from tests.support.two_partitions import connected, start_over, two_partitions
+from tests.support.servers.two_partitions import client_without_retries, reset, two_partitions
 
 
 class Shared(NamedTuple):
@@ -31,13 +31,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def directory(shared: Shared) -> ScriptedDirectory:
-    start_over(*shared)
+    reset(*shared)
     return shared.directory
 
 
 @pytest.fixture
 def client(shared: Shared, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
-    with connected(shared.server) as opened:
+    with client_without_retries(shared.server) as opened:
         yield opened
 
 
@@ -73,7 +73,7 @@ def test_claimed_groups_help_nobody_else(
 def test_claimed_groups_can_be_ignored(directory: ScriptedDirectory) -> None:
     with (
         two_partitions(directory, partition={"trust_provided_groups": False}) as server,
-        connected(server) as client,
+        client_without_retries(server) as client,
     ):
         assert client.check("eve", "root.work", groups=["staff"]).reason == "no_match"
         assert client.check("sam", "root.work", groups=["guests"]).reason == "group"

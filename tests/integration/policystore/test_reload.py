@@ -34,7 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloading]:
 
 @pytest.fixture
 def reloading(shared: Reloading) -> Reloading:
-    shared.start_over()
+    shared.reset()
     return shared
 
 
@@ -106,10 +106,10 @@ def test_sighup_reads_the_file_again(reloading: Reloading) -> None:
     reloading.replace("partitions: 7\n")
     eventually(lambda: reloading.count(NOT_VALID), 1)
     # The watch has nothing more to tell: only the signal makes a second attempt.
-    reloading.hang_up()
+    reloading.send_sighup()
     eventually(lambda: reloading.count(NOT_VALID), 2)
     reloading.replace(BOB)
-    reloading.hang_up()
+    reloading.send_sighup()
     assert reloading.owner() == ["bob"]
     assert reloading.revision() == 2
 
@@ -240,7 +240,7 @@ def test_many_reloads_at_once(reloading: Reloading) -> None:
     reloading.replace(BOB)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: reloading.reload(), range(8)))
-        reloading.hang_up()
+        reloading.send_sighup()
     assert {(result.succeeded, result.revision) for result in results} == {(True, 2)}
     assert reloading.revision() == 2
 

@@ -60,7 +60,7 @@ class Served:
         environment = self._manager.environment
         return running_server("--config", str(self._config), listen=(), environment=environment)
 
-    def hang_up(self) -> None:
+    def send_sighup(self) -> None:
         """Return when the server says that it has read everything again."""
         self._hung_up += 1
         self.server.process.send_signal(signal.SIGHUP)
@@ -109,7 +109,7 @@ def test_a_token_that_is_taken_away_ends_its_streams(served: Served) -> None:
         # Its groups do not count.
         assert not stream.ask("secret-group")
         served.tokens.write_text("")
-        served.hang_up()
+        served.send_sighup()
         with pytest.raises(grpc.RpcError) as caught:
             stream.ask("secret-group")
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -131,7 +131,7 @@ def test_rights_of_a_certificate_change_without_a_restart(
             calling.policy()
 
         served.configure(certificates={ALICE: {"roles": ["check", "read"]}})
-        served.hang_up()
+        served.send_sighup()
         assert calling.policy().revision
         with pytest.raises(grpc.RpcError) as caught:
             first.ask("secret-group")
@@ -140,7 +140,7 @@ def test_rights_of_a_certificate_change_without_a_restart(
             assert not again.ask("secret-group")
 
         served.configure(certificates={})
-        served.hang_up()
+        served.send_sighup()
         with pytest.raises(queuegate.NotPermitted):
             calling.check("alice", "root.open")
         with pytest.raises(grpc.RpcError) as caught:

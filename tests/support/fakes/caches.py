@@ -15,7 +15,7 @@ WALL: Final = 1_700_000_000.0
 """The wall clock when a cache is built."""
 
 
-def build(
+def build_cache(
     clock: ManualClock, options: CacheOptions | None = None, chance: float = 0.0
 ) -> GroupCache:
     """Return an empty cache whose lifetimes are not shortened unless told."""
@@ -25,7 +25,7 @@ def build(
     )
 
 
-def answer(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
+def store_outcome(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
     """Ask and answer for a user without anything in between."""
     return cache.commit(cache.reserve(user), outcome)
 
@@ -35,7 +35,7 @@ def invalidate(cache: GroupCache, users: Collection[str]) -> int:
     return cache.invalidate(users) if users else sum(cache.invalidate_all())
 
 
-def what_is_known(cache: GroupCache, user: str, now: float) -> str:
+def describe_entry(cache: GroupCache, user: str, now: float) -> str:
     """Say what a decision has: groups, nobody, failure, stale or nothing."""
     entry = cache.get(user, now)
     if entry is not None:

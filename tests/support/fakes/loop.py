@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 
 
-async def passing() -> None:
+async def run_ready_callbacks() -> None:
     """Let everything run that can run now."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for something that a thread does; the time limit of the test bounds it."""
     while not condition():  # noqa: ASYNC110 - threads set no asyncio events
         await asyncio.sleep(0.001)

@@ -30,7 +30,7 @@ class ScriptedDirectory:
         )
         about.joinpath("entry_points.txt").write_text(_ENTRY_POINTS)
         self.script: dict[str, dict[str, Any]] = {}
-        self.start_over({})
+        self.reset({})
 
     @property
     def environment(self) -> dict[str, str]:
@@ -50,7 +50,7 @@ class ScriptedDirectory:
             **options,
         }
 
-    def start_over(self, answers: dict[str, dict[str, Any]]) -> None:
+    def reset(self, answers: dict[str, dict[str, Any]]) -> None:
         """Know the given users and no others, and empty the record."""
         for file in ("asked", "released"):
             (self.folder / file).unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
-from tests.support.fakes.loop import passing
+from tests.support.fakes.loop import run_ready_callbacks
 
 
 class Stack:
@@ -34,7 +34,7 @@ class Stack:
     async def lookup(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:
         """Return what came of it, and whether it was cached."""
         answer = await self.groups.resolve(user, bypass_cache=bypass_cache)
-        return what(answer), answer.cached
+        return describe(answer), answer.cached
 
     async def invalidate(self, users: Collection[str]) -> int:
         """Invalidate users (none named: all) and return how many were known."""
@@ -46,12 +46,12 @@ class Stack:
         """Return a look-up that the directory is keeping waiting."""
         self.directory.hold.clear()
         task = asyncio.create_task(self.groups.resolve(user, **how))
-        await passing()
+        await run_ready_callbacks()
         assert not task.done()
         return task
 
 
-def what(answer: Resolution) -> str:
+def describe(answer: Resolution) -> str:
     match answer.entry.outcome:
         case Found(groups):
             return f"{'stale ' if answer.stale else ''}{' '.join(groups)}"

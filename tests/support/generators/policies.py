@@ -1,38 +1,36 @@
-"""Random policies and what the naive evaluator makes of them."""
+"""Random policies of YuniKorn."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-
-from tests.support.oracles.queue_access import NaiveAcl, allowed
 
 Queues = Mapping[str, tuple[str, str]]
 """(submit ACL, admin ACL) by lower-case path, each queue after its parent."""
 
 
 def random_queues(
-    chance: random.Random, count: int, users: Sequence[str], groups: Sequence[str]
+    rng: random.Random, count: int, users: Sequence[str], groups: Sequence[str]
 ) -> Queues:
     """Return a tree of queues: most ACLs name a few users and groups, some are empty, few
     let everybody in.
     """
-    queues = {"root": ("", chance.choice(users))}
+    queues = {"root": ("", rng.choice(users))}
     while len(queues) < count:
-        parent = chance.choice([path for path in queues if path.count(".") < 5])
+        parent = rng.choice([path for path in queues if path.count(".") < 5])
         queues[f"{parent}.q{len(queues)}"] = (
-            _random_acl(chance, users, groups),
-            _random_acl(chance, users, groups) if chance.random() < 0.3 else "",
+            _random_acl(rng, users, groups),
+            _random_acl(rng, users, groups) if rng.random() < 0.3 else "",
         )
     return queues
 
 
-def _random_acl(chance: random.Random, users: Sequence[str], groups: Sequence[str]) -> str:
-    kind = chance.random()
+def _random_acl(rng: random.Random, users: Sequence[str], groups: Sequence[str]) -> str:
+    kind = rng.random()
     if kind < 0.03:
         return "*"
     if kind < 0.4:
-        return chance.choice(["", " "])
-    some_users = chance.sample(users, chance.randrange(3))
-    some_groups = chance.sample(groups, chance.randrange(3))
+        return rng.choice(["", " "])
+    some_users = rng.sample(users, rng.randrange(3))
+    some_groups = rng.sample(groups, rng.randrange(3))
     return ",".join(some_users) + " " + ",".join(some_groups)
 
 
@@ -56,32 +54,3 @@ def _queue_lines(queues: Queues, path: str, indent: int) -> Iterable[str]:
         yield f"{blank}  queues:"
         for child in children:
             yield from _queue_lines(queues, child, indent + 4)
-
-
-class Oracle:
-    """Answers for one partition; remembers what it has worked out."""
-
-    def __init__(self, queues: Queues) -> None:
-        self._queues = queues
-        self._known: dict[tuple[str, str, str, tuple[str, ...]], bool] = {}
-
-    def allows(self, queue: str, access: str, user: str, groups: Sequence[str]) -> bool:
-        question = (queue.lower(), access, user, tuple(groups))
-        if question not in self._known:
-            self._known[question] = allowed(self._queues, *question)
-        return self._known[question]
-
-    def needs_groups(self, queue: str, access: str, user: str) -> bool:
-        """Say whether an answer depends on the groups of the user."""
-        if self.allows(queue, access, user, ()):
-            return False
-        queue = queue.lower()
-        if access == "submit" and (queue + ".").startswith("root.@recovery@."):
-            return False
-        levels = queue.split(".")
-        while levels:
-            acls = self._queues.get(".".join(levels), ("", ""))
-            if any(NaiveAcl(text).groups for text in acls[access == "admin" :]):
-                return True
-            levels.pop()
-        return False

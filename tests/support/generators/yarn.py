@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from tests.support.oracles.applications import NaiveCluster
+from tests.support.oracles.applications import YarnCluster
 
 _NAMES: Final = ["a", "b", "A", "q-1", "é", "x y", "root", "prod"]
 ACLS: Final = [
@@ -20,7 +20,7 @@ class RandomCluster:
     """Random queues with random ACLs."""
 
     format_name: str
-    cluster: NaiveCluster
+    cluster: YarnCluster
 
     def path(self, text: str) -> str:
         """Return the full path of a queue; empty if its name is that of several."""
@@ -60,15 +60,15 @@ def configuration(properties: Mapping[str, str]) -> str:
     return f"<configuration>{text}</configuration>"
 
 
-def random_cluster(chance: random.Random, format_name: str, semantics: str) -> RandomCluster:
+def random_cluster(rng: random.Random, format_name: str, semantics: str) -> RandomCluster:
     """Return a cluster of up to 60 queues."""
-    queues = {"root": (chance.choice(ACLS[:6]), chance.choice(ACLS[:6]))}
+    queues = {"root": (rng.choice(ACLS[:6]), rng.choice(ACLS[:6]))}
     while len(queues) < 60:
-        path = f"{chance.choice([*queues])}.{chance.choice(_NAMES)}"
+        path = f"{rng.choice([*queues])}.{rng.choice(_NAMES)}"
         if path.count(".") < 7:
-            queues[path] = (chance.choice(ACLS), chance.choice(ACLS))
-    admins = chance.choice([" ", " ", "eve", " ops", "~carol"])
-    return RandomCluster(format_name, NaiveCluster(queues, semantics, admins))
+            queues[path] = (rng.choice(ACLS), rng.choice(ACLS))
+    admins = rng.choice([" ", " ", "eve", " ops", "~carol"])
+    return RandomCluster(format_name, YarnCluster(queues, semantics, admins))
 
 
 def _fair(path: str, queues: Mapping[str, tuple[str, str]]) -> str:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar, cast
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.generators.yarn import ACLS, last_name
-from tests.support.oracles.yarn_requests import YarnModel
+from tests.support.oracles.yarn_requests import YarnRequestOracle
 
 _One = TypeVar("_One")
 
@@ -27,11 +27,11 @@ _LISTS: Final = ["", " ", "bob", "eve , carol", "*", "g", "bob eve", ",,", "bob,
 _ODD_QUEUES: Final = ["", ".", "root.", "a..b", "root.\n", "q" * 4097, "nosuch", "a.b.c", "ROOT"]
 
 
-class YarnRequests:
+class YarnRequestGenerator:
     """Makes random questions; one seed makes the same ones again."""
 
-    def __init__(self, chance: random.Random, model: YarnModel) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random, model: YarnRequestOracle) -> None:
+        self._rng = rng
         self._partitions = [*model.clusters]
         self._paths = {name: [*found.cluster.queues] for name, found in model.clusters.items()}
 
@@ -48,7 +48,7 @@ class YarnRequests:
 
     def about_application(self) -> bytes:
         """Return a question about an application of YARN or of Spark, most of them valid."""
-        chance = self._chance
+        rng = self._rng
         partition = self._partition()
         action = cast(
             "access_pb2.ApplicationAction.ValueType", self._mostly([1, 2, 3, 3, 4, 4, 5], [0, 6])
@@ -56,33 +56,33 @@ class YarnRequests:
         request = access_pb2.CheckApplicationAccessRequest(
             user=self._user(), partition=partition, action=action, real_user=self._real_user()
         )
-        if chance.random() < (0.05 if action != 4 else 0.98):
+        if rng.random() < (0.05 if action != 4 else 0.98):
             request.target_queue = self._queue(partition)
-        if chance.random() < (0.3 if action != 5 else 0.9):
-            request.spark.spark_user = chance.choice(["", "bob"])
-            request.spark.process_user = chance.choice(["", "eve"])
+        if rng.random() < (0.3 if action != 5 else 0.9):
+            request.spark.spark_user = rng.choice(["", "bob"])
+            request.spark.process_user = rng.choice(["", "eve"])
             request.spark.properties.update(self._properties())
-        elif chance.random() < 0.98:
+        elif rng.random() < 0.98:
             request.application.queue = self._queue(partition)
             request.application.owner = self._mostly(["bob", "olga"], _ODD_USERS)
-            request.application.view_acl = chance.choice(["", *ACLS])
-            request.application.modify_acl = chance.choice(["", *ACLS])
+            request.application.view_acl = rng.choice(["", *ACLS])
+            request.application.modify_acl = rng.choice(["", *ACLS])
         return request.SerializeToString()
 
     def _properties(self) -> dict[str, str]:
-        chance = self._chance
+        rng = self._rng
         switch = self._mostly(["true", "true", " True", "false"], ["", "1"])
         lists = {
-            f"spark.{kind}.acls{groups}": chance.choice(_LISTS)
+            f"spark.{kind}.acls{groups}": rng.choice(_LISTS)
             for kind in ("admin", "ui.view", "modify")
             for groups in ("", ".groups")
-            if chance.random() < 0.4
+            if rng.random() < 0.4
         }
         return {"spark.acls.enable": switch, **lists}
 
     def _user(self) -> UserGroupInformation:
-        chance = self._chance
-        groups = [self._mostly(_GROUPS, _ODD_USERS) for _ in range(chance.choice([0, 0, 1, 2]))]
+        rng = self._rng
+        groups = [self._mostly(_GROUPS, _ODD_USERS) for _ in range(rng.choice([0, 0, 1, 2]))]
         return UserGroupInformation(user=self._mostly(_USERS, _ODD_USERS), groups=groups)
 
     def _real_user(self) -> str:
@@ -92,9 +92,9 @@ class YarnRequests:
         return self._mostly(self._partitions, ["", "nowhere", "[rm]default", "\0"])
 
     def _queue(self, partition: str) -> str:
-        chance = self._chance
+        rng = self._rng
         path = self._mostly(self._paths.get(partition, ["root.a"]), _ODD_QUEUES)
-        form = chance.random()
+        form = rng.random()
         if form < 0.2:
             return path.removeprefix("root.")
         if form < 0.4:
@@ -102,4 +102,4 @@ class YarnRequests:
         return f"{path}.new" if form < 0.5 else path
 
     def _mostly(self, usual: Sequence[_One], odd: Sequence[_One]) -> _One:
-        return self._chance.choice(odd if self._chance.random() < 0.03 else usual)
+        return self._rng.choice(odd if self._rng.random() < 0.03 else usual)

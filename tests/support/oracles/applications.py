@@ -5,10 +5,10 @@ documents; slow, obvious, and without a line of the product.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tests.support.oracles.yarn import NaiveYarnAcl, allowed
+from tests.support.oracles.yarn import YarnAclOracle, allowed
 
 
-class NaiveCluster(NamedTuple):
+class YarnCluster(NamedTuple):
     """A YARN cluster: both ACLs of each queue by full path, and `yarn-site.xml`."""
 
     queues: Mapping[str, tuple[str, str]]
@@ -16,7 +16,7 @@ class NaiveCluster(NamedTuple):
     admins: str = " "
 
 
-class NaiveApp(NamedTuple):
+class YarnApplication(NamedTuple):
     """An application of YARN. A queue of "" is one that the scheduler does not know."""
 
     queue: str
@@ -25,9 +25,9 @@ class NaiveApp(NamedTuple):
     modify: str = ""
 
 
-def may(
-    cluster: NaiveCluster,
-    app: NaiveApp,
+def application_allowed(
+    cluster: YarnCluster,
+    app: YarnApplication,
     action: str,
     user: str,
     groups: Sequence[str],
@@ -38,7 +38,7 @@ def may(
     """Say whether a user may do something with an application, while ACLs are on."""
 
     def listed(text: str) -> bool:
-        return NaiveYarnAcl(text, cluster.semantics).lets_in(user, groups, real_user)
+        return YarnAclOracle(text, cluster.semantics).admits(user, groups, real_user)
 
     def of_queue(path: str, access: str) -> bool:
         # The path of no queue has no levels, so that only the cluster's administrators are left.
@@ -70,7 +70,7 @@ def may(
     }[action]
 
 
-def spark_may(
+def spark_allowed(
     conf: Mapping[str, str],
     action: str,
     user: str,

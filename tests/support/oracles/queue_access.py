@@ -25,7 +25,7 @@ def is_group(name: str) -> bool:
     return all(character in LETTERS + DIGITS + "_-" for character in name)
 
 
-class NaiveAcl:
+class AclOracle:
     """An ACL text, read by the rules of the fact sheet in their order."""
 
     def __init__(self, text: str) -> None:
@@ -57,7 +57,7 @@ class NaiveAcl:
             elif not self.everybody:
                 self.groups = [name for name in groups if is_group(name)]
 
-    def lets_in(self, user: str, groups: Sequence[str]) -> bool:
+    def admits(self, user: str, groups: Sequence[str]) -> bool:
         if self.everybody:
             return True
         if user in self.users:
@@ -81,9 +81,38 @@ def allowed(
         path = ".".join(levels)
         if path in queues:
             submit_acl, admin_acl = queues[path]
-            if access == "submit" and NaiveAcl(submit_acl).lets_in(user, groups):
+            if access == "submit" and AclOracle(submit_acl).admits(user, groups):
                 return True
-            if NaiveAcl(admin_acl).lets_in(user, groups):
+            if AclOracle(admin_acl).admits(user, groups):
                 return True
         levels.pop()
     return False
+
+
+class PolicyOracle:
+    """Answers for one partition; remembers what it has worked out."""
+
+    def __init__(self, queues: Mapping[str, tuple[str, str]]) -> None:
+        self._queues = queues
+        self._known: dict[tuple[str, str, str, tuple[str, ...]], bool] = {}
+
+    def allows(self, queue: str, access: str, user: str, groups: Sequence[str]) -> bool:
+        question = (queue.lower(), access, user, tuple(groups))
+        if question not in self._known:
+            self._known[question] = allowed(self._queues, *question)
+        return self._known[question]
+
+    def needs_groups(self, queue: str, access: str, user: str) -> bool:
+        """Say whether an answer depends on the groups of the user."""
+        if self.allows(queue, access, user, ()):
+            return False
+        queue = queue.lower()
+        if access == "submit" and (queue + ".").startswith("root.@recovery@."):
+            return False
+        levels = queue.split(".")
+        while levels:
+            acls = self._queues.get(".".join(levels), ("", ""))
+            if any(AclOracle(text).groups for text in acls[access == "admin" :]):
+                return True
+            levels.pop()
+        return False

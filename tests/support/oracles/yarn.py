@@ -1,12 +1,12 @@
 """A second evaluator of YARN ACLs and queue access, slow and obvious on purpose.
 
-As `naive.py`, it works on texts and shares nothing with the product.
+Like `queue_access.py`, it works on texts and shares nothing with the product.
 """
 
 from collections.abc import Mapping, Sequence
 
 
-class NaiveYarnAcl:
+class YarnAclOracle:
     """An ACL text, character by character."""
 
     def __init__(self, text: str, semantics: str) -> None:
@@ -52,7 +52,7 @@ class NaiveYarnAcl:
             return True
         return not name.startswith("~") and not any(letter.isspace() for letter in name)
 
-    def lets_in(self, user: str, groups: Sequence[str], real_user: str = "") -> bool:
+    def admits(self, user: str, groups: Sequence[str], real_user: str = "") -> bool:
         named = user in self.users or real_user in self.proxies
         return self.everybody or named or any(name in self.groups for name in groups)
 
@@ -77,16 +77,16 @@ def allowed(
     real_user: str = "",
 ) -> bool:
     """Say whether access is granted while ACLs are on; `queues` gives both ACLs by full path."""
-    if semantics == "documented" and NaiveYarnAcl(admins, semantics).lets_in(
+    if semantics == "documented" and YarnAclOracle(admins, semantics).admits(
         user, groups, real_user
     ):
         return True
     levels = queue.split(".")
     while levels:
         submit, admin = queues.get(".".join(levels), (" ", " "))
-        if access == "submit" and NaiveYarnAcl(submit, semantics).lets_in(user, groups, real_user):
+        if access == "submit" and YarnAclOracle(submit, semantics).admits(user, groups, real_user):
             return True
-        if NaiveYarnAcl(admin, semantics).lets_in(user, groups, real_user):
+        if YarnAclOracle(admin, semantics).admits(user, groups, real_user):
             return True
         levels.pop()
     return False

@@ -1,4 +1,4 @@
-"""What must come of a question to clusters of YARN: a model beside the server, on the naive
+"""What must come of a question to clusters of YARN: a model beside the server, on the oracle
 evaluators.
 """
 
@@ -10,22 +10,16 @@ from google.protobuf.message import DecodeError
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from tests.support.generators.requests import (
-    DENIED,
-    GRANTED,
-    INVALID,
-    UNKNOWN_PARTITION,
-    is_name,
-)
 from tests.support.generators.yarn import RandomCluster
-from tests.support.oracles.applications import NaiveApp, may, spark_may
+from tests.support.oracles.applications import YarnApplication, application_allowed, spark_allowed
+from tests.support.oracles.requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION, is_name
 from tests.support.oracles.yarn import allowed
 
 _ACTIONS: Final = {1: "view", 2: "view logs", 3: "modify", 4: "move", 5: "admin"}
 
 
 @dataclass(frozen=True)
-class YarnModel:
+class YarnRequestOracle:
     """All partitions, by name. A user is in the group of her name unless groups are given."""
 
     clusters: Mapping[str, RandomCluster]
@@ -98,9 +92,9 @@ class YarnModel:
         paths_are_valid = all(_is_path(path) for path in paths)
         if action == "admin" or not is_name(app.owner) or not paths_are_valid:
             return INVALID
-        granted = may(
+        granted = application_allowed(
             found.cluster,
-            NaiveApp(found.path(app.queue), app.owner, app.view_acl, app.modify_acl),
+            YarnApplication(found.path(app.queue), app.owner, app.view_acl, app.modify_acl),
             action,
             request.user.user,
             _groups(request.user),
@@ -117,7 +111,7 @@ class YarnModel:
     ) -> str:
         if action == "move":
             return INVALID
-        granted = spark_may(
+        granted = spark_allowed(
             dict(request.spark.properties),
             action,
             request.user.user,

@@ -12,7 +12,8 @@ import queuegate
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
-from tests.support.generators.policies import Oracle, policy_text, random_queues
+from tests.support.generators.policies import policy_text, random_queues
+from tests.support.oracles.queue_access import PolicyOracle
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 SEED = 20_260_701
@@ -36,7 +37,7 @@ class Setup:
     server: RunningServer
     addresses: tuple[str, str]
     directory: ScriptedDirectory
-    oracle: Oracle
+    oracle: PolicyOracle
     paths: list[str]
 
 
@@ -81,7 +82,7 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
         "--config", config, *ADMIN, listen=listen, environment=directory.environment
     ) as server:
         tcp = server.wait_for_log("listening")["address"]
-        yield Setup(server, (tcp, listen[1]), directory, Oracle(queues), list(queues))
+        yield Setup(server, (tcp, listen[1]), directory, PolicyOracle(queues), list(queues))
 
 
 def message(question: queuegate.Check) -> access_pb2.CheckQueueAccessRequest:

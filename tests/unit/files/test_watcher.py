@@ -10,7 +10,7 @@ import pytest
 from queuegate_server.files.watcher import BadFile, Files, FileWatcher, WatchedValue, checksum
 from queuegate_server.policystore.sources import OneFile
 from tests.support.atomic_files import replace
-from tests.support.fakes.loop import until
+from tests.support.fakes.loop import wait_until
 
 
 class Hanging(OneFile):
@@ -52,7 +52,7 @@ async def test_threads_that_hang_are_bounded(hanging: Hanging) -> None:
     file = FileWatcher(hanging, seconds=60)
     for number in range(1, 5):
         given_up = asyncio.create_task(file.read())
-        await until(lambda number=number: hanging.begun == number)  # type: ignore[misc]
+        await wait_until(lambda number=number: hanging.begun == number)  # type: ignore[misc]
         given_up.cancel()
         await asyncio.wait([given_up])
     for _ in range(2):
@@ -114,9 +114,9 @@ async def test_changes_are_noticed(tmp_path: Path) -> None:
     file = Followed(tmp_path / "number")
     replace(file.path, "2")  # before the watch begins
     watching = asyncio.create_task(file.watched.watch())
-    await until(lambda: file.watched.value == 2)
+    await wait_until(lambda: file.watched.value == 2)
     replace(file.path, "3")
-    await until(lambda: file.watched.value == 3)
+    await wait_until(lambda: file.watched.value == 3)
     watching.cancel()
     await asyncio.wait([watching])
 

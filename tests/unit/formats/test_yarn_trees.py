@@ -35,7 +35,7 @@ from tests.support.oracles import yarn
     st.sampled_from(["bob", "u", "x"]),
     st.lists(st.sampled_from(["g", "bob", "*"]), max_size=2),
 )
-def test_random_trees_agree_with_the_naive_evaluator(
+def test_random_trees_agree_with_the_oracle(
     queues: list[tuple],  # type: ignore[type-arg]
     submit: str,
     admin: str,

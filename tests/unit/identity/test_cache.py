@@ -10,9 +10,9 @@ from tests.support.fakes.caches import (
     GROUPS,
     NOBODY,
     WALL,
-    answer,
-    build,
-    what_is_known,
+    build_cache,
+    describe_entry,
+    store_outcome,
 )
 from tests.support.fakes.clock import ManualClock
 
@@ -26,8 +26,8 @@ from tests.support.fakes.clock import ManualClock
     ],
 )
 def test_lifetimes(outcome: Outcome, lifetime: float, fresh: float, clock: ManualClock) -> None:
-    cache = build(clock)
-    entry = answer(cache, "sue", outcome)
+    cache = build_cache(clock)
+    entry = store_outcome(cache, "sue", outcome)
     assert entry.user == "sue"
     assert entry.outcome == outcome
     assert (entry.resolved_at_wall, entry.expires_at_wall) == (WALL, WALL + lifetime)
@@ -42,40 +42,40 @@ def test_lifetimes(outcome: Outcome, lifetime: float, fresh: float, clock: Manua
 @pytest.mark.parametrize(("chance", "part"), [(0.0, 1.0), (0.5, 0.95), (0.999999, 0.9)])
 def test_jitter_shortens_lifetimes_a_little(chance: float, part: float, clock: ManualClock) -> None:
     for outcome, lifetime in ((GROUPS, 300.0), (NOBODY, 30.0), (DOWN, 5.0)):
-        entry = answer(build(clock, chance=chance), "sue", outcome)
+        entry = store_outcome(build_cache(clock, chance=chance), "sue", outcome)
         assert entry.expires_at - clock.now == pytest.approx(lifetime * part, rel=1e-5)
         assert entry.expires_at - clock.now <= lifetime
 
 
 def test_names_are_compared_exactly(clock: ManualClock) -> None:
-    cache = build(clock)
-    answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    store_outcome(cache, "sue", GROUPS)
     assert cache.get("Sue", clock.now) is None
     assert cache.get("sue ", clock.now) is None
 
 
 @pytest.mark.parametrize("outcome", [GROUPS, NOBODY, DOWN])
 def test_no_entry_is_fresh_once_it_is_replaced(outcome: Outcome, clock: ManualClock) -> None:
-    cache = build(clock)
-    old = answer(cache, "sue", outcome)
-    new = answer(cache, "sue", Found(("other",)))
+    cache = build_cache(clock)
+    old = store_outcome(cache, "sue", outcome)
+    new = store_outcome(cache, "sue", Found(("other",)))
     assert old.refresh_at == NEVER
     assert new.refresh_at > clock.now
 
 
 def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
-    cache = build(clock, CacheOptions(max_entries=3))
+    cache = build_cache(clock, CacheOptions(max_entries=3))
     entries = {}
     for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", GROUPS)):
-        entries[user] = answer(cache, user, outcome)
+        entries[user] = store_outcome(cache, user, outcome)
         clock.advance(2)
     cache.get("a", clock.now)
     clock.advance(2)
-    answer(cache, "d", NOBODY)
+    store_outcome(cache, "d", NOBODY)
     assert entries["b"].refresh_at == NEVER
     assert cache.get("b", clock.now) is None
     clock.advance(2)
-    answer(cache, "e", GROUPS)
+    store_outcome(cache, "e", GROUPS)
     assert entries["c"].refresh_at == NEVER
     assert cache.get("a", clock.now) is entries["a"]
     statistics = cache.stats()
@@ -83,11 +83,11 @@ def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
 
 
 def test_answering_again_for_the_same_user_evicts_nobody(clock: ManualClock) -> None:
-    cache = build(clock, CacheOptions(max_entries=2))
+    cache = build_cache(clock, CacheOptions(max_entries=2))
     for _ in range(5):
         for outcome in (GROUPS, NOBODY, DOWN):
-            answer(cache, "sue", outcome)
-            answer(cache, "bob", GROUPS)
+            store_outcome(cache, "sue", outcome)
+            store_outcome(cache, "bob", GROUPS)
     assert cache.stats().evictions == 0
     assert cache.get("bob", clock.now) is not None
 
@@ -96,27 +96,27 @@ def test_answering_again_for_the_same_user_evicts_nobody(clock: ManualClock) -> 
 def test_a_cache_of_many_shards_holds_as_many_entries_as_one(
     max_entries: int, clock: ManualClock
 ) -> None:
-    cache = build(clock, CacheOptions(max_entries=max_entries))
+    cache = build_cache(clock, CacheOptions(max_entries=max_entries))
     for number in range(max_entries):
-        answer(cache, f"user{number}", GROUPS)
+        store_outcome(cache, f"user{number}", GROUPS)
     assert (cache.stats().entries, cache.stats().evictions) == (max_entries, 0)
-    answer(cache, "one more", GROUPS)
+    store_outcome(cache, "one more", GROUPS)
     assert (cache.stats().entries, cache.stats().evictions) == (max_entries, 1)
     assert cache.get("one more", clock.now) is not None
 
 
 def test_an_unstored_entry_is_in_no_cache(clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     entry = cache.uncached("sue", DOWN)
     assert entry.refresh_at == NEVER
     assert entry.expires_at_wall == WALL + 5
-    assert what_is_known(cache, "sue", clock.now) == "nothing"
+    assert describe_entry(cache, "sue", clock.now) == "nothing"
 
 
 def test_counts(clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN)):
-        answer(cache, user, outcome)
+        store_outcome(cache, user, outcome)
     for user in "aaabbc":
         cache.get(user, clock.now)
     cache.get("nobody", clock.now)
@@ -131,9 +131,9 @@ def test_counts(clock: ManualClock) -> None:
 
 
 def test_equal_group_lists_are_one_object(clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     first, second, other = (
-        answer(cache, user, Found(tuple(f"group-{number}" for number in numbers)))
+        store_outcome(cache, user, Found(tuple(f"group-{number}" for number in numbers)))
         for user, numbers in (("a", (1, 2)), ("b", (1, 2)), ("c", (1, 3)))
     )
     assert first.outcome is second.outcome
@@ -143,36 +143,36 @@ def test_equal_group_lists_are_one_object(clock: ManualClock) -> None:
 
 
 def test_a_limited_number_of_group_lists_is_remembered(clock: ManualClock) -> None:
-    cache = build(clock, CacheOptions(max_entries=10))
+    cache = build_cache(clock, CacheOptions(max_entries=10))
     for number in range(2 * MAX_SHARED_GROUPS):
-        answer(cache, f"user{number}", Found((f"group{number}",)))
+        store_outcome(cache, f"user{number}", Found((f"group{number}",)))
     assert len(cache._shared_groups) == MAX_SHARED_GROUPS
 
 
 def test_a_lower_bound_is_reached_bit_by_bit(clock: ManualClock) -> None:
-    cache = build(clock, CacheOptions(max_entries=1000))
+    cache = build_cache(clock, CacheOptions(max_entries=1000))
     for number in range(1000):
-        answer(cache, f"user{number}", GROUPS)
+        store_outcome(cache, f"user{number}", GROUPS)
     cache.reconfigure(CacheOptions(max_entries=10))
-    answer(cache, "last", GROUPS)
+    store_outcome(cache, "last", GROUPS)
     assert 990 < cache.stats().entries < 1000
     for number in range(1000):
-        answer(cache, f"more{number}", GROUPS)
+        store_outcome(cache, f"more{number}", GROUPS)
     statistics = cache.stats()
     assert (statistics.entries, statistics.evictions) == (10, 1991)
     assert cache.get("more999", clock.now) is not None
 
 
 def test_the_same_groups_again_renew_what_is_known(clock: ManualClock) -> None:
-    cache = build(clock)
-    first = answer(cache, "sue", Found(("g1", "g2")))
+    cache = build_cache(clock)
+    first = store_outcome(cache, "sue", Found(("g1", "g2")))
     clock.advance(200)
-    assert answer(cache, "sue", Found(("g1", "g2"))) is first
+    assert store_outcome(cache, "sue", Found(("g1", "g2"))) is first
     assert first.expires_at == clock.now + 300
     clock.advance(301)
-    assert answer(cache, "sue", Found(("g1", "g2"))) is first
+    assert store_outcome(cache, "sue", Found(("g1", "g2"))) is first
     assert cache.get("sue", clock.now) is first
     cache.invalidate(["sue"])
-    assert answer(cache, "sue", Found(("g1", "g2"))) is not first
+    assert store_outcome(cache, "sue", Found(("g1", "g2"))) is not first
     assert first.refresh_at <= clock.now
-    assert answer(cache, "sue", NoSuchUser("gone")) is not first
+    assert store_outcome(cache, "sue", NoSuchUser("gone")) is not first

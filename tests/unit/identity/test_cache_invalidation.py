@@ -8,18 +8,18 @@ from tests.support.fakes.caches import (
     DOWN,
     GROUPS,
     NOBODY,
-    answer,
-    build,
+    build_cache,
+    describe_entry,
     invalidate,
-    what_is_known,
+    store_outcome,
 )
 from tests.support.fakes.clock import ManualClock
 
 
 def test_invalidating_users(clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     entries = {
-        user: answer(cache, user, outcome)
+        user: store_outcome(cache, user, outcome)
         for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN), ("d", GROUPS))
     }
     assert cache.invalidate(["a", "b", "b", "nobody"]) == 2
@@ -35,20 +35,20 @@ def test_invalidating_users(clock: ManualClock) -> None:
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
 def test_invalidating_drops_stale_groups_too(users: list[str], clock: ManualClock) -> None:
-    cache = build(clock)
-    answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    store_outcome(cache, "sue", GROUPS)
     clock.advance(400)
     assert invalidate(cache, users) == 1
-    answer(cache, "sue", DOWN)
-    assert what_is_known(cache, "sue", clock.now) == "failure"
+    store_outcome(cache, "sue", DOWN)
+    assert describe_entry(cache, "sue", clock.now) == "failure"
 
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
 def test_what_is_of_no_more_use_is_not_counted_as_invalidated(
     users: list[str], clock: ManualClock
 ) -> None:
-    cache = build(clock)
-    answer(cache, "sue", NOBODY)
+    cache = build_cache(clock)
+    store_outcome(cache, "sue", NOBODY)
     clock.advance(31)
     assert invalidate(cache, users) == 0
 
@@ -60,7 +60,7 @@ def test_what_is_of_no_more_use_is_not_counted_as_invalidated(
 def test_an_answer_from_before_an_invalidation_does_not_come_back(
     users: list[str], stored: bool, outcome: Outcome, clock: ManualClock
 ) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     lease = cache.reserve("sue")
     invalidate(cache, users)
     entry = cache.commit(lease, outcome)
@@ -68,12 +68,12 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
     assert (cache.get("sue", clock.now) is entry) is stored
     assert (entry.refresh_at > clock.now) is stored
     assert cache.stats().outdated == (0 if stored else 1)
-    assert answer(cache, "sue", GROUPS).refresh_at > clock.now, "later questions count again"
+    assert store_outcome(cache, "sue", GROUPS).refresh_at > clock.now, "later questions count again"
 
 
 @pytest.mark.parametrize("newer", [GROUPS, NOBODY])
 def test_an_answer_to_a_later_question_wins(newer: Outcome, clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     early, late = cache.reserve("sue"), cache.reserve("sue")
     current = cache.commit(late, newer)
     old = cache.commit(early, Found(("from", "before")))
@@ -83,7 +83,7 @@ def test_an_answer_to_a_later_question_wins(newer: Outcome, clock: ManualClock) 
 
 
 def test_a_failed_later_question_does_not_outdate_an_earlier_one(clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     early, late = cache.reserve("sue"), cache.reserve("sue")
     cache.commit(late, DOWN)
     entry = cache.commit(early, GROUPS)
@@ -91,9 +91,9 @@ def test_a_failed_later_question_does_not_outdate_an_earlier_one(clock: ManualCl
 
 
 def test_an_abandoned_question_leaves_nothing(clock: ManualClock) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     early, late = cache.reserve("sue"), cache.reserve("sue")
     cache.abort(early)
     cache.abort(late)
     assert cache._leases == {}
-    assert what_is_known(cache, "sue", clock.now) == "nothing"
+    assert describe_entry(cache, "sue", clock.now) == "nothing"

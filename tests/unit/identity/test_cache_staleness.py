@@ -5,10 +5,17 @@ import pytest
 from queuegate_server.identity.cache import NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Outcome
-from tests.support.fakes.caches import DOWN, GROUPS, NOBODY, answer, build, what_is_known
+from tests.support.fakes.caches import (
+    DOWN,
+    GROUPS,
+    NOBODY,
+    build_cache,
+    describe_entry,
+    store_outcome,
+)
 from tests.support.fakes.clock import ManualClock
 
-# What `what_is_known` says.
+# What `describe_entry` says.
 G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"
 
 # What is known and what a look-up then says -> what a decision has at what time. Times are
@@ -48,12 +55,12 @@ G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"
 def test_what_a_decision_has_after_an_answer(
     known: Outcome | None, at: float, said: Outcome, then: str, clock: ManualClock
 ) -> None:
-    cache = build(clock)
+    cache = build_cache(clock)
     if known is not None:
-        answer(cache, "sue", known)
+        store_outcome(cache, "sue", known)
     clock.advance(at)
-    answer(cache, "sue", said)
-    assert what_is_known(cache, "sue", clock.now) == then
+    store_outcome(cache, "sue", said)
+    assert describe_entry(cache, "sue", clock.now) == then
 
 
 @pytest.mark.parametrize(
@@ -63,68 +70,68 @@ def test_what_a_decision_has_after_an_answer(
 def test_how_long_groups_are_stale(
     max_stale: float, at: float, then: str, clock: ManualClock
 ) -> None:
-    cache = build(clock, CacheOptions(max_stale=max_stale))
-    answer(cache, "sue", GROUPS)
+    cache = build_cache(clock, CacheOptions(max_stale=max_stale))
+    store_outcome(cache, "sue", GROUPS)
     clock.advance(at)
-    answer(cache, "sue", DOWN)
-    assert what_is_known(cache, "sue", clock.now) == then
+    store_outcome(cache, "sue", DOWN)
+    assert describe_entry(cache, "sue", clock.now) == then
 
 
 def test_a_definite_no_ends_stale_groups_for_good(clock: ManualClock) -> None:
-    cache = build(clock)
-    answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    store_outcome(cache, "sue", GROUPS)
     clock.advance(400)
-    answer(cache, "sue", NOBODY)
+    store_outcome(cache, "sue", NOBODY)
     clock.advance(31)
-    assert what_is_known(cache, "sue", clock.now) == NOTHING
-    answer(cache, "sue", DOWN)
-    assert what_is_known(cache, "sue", clock.now) == F
+    assert describe_entry(cache, "sue", clock.now) == NOTHING
+    store_outcome(cache, "sue", DOWN)
+    assert describe_entry(cache, "sue", clock.now) == F
 
 
 def test_a_failure_is_remembered_beside_stale_groups(clock: ManualClock) -> None:
-    cache = build(clock)
-    groups = answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    groups = store_outcome(cache, "sue", GROUPS)
     clock.advance(400)
     assert cache.negative_entry("sue") is None
-    failure = answer(cache, "sue", DOWN)
+    failure = store_outcome(cache, "sue", DOWN)
     assert failure.refresh_at == NEVER
     assert cache.negative_entry("sue") is failure
     assert cache.stale_if_error("sue") == (groups, True)
     clock.advance(5)
     assert cache.negative_entry("sue") is None, "the directory may be asked again"
-    again = answer(cache, "sue", DOWN)
+    again = store_outcome(cache, "sue", DOWN)
     assert cache.negative_entry("sue") is again
     assert cache.stale_if_error("sue") == (groups, True)
 
 
 def test_a_failure_outlives_the_groups_it_is_remembered_beside(clock: ManualClock) -> None:
-    cache = build(clock)
-    answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    store_outcome(cache, "sue", GROUPS)
     clock.advance(3899)
-    failure = answer(cache, "sue", DOWN)
+    failure = store_outcome(cache, "sue", DOWN)
     clock.advance(2)
-    answer(cache, "bob", GROUPS)  # A store drops what is of no more use.
+    store_outcome(cache, "bob", GROUPS)  # A store drops what is of no more use.
     assert cache.stale_if_error("sue") is None
     assert cache.negative_entry("sue") is failure
 
 
 def test_a_failed_refresh_waits_before_the_next_one(clock: ManualClock) -> None:
-    cache = build(clock)
-    entry = answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    entry = store_outcome(cache, "sue", GROUPS)
     clock.advance(240)
     assert entry.refresh_at <= clock.now
-    answer(cache, "sue", DOWN)
+    store_outcome(cache, "sue", DOWN)
     assert cache.get("sue", clock.now) is entry
     assert entry.refresh_at == clock.now + 5
     clock.advance(57)
-    answer(cache, "sue", DOWN)
+    store_outcome(cache, "sue", DOWN)
     assert entry.refresh_at == entry.expires_at, "never beyond the expiry"
 
 
 def test_a_failure_long_before_the_refresh_changes_nothing(clock: ManualClock) -> None:
-    cache = build(clock)
-    entry = answer(cache, "sue", GROUPS)
+    cache = build_cache(clock)
+    entry = store_outcome(cache, "sue", GROUPS)
     refresh_at = entry.refresh_at
     clock.advance(10)
-    answer(cache, "sue", DOWN)
+    store_outcome(cache, "sue", DOWN)
     assert entry.refresh_at == refresh_at

@@ -6,8 +6,8 @@ import pytest
 
 from queuegate_server.identity.cache import NEVER
 from queuegate_server.identity.resolver import Found
-from tests.support.fakes.loop import passing
-from tests.support.fakes.stack import Stack, what
+from tests.support.fakes.loop import run_ready_callbacks
+from tests.support.fakes.stack import Stack, describe
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -23,10 +23,10 @@ async def test_the_second_question_is_answered_from_the_cache(stack: Stack) -> N
 async def test_ten_thousand_questions_are_one_lookup(stack: Stack) -> None:
     stack.directory.hold.clear()
     tasks = [asyncio.create_task(stack.groups.resolve("sue")) for _ in range(10_000)]
-    await passing()
+    await run_ready_callbacks()
     stack.directory.hold.set()
     answers = await asyncio.gather(*tasks)
-    assert {what(answer) for answer in answers} == {"g1"}
+    assert {describe(answer) for answer in answers} == {"g1"}
     assert stack.asked() == 1
     assert stack.groups.stats().misses == 10_000
 
@@ -38,7 +38,7 @@ async def test_a_cancelled_caller_neither_stops_the_lookup_nor_the_others(stack:
     with pytest.raises(asyncio.CancelledError):
         await leader
     stack.directory.hold.set()
-    assert what(await follower) == "g1"
+    assert describe(await follower) == "g1"
     assert stack.asked() == 1
 
 
@@ -46,7 +46,7 @@ async def test_an_answer_that_nobody_waits_for_is_cached(stack: Stack) -> None:
     only = await stack.held()
     only.cancel()
     stack.directory.hold.set()
-    await passing()
+    await run_ready_callbacks()
     assert stack.cached() == Found(("g1",))
 
 
@@ -80,7 +80,7 @@ async def test_bypassing_the_cache_does_not_join_an_older_lookup(stack: Stack) -
     stack.directory.users["sue"] = ("new",)
     bypassing = await stack.held(bypass_cache=True)
     stack.directory.hold.set()
-    assert (what(await old), what(await bypassing)) == ("g1", "new")
+    assert (describe(await old), describe(await bypassing)) == ("g1", "new")
     assert stack.cached() == Found(("new",))
 
 
@@ -91,7 +91,7 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
     stack.directory.users["sue"] = ("new",)
     assert await stack.lookup(bypass_cache=True) == ("new", False)
     blocked.set()
-    assert what(await old) == "g1"
+    assert describe(await old) == "g1"
     assert stack.cached() == Found(("new",))
     assert stack.groups.stats().outdated == 1
 
@@ -112,8 +112,8 @@ async def test_an_invalidation_during_a_lookup(users: list[str], stack: Stack) -
     assert await stack.invalidate(users) == 0
     after = await stack.held()
     stack.directory.hold.set()
-    assert what(await after) == "new", "who asks after the invalidation does not join"
-    assert what(await before) == "g1"
+    assert describe(await after) == "new", "who asks after the invalidation does not join"
+    assert describe(await before) == "g1"
     assert stack.cached() == Found(("new",))
 
 
@@ -123,10 +123,10 @@ async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) 
     stack.clock.advance(250)
     stack.directory.hold.clear()
     stack.cached()
-    await passing()
+    await run_ready_callbacks()
     assert await stack.invalidate(users) == 1
     stack.directory.hold.set()
-    await passing()
+    await run_ready_callbacks()
     assert stack.cached() is None
     assert stack.groups.stats().outdated == 1
     assert await stack.lookup() == ("g1", False)

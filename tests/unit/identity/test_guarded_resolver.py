@@ -11,7 +11,7 @@ from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
-from tests.support.fakes.loop import passing
+from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -73,7 +73,7 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
         asyncio.create_task(groups.resolve(user))
         for groups, user in ((one, "a"), (two, "b"), (one, "c"))
     ]
-    await passing()
+    await run_ready_callbacks()
     assert (shared.running, shared.waiting) == (2, 1)
     refused = await two.resolve("d")
     assert refused.entry.outcome == CouldNotAsk("too many look-ups", too_many=True)
@@ -145,7 +145,7 @@ async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     directory.hold.clear()
     known = groups.cached("sue")
     waiting = asyncio.create_task(groups.resolve("bob"))
-    await passing()
+    await run_ready_callbacks()
     assert directory.running == 2
     await groups.close()
     assert (await waiting).entry.outcome == CLOSING
@@ -153,7 +153,7 @@ async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     assert groups._cache._leases == {}
     assert groups.cached("sue") is known
     assert (await groups.resolve("bob")).entry.outcome == CLOSING
-    await passing()
+    await run_ready_callbacks()
     assert directory.running == 0, "no refresh starts any more"
 
 

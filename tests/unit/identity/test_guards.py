@@ -9,7 +9,7 @@ from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Tim
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
-from tests.support.fakes.loop import passing
+from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -147,15 +147,15 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
     directory.hold.clear()
     source = Bulkhead(2, 99, max_wait=8, source=directory, clock=clock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
-    await passing()
+    await run_ready_callbacks()
     assert (source.running, source.waiting) == (2, 12)
     clock.advance(0.5)  # what a look-up takes
     directory.hold.set()
-    await passing()
+    await run_ready_callbacks()
     assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 14
     directory.hold.clear()
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
-    await passing()
+    await run_ready_callbacks()
     clock.advance(1.1)
     assert await source.resolve("u50") == CouldNotAsk("too many look-ups", too_many=True)
     directory.hold.set()

@@ -22,7 +22,7 @@ from queuegate_server.identity.resolvers.nss import (
     NssResolver,
     look_up_account,
 )
-from tests.support.fakes.loop import until
+from tests.support.fakes.loop import wait_until
 
 ABSENT_GID = 4_000_000_123
 
@@ -176,12 +176,12 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
     resolver = NssResolver(NssOptions(threads=2), look_up)
     for user in ("a", "b"):
         given_up = asyncio.create_task(resolver.resolve(user))
-        await until(lambda user=user: user in hanging)  # type: ignore[misc]
+        await wait_until(lambda user=user: user in hanging)  # type: ignore[misc]
         given_up.cancel()
         await asyncio.wait([given_up])
     assert await resolver.resolve("c") == CouldNotAsk("every thread for look-ups hangs")
     release.set()
-    await until(lambda: resolver._threads.hung == 0)
+    await wait_until(lambda: resolver._threads.hung == 0)
     assert await resolver.resolve("c") == Found(("g",))
     await resolver.close()
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
-from tests.support.fakes.loop import passing
+from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -120,15 +120,15 @@ async def test_older_work_that_ends_does_not_detach_newer_work() -> None:
 
     flights = SingleFlight(work)
     old = asyncio.create_task(flights.join("sue"))
-    await passing()
+    await run_ready_callbacks()
     new = asyncio.create_task(flights.join("sue", alone=True))
-    await passing()
+    await run_ready_callbacks()
     gates[1].set()
     assert await old == "sue-1"
-    await passing()
+    await run_ready_callbacks()
     assert "sue" in flights
     later = asyncio.create_task(flights.join("sue"))
-    await passing()
+    await run_ready_callbacks()
     gates[2].set()
     assert list(await asyncio.gather(new, later)) == ["sue-2"] * 2
     assert calls == 2

@@ -10,8 +10,8 @@ from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
-from tests.support.fakes.loop import passing
-from tests.support.fakes.stack import Stack, what
+from tests.support.fakes.loop import run_ready_callbacks
+from tests.support.fakes.stack import Stack, describe
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -20,13 +20,13 @@ async def test_groups_are_refreshed_ahead_of_their_expiry(stack: Stack) -> None:
     await stack.lookup()
     stack.clock.advance(239.9)
     assert stack.cached() == Found(("g1",))
-    await passing()
+    await run_ready_callbacks()
     assert stack.asked() == 1
     stack.directory.users["sue"] = ("new",)
     stack.clock.advance(0.1)
     for _ in range(3):
         assert stack.cached() == Found(("g1",))
-    await passing()
+    await run_ready_callbacks()
     assert stack.asked() == 2
     assert stack.cached() == Found(("new",))
     stack.clock.advance(239.9)
@@ -41,13 +41,13 @@ async def test_a_hanging_refresh_is_not_started_twice(stack: Stack) -> None:
     stack.directory.hold.clear()
     for _ in range(5):
         assert await stack.lookup() == ("g1", True)
-        await passing()
+        await run_ready_callbacks()
     assert stack.asked() == 2
     stack.clock.advance(50)
     late = asyncio.create_task(stack.groups.resolve("sue"))
-    await passing()
+    await run_ready_callbacks()
     stack.directory.hold.set()
-    assert what(await late) == "g1"
+    assert describe(await late) == "g1"
     assert stack.asked() == 2, "who comes after the expiry waits for the refresh"
 
 
@@ -56,14 +56,14 @@ async def test_a_failed_refresh_leaves_the_groups_until_they_expire(stack: Stack
     stack.clock.advance(250)
     stack.directory.broken = True
     stack.cached()
-    await passing()
+    await run_ready_callbacks()
     stack.clock.advance(4.9)
     assert stack.cached() == Found(("g1",))
-    await passing()
+    await run_ready_callbacks()
     assert stack.asked() == 2
     stack.clock.advance(0.1)
     stack.cached()
-    await passing()
+    await run_ready_callbacks()
     assert stack.asked() == 3, "tried again after the lifetime of a failure"
     stack.clock.advance(45)
     assert await stack.lookup() == ("stale g1", True)
@@ -74,7 +74,7 @@ async def test_a_refresh_that_finds_no_user_ends_the_groups(stack: Stack) -> Non
     stack.clock.advance(250)
     del stack.directory.users["sue"]
     assert stack.cached() == Found(("g1",))
-    await passing()
+    await run_ready_callbacks()
     assert isinstance(stack.cached(), NoSuchUser)
 
 
@@ -143,7 +143,7 @@ async def test_in_an_outage_known_users_cost_no_look_up(stack: Stack) -> None:
     stack.clock.advance(50)
     for _ in range(3):
         assert await stack.lookup() == ("stale g1", True)
-    await passing()
+    await run_ready_callbacks()
     assert stack.asked() == 1
     assert stack.groups.stats().misses == 4
     # And the first question after the pause asks again.
@@ -183,13 +183,13 @@ async def test_refreshes_leave_turns_to_those_who_wait(clock: ManualClock) -> No
     stack.directory.hold.clear()
     for user in users:
         stack.cached(user)
-        await passing()
+        await run_ready_callbacks()
     assert stack.shared.running == 2
     stack.clock.advance(51)
     assert await stack.lookup("u5") == ("stale g", True), "no turn for those who can do without"
     assert stack.shared.running == 2
     waiting = asyncio.create_task(stack.lookup("sue"))
-    await passing()
+    await run_ready_callbacks()
     assert stack.shared.running == 3
     assert stack.shared.waiting == 0
     stack.directory.hold.set()
@@ -197,7 +197,7 @@ async def test_refreshes_leave_turns_to_those_who_wait(clock: ManualClock) -> No
     stack.clock.advance(1)
     for user in users:
         stack.cached(user)
-    await passing()
+    await run_ready_callbacks()
     await stack.groups.close()
 
 
@@ -220,7 +220,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
         while stack.asked("u99") < 2:
             stack.clock.advance(0.01)
             await asyncio.sleep(0.001)
-    await passing()
+    await run_ready_callbacks()
     assert [await stack.lookup(user) for user in users] == [("new", True)] * 100
     assert stack.directory.asked == dict.fromkeys(users, 2) | {"sue": 1}
     assert stack.groups.stats().refreshes == 100
@@ -256,7 +256,7 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
     stack.directory.hold.clear()
     many = ResolverOptions().max_concurrent + 1
     waiting = [asyncio.create_task(stack.lookup(f"u{number}")) for number in range(many)]
-    await passing()
+    await run_ready_callbacks()
     assert stack.shared.waiting == 1
     assert stack.shared.refresh_capacity == 1, "others wait for their turn"
     stack.directory.hold.set()
@@ -280,5 +280,5 @@ async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
     groups.reconfigure(CacheOptions(stale_wait=0.001))
     directory.hold.clear()
     async with asyncio.timeout(60):
-        assert what(await groups.resolve("sue")) == "stale g1"
+        assert describe(await groups.resolve("sue")) == "stale g1"
     await groups.close()

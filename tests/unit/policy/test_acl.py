@@ -1,4 +1,4 @@
-"""The ACL grammar: YuniKorn's vectors, and the naive evaluator on random texts."""
+"""The ACL grammar: YuniKorn's vectors, and the oracle on random texts."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from queuegate.policy.acl import AclError, AclNames, lists_names, parse
-from tests.support.oracles.queue_access import NaiveAcl
+from tests.support.oracles.queue_access import AclOracle
 from tests.unit.policy.granted import is_granted
 
 VECTORS = json.loads((Path("tests/vectors/acl_vectors.json")).read_text())
@@ -44,16 +44,16 @@ def test_lets_in_whom_yunikorn_lets_in(vector: dict[str, Any]) -> None:
 @example("* *", "", [])
 @example("\t *", "x", [])
 @example("a,* g", "a", [])
-def test_agrees_with_the_naive_evaluator(text: str, user: str, groups: list[str]) -> None:
-    naive = NaiveAcl(text)
-    if naive.is_error:
+def test_agrees_with_the_oracle(text: str, user: str, groups: list[str]) -> None:
+    oracle = AclOracle(text)
+    if oracle.is_error:
         with pytest.raises(AclError):
             parse(text)
         return
     acl = parse(text)
     for name in (user, "a", "b", "user", "u$", "a.b", "x@y", "*", ""):
-        assert is_granted(acl, name, groups) is naive.lets_in(name, groups)
-    assert acl.is_empty is not (naive.everybody or bool(naive.users) or bool(naive.groups))
+        assert is_granted(acl, name, groups) is oracle.admits(name, groups)
+    assert acl.is_empty is not (oracle.everybody or bool(oracle.users) or bool(oracle.groups))
 
 
 @given(TEXTS)

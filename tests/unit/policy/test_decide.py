@@ -1,4 +1,4 @@
-"""Decisions on random trees: against the naive evaluator, and against explanations."""
+"""Decisions on random trees: against the oracle, and against explanations."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def build(tree: dict[str, tuple[str, str]]) -> Partition:
 
 
 @given(TREES, PATHS, ACCESS, USERS, GROUPS)
-def test_agrees_with_the_naive_evaluator(
+def test_agrees_with_the_oracle(
     tree: dict[str, tuple[str, str]], path: str, access: Access, user: str, groups: Sequence[str]
 ) -> None:
     tree = complete(tree)
@@ -82,7 +82,7 @@ def test_explanations_agree_with_decisions(
         assert last.queue == decision.matched_queue
         assert last.matched_subject == decision.matched_subject
         assert last.acl is not None
-        assert queue_access.NaiveAcl(last.acl.text).lets_in(user, groups or ())
+        assert queue_access.AclOracle(last.acl.text).admits(user, groups or ())
     else:
         assert last.outcome not in granting
 

@@ -1,4 +1,4 @@
-"""YARN's ACL grammar: the vectors of both readings, and the naive evaluator."""
+"""YARN's ACL grammar: the vectors of both readings, and the oracle."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
-from tests.support.oracles.yarn import NaiveYarnAcl
+from tests.support.oracles.yarn import YarnAclOracle
 from tests.unit.policy.granted import is_granted
 
 VECTORS = json.loads(Path("tests/vectors/yarn_vectors.json").read_text())
@@ -55,14 +55,12 @@ def test_vectors(asked: dict[str, Any], semantics: Semantics, expect: dict[str, 
 @example("alice *", Semantics.HADOOP, [])
 @example("alice *", Semantics.DOCUMENTED, ["*"])
 @example("\n  a g1\n", Semantics.HADOOP, ["a g1"])
-def test_agrees_with_the_naive_evaluator(
-    text: str, semantics: Semantics, groups: list[str]
-) -> None:
+def test_agrees_with_the_oracle(text: str, semantics: Semantics, groups: list[str]) -> None:
     acl = parse_yarn(text, semantics)
-    naive = NaiveYarnAcl(text, semantics)
+    oracle = YarnAclOracle(text, semantics)
     assert acl.text == text
     for user in (*NAMES, text, text.strip(), ""):
-        assert is_granted(acl, user, groups) is naive.lets_in(user, groups), user
+        assert is_granted(acl, user, groups) is oracle.admits(user, groups), user
 
 
 @given(TEXTS)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.runtime.child_process import Completed, Limits, OutputTooLong, run
-from tests.support.fakes.loop import until
+from tests.support.fakes.loop import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -66,7 +66,7 @@ async def test_time_is_limited() -> None:
     with pytest.raises(TimeoutError):
         await python("import time; time.sleep(600)", limits=Limits(0.2, 1))
     assert time.monotonic() - begin < 300
-    await until(lambda: children() == before)
+    await wait_until(lambda: children() == before)
 
 
 async def test_a_cancelled_caller_leaves_no_child_and_no_descriptor(tmp_path: Path) -> None:
@@ -74,11 +74,11 @@ async def test_a_cancelled_caller_leaves_no_child_and_no_descriptor(tmp_path: Pa
     begun = tmp_path / "begun"
     program = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(600)"
     tasks = [asyncio.create_task(python(program, str(begun))) for _ in range(3)]
-    await until(begun.exists)
+    await wait_until(begun.exists)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    await until(lambda: (children(), descriptors()) == before)
+    await wait_until(lambda: (children(), descriptors()) == before)
 
 
 async def test_output_is_limited() -> None:
@@ -86,7 +86,7 @@ async def test_output_is_limited() -> None:
     endless = "import sys\nwhile True: sys.stdout.buffer.write(bytes(65536))"
     with pytest.raises(OutputTooLong, match="more than 100000 bytes"):
         await python(endless, limits=Limits(60, 100_000))
-    await until(lambda: children() == before)
+    await wait_until(lambda: children() == before)
 
 
 async def test_memory_is_limited() -> None:

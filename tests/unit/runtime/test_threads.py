@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
-from tests.support.fakes.loop import until
+from tests.support.fakes.loop import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -36,13 +36,13 @@ async def given_up(threads: AbandonableThreadPool, key: str, calls: _Hanging) ->
     """Start a call, wait until it has begun, and give it up."""
     begun = calls.begun
     task = asyncio.create_task(threads.run(key, calls))
-    await until(lambda: calls.begun > begun)
+    await wait_until(lambda: calls.begun > begun)
     task.cancel()
     await asyncio.wait([task])
 
 
 async def all_back(threads: AbandonableThreadPool) -> None:
-    await until(lambda: not threads.hung)
+    await wait_until(lambda: not threads.hung)
 
 
 async def test_results_and_exceptions_come_back() -> None:
@@ -113,7 +113,7 @@ async def test_a_call_given_up_before_it_began_is_skipped(hanging: _Hanging) -> 
     called: list[str] = []
     second = asyncio.create_task(threads.run("b", lambda: called.append("b")))
     third = asyncio.create_task(threads.run("c", lambda: called.append("c")))
-    await until(lambda: hanging.begun == 1)
+    await wait_until(lambda: hanging.begun == 1)
     second.cancel()
     await asyncio.wait([second])
     assert threads.hung == 0
@@ -133,7 +133,7 @@ async def test_closed_threads_take_no_calls(hanging: _Hanging) -> None:
         await threads.run("c", int)
     hanging.release.set()
     await all_back(threads)
-    await until(lambda: not running("closing"))
+    await wait_until(lambda: not running("closing"))
 
 
 def test_a_call_that_comes_back_after_the_loop_is_closed_is_harmless(hanging: _Hanging) -> None:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import queuegate
-from tests.resilience import asking
+from tests.resilience import caller
 from tests.support.servers.queuegate_server import RunningServer
 
 DEADLINE = 5.0
@@ -55,7 +55,7 @@ def policy(turn: str = "alice") -> str:
     )
 
 
-class Observed:
+class Observation:
     """A server under a fault."""
 
     def __init__(self, server: RunningServer, address: str, record: Record) -> None:
@@ -95,17 +95,17 @@ class Observed:
 
 
 @contextmanager
-def observed(
+def under_load(
     server: RunningServer,
     record: Record,
     *,
     facts: Facts = FACTS,
     memory_tolerance: int = MEMORY_TOLERANCE,
-) -> Iterator[Observed]:
+) -> Iterator[Observation]:
     """Ask the server during the block, and check the invariants at its end."""
-    found = Observed(server, server.address, record)
+    found = Observation(server, server.address, record)
     with subprocess.Popen(
-        [sys.executable, asking.__file__, found.address, str(DEADLINE), json.dumps(facts)],
+        [sys.executable, caller.__file__, found.address, str(DEADLINE), json.dumps(facts)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

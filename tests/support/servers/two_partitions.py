@@ -55,14 +55,14 @@ def two_partitions(
         yield server
 
 
-def start_over(directory: ScriptedDirectory, server: RunningServer) -> None:
+def reset(directory: ScriptedDirectory, server: RunningServer) -> None:
     """Bring directory and caches back to their beginning, for the next test of a server."""
-    directory.start_over(PEOPLE)
-    with connected(server) as client:
+    directory.reset(PEOPLE)
+    with client_without_retries(server) as client:
         for partition in ("default", "other"):
             client.invalidate(partition=partition)
 
 
-def connected(server: RunningServer) -> queuegate.Client:
+def client_without_retries(server: RunningServer) -> queuegate.Client:
     """Return a client that takes the first answer it gets."""
     return queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))

@@ -21,7 +21,7 @@ from queuegate import aio
 
 TICK = 0.01
 WARM = 50
-MOST_AT_ONCE = 100
+MAX_IN_FLIGHT = 100
 TURN = [queuegate.Check("alice", "root.turn"), queuegate.Check("bob", "root.turn")]
 """Exactly one of these is allowed by whatever policy is served."""
 
@@ -33,7 +33,7 @@ class Fact(NamedTuple):
     allowed: bool
 
 
-class Asking:
+class Caller:
     def __init__(self, client: aio.Client, deadline: float, facts: list[Fact]) -> None:
         self.client = client
         self.deadline = deadline
@@ -56,7 +56,7 @@ class Asking:
             if number == WARM:
                 await asyncio.gather(*running)
                 print("asking", flush=True)
-            if len(running) < MOST_AT_ONCE:
+            if len(running) < MAX_IN_FLIGHT:
                 task = asyncio.create_task(self.turn() if number % 20 == 0 else self.ask(number))
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -90,7 +90,7 @@ class Asking:
             self.answered.append(number)
             if decision.allowed is not allowed:
                 self.wrong.append(f"{user} {queue}: {decision}")
-        await self.judge_time(begin)
+        await self.check_deadline(begin)
 
     async def turn(self) -> None:
         begin = time.monotonic()
@@ -102,9 +102,9 @@ class Asking:
             self.outcomes["answered"] += 1
             if sum(map(bool, results)) != 1:
                 self.wrong.append(f"turn: {results}")
-        await self.judge_time(begin)
+        await self.check_deadline(begin)
 
-    async def judge_time(self, begin: float) -> None:
+    async def check_deadline(self, begin: float) -> None:
         end = time.monotonic()
         self.longest = max(self.longest, end - begin)
         over = end - begin - self.deadline
@@ -118,7 +118,7 @@ class Asking:
     async def measure_delays(self) -> None:
         """Add up how long this loop was late, and its threads waited for a processor."""
         late = 0.0
-        waited = WaitedForProcessor()
+        waited = RunQueueDelay()
         while True:
             begin = time.monotonic()
             await asyncio.sleep(TICK)
@@ -127,7 +127,7 @@ class Asking:
             self.delays.append((now, late + waited.seconds()))
 
 
-class WaitedForProcessor:
+class RunQueueDelay:
     """Adds up how long the threads of this process were ready to run and did not."""
 
     def __init__(self) -> None:
@@ -144,14 +144,14 @@ class WaitedForProcessor:
 async def main(address: str, deadline: float, facts: list[Fact]) -> None:
     loop = asyncio.get_running_loop()
     async with aio.Client(address, timeout=deadline) as client:
-        asking = Asking(client, deadline, facts)
+        caller = Caller(client, deadline, facts)
 
         def wait_for_the_end() -> None:
             sys.stdin.read()
-            loop.call_soon_threadsafe(asking.ended.set)
+            loop.call_soon_threadsafe(caller.ended.set)
 
         threading.Thread(target=wait_for_the_end, daemon=True).start()
-        await asking.run()
+        await caller.run()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ partitions:
 """
 
 
-def log(folder: Path, *names: str) -> list[dict[str, Any]]:
+def audit_records(folder: Path, *names: str) -> list[dict[str, Any]]:
     """Return the records of the log; fails if one of them is no whole line of JSON."""
     records = []
     for name in names or ("audit.log",):
@@ -36,7 +36,7 @@ ALLOWED, DENIED = ("alice", "root.team"), ("bob", "root.team")
 
 
 @contextmanager
-def auditing(
+def audited_server(
     folder: Path, path: str = "audit.log", **audit: Any
 ) -> Iterator[tuple[RunningServer, queuegate.Client]]:
     (folder / "queues.yaml").write_text(POLICY)
@@ -59,5 +59,5 @@ def auditing(
         yield server, client
 
 
-def told(record: dict[str, Any]) -> tuple[Any, ...]:
+def decision_of(record: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(record.get(key) for key in ("user", "queue", "decision", "reason"))
