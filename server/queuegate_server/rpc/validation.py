@@ -172,7 +172,8 @@ def user_and_groups(
     name is malformed).
     """
     user = information.user
-    user_name("user.user", user, violations)
+    if not user or not _is_plain(user):
+        user_name("user.user", user, violations)
     groups = tuple(information.groups[:])
     if not groups:
         return user, groups
@@ -183,7 +184,9 @@ def user_and_groups(
         violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
         return user, groups
     # One check of all groups, because they are nearly always well-formed.
-    if "" in groups or not (_is_short(max(groups, key=len)) and "".join(groups).isprintable()):
+    joined = "".join(groups)
+    is_short = _is_short(joined) or _is_short(max(groups, key=len))
+    if "" in groups or not is_short or not joined.isprintable():
         for index, group in enumerate(groups):
             if not group:
                 violations.append((f"user.groups[{index}]", "is empty"))
