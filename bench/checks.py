@@ -44,7 +44,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     try:
         state = await Reloader(settings, sources, engine, time.time).reload()
         if not state.succeeded:
-            raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
+            raise CannotMeasure(f"the generated policy is not served: {state.diagnostics[:3]}")
         requests = [batch.SerializeToString() for batch in batches(asked, _BATCH)]
         await _check(
             _servicer(engine),

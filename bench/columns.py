@@ -118,7 +118,7 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
     try:
         state = await Reloader(settings, sources, engine, time.time).reload()
         if not state.succeeded:
-            raise CannotMeasure(f"the generated policy is not served: {state.problems[:3]}")
+            raise CannotMeasure(f"the generated policy is not served: {state.diagnostics[:3]}")
         for count, users, queues in _SHAPES:
             for what in ("bits", "decisions", "new"):
                 data = _request(count, users, paths[-queues:], with_decisions=what == "decisions")

@@ -64,7 +64,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
             state = await reloader.reload()
             seconds.append(time.monotonic() - start)
             if not state.succeeded or engine.snapshot.policy.revision != number + 2:
-                raise CannotMeasure(f"the policy was not loaded again: {state.problems[:3]}")
+                raise CannotMeasure(f"the policy was not loaded again: {state.diagnostics[:3]}")
             await asyncio.sleep(_AFTERWARDS)  # the old one is freed
             longest.append(max(late) * 1e3)
     finally:

@@ -29,7 +29,7 @@ class _ReloadState(Protocol):
     @property
     def failed_at(self) -> float | None: ...
     @property
-    def problems(self) -> tuple[Diagnostic, ...]: ...
+    def diagnostics(self) -> tuple[Diagnostic, ...]: ...
 
 
 class _Reloader(Protocol):
@@ -68,8 +68,8 @@ class Readiness:
             "last_reload": {
                 "succeeded": state.succeeded,
                 "failed_at": None if state.failed_at is None else _timestamp(state.failed_at),
-                "findings": _locations(state.problems[:MAX_DIAGNOSTICS]),
-                "findings_not_shown": max(0, len(state.problems) - MAX_DIAGNOSTICS),
+                "findings": _locations(state.diagnostics[:MAX_DIAGNOSTICS]),
+                "findings_not_shown": max(0, len(state.diagnostics) - MAX_DIAGNOSTICS),
             },
         }
 

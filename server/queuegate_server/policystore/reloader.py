@@ -23,66 +23,72 @@ from queuegate_server.runtime import gc_tuning
 from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
-_LOGGED_PROBLEMS: Final = 50
+MAX_LOGGED: Final = 50
+"""Diagnostics of one reload."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadState:
-    """How the last reload went."""
+    """The outcome of a reload."""
 
     succeeded: bool
     failed_at: float | None
     """When it failed, in wall-clock seconds; None if it succeeded."""
-    problems: tuple[Diagnostic, ...]
-    """The findings in what was parsed."""
+    diagnostics: tuple[Diagnostic, ...]
 
 
 class Reloader:
-    """Loads the policy of the settings into the engine. Used from one event loop."""
+    """Loads the policies of the settings into the engine."""
 
     def __init__(
         self,
         settings: Settings,
-        sources: ResolverManager,
+        resolvers: ResolverManager,
         engine: Engine,
         wall: Callable[[], float],
         number: Callable[[str, int], Awaitable[int]] | None = None,
     ) -> None:
-        """Take where the policy is, where groups come from, and a wall clock in seconds.
+        """Load nothing yet.
 
-        `number` gives the revision of a policy, by its checksum and the revision before it,
-        where others must agree on it.
+        Args:
+            settings: Where the policies are, and how their partitions are served.
+            resolvers: Provides the group resolver of each partition.
+            engine: Serves the policies.
+            wall: A wall clock in seconds.
+            number: Returns the revision of a policy, from its checksum and the revision before
+                it, if several processes must agree on it.
         """
         self._settings = settings
         self._number = number
-        self._sources = sources
+        self._resolvers = resolvers
         self._engine = engine
         self._wall = wall
         self._loader = PolicyLoader(settings)
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._tasks: set[asyncio.Task[ReloadState]] = set()
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
-        self._state = ReloadState(succeeded=True, failed_at=None, problems=())
+        self._state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
         self.succeeded = 0
-        """How many reloads have succeeded, the first one included."""
+        """Successful reloads, the first one included."""
         self.failed = 0
-        """How many have not."""
+        """Failed reloads."""
 
     @property
     def state(self) -> ReloadState:
-        """How the last reload went."""
+        """The outcome of the last reload."""
         return self._state
 
     async def reload(self) -> ReloadState:
-        """Read the file; serve it if it is valid and differs from what is served.
+        """Read the files; serve the policies if they are valid and differ from those served.
 
-        What is read was there after the call: a reload that has begun is not joined, one
-        that waits for its turn is. A caller who goes away does not stop it. Never raises.
+        The files are read after this call: it joins a reload that waits for the one under way,
+        but not the one under way. A caller that is cancelled does not stop the reload. Never
+        raises.
         """
         if self._next is None:
-            self._next = asyncio.create_task(self._take_turn())
+            self._next = asyncio.create_task(self._reload_next())
             self._tasks.add(self._next)
             self._next.add_done_callback(self._tasks.discard)
         return await asyncio.shield(self._next)
@@ -98,11 +104,10 @@ class Reloader:
             for watcher in self._loader.watchers:
                 group.create_task(watch_one(watcher))
 
-    async def _take_turn(self) -> ReloadState:
-        async with self._one_at_a_time:
+    async def _reload_next(self) -> ReloadState:
+        async with self._lock:
             self._next = None
-            problems = await self._reload()
-            self._state = self._outcome(problems)
+            self._state = self._outcome(await self._reload())
             if self._state.succeeded:
                 self.succeeded += 1
             else:
@@ -122,22 +127,22 @@ class Reloader:
                     return _no_partitions(diagnostics, lost)
                 await self._serve(parsed)
         except UnusableResolvers as error:
-            unusable = (_no_groups(each, parsed) for each in error.unusable)
+            unusable = (_unusable_resolver(each, parsed) for each in error.unusable)
             return tuple(sort_diagnostics((*diagnostics, *unusable)))
         except CannotLoad as error:
             return (error.diagnostic,)
-        except Exception as error:  # a fault of ours must not end the service either
+        except Exception as error:  # a bug must not end the service either
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
             return (_error(self._loader.name, message, "report it, with what the log says"),)
         return diagnostics
 
     async def _serve(self, parsed: ParsedPolicies) -> None:
-        """Swap the policy in unless it is being served already; raise UnusableResolvers."""
+        """Serve the policies unless they are served already. Raises UnusableResolvers."""
         partitions = parsed.partitions
         if self._revision and self._engine.snapshot.policy.checksum == parsed.checksum:
             return
-        groups = await self._sources.for_partitions(partitions)
+        groups = await self._resolvers.for_partitions(partitions)
         revision = self._revision + 1
         if self._number is not None:
             revision = await self._number(parsed.checksum, self._revision)
@@ -155,7 +160,7 @@ class Reloader:
         self._empty = parsed.empty
         self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
         gc_tuning.freeze()
-        await self._sources.close_unused(groups.values())
+        await self._resolvers.close_unused(groups.values())
         _LOG.info(
             "policy is served",
             extra={
@@ -168,8 +173,8 @@ class Reloader:
         )
 
     def _with_unused_settings(self, parsed: ParsedPolicies) -> ParsedPolicies:
-        """Note settings for partitions that are not there: an error at the start only, as a
-        partition may go while we serve.
+        """Add a diagnostic for each partition of the settings that the policies do not have: an
+        error at the start, a warning later, when a partition may have been removed.
         """
         if has_errors(parsed.diagnostics):
             return parsed
@@ -181,20 +186,20 @@ class Reloader:
         ]
         return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *unused))))
 
-    def _outcome(self, problems: tuple[Diagnostic, ...]) -> ReloadState:
-        failed = has_errors(problems)
-        state = ReloadState(not failed, self._wall() if failed else None, problems)
+    def _outcome(self, diagnostics: tuple[Diagnostic, ...]) -> ReloadState:
+        failed = has_errors(diagnostics)
+        state = ReloadState(not failed, self._wall() if failed else None, diagnostics)
         if not self._revision:
-            return state  # whoever starts the server tells why it does not start
-        for problem in problems[:_LOGGED_PROBLEMS]:
+            return state  # the caller reports why the server does not start
+        for diagnostic in diagnostics[:MAX_LOGGED]:
             _LOG.log(
-                logging.ERROR if problem.severity is Severity.ERROR else logging.WARNING,
+                logging.ERROR if diagnostic.severity is Severity.ERROR else logging.WARNING,
                 "finding in the policy",
-                extra={"finding": str(problem)},
+                extra={"finding": str(diagnostic)},
             )
         if failed:
             _LOG.error(
-                "policy is not valid; the last good one stays", extra={"findings": len(problems)}
+                "policy is not valid; the last good one stays", extra={"findings": len(diagnostics)}
             )
         return state
 
@@ -212,18 +217,18 @@ def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterat
 
 
 def _no_partitions(
-    problems: tuple[Diagnostic, ...], lost: Collection[str]
+    diagnostics: tuple[Diagnostic, ...], lost: Collection[str]
 ) -> tuple[Diagnostic, ...]:
-    """Refuse policies that had partitions and have none any more."""
+    """Return the diagnostics with an error for each policy that has lost all its partitions."""
     message = "the policy has no partitions any more"
     remedy = "add a partition; a file that is still being written is read again"
-    others = [one for one in problems if one.file not in lost or one.message != NO_PARTITION]
+    others = [each for each in diagnostics if each.file not in lost or each.message != NO_PARTITION]
     emptied = (Diagnostic(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)
     return tuple(sort_diagnostics([*others, *emptied]))
 
 
-def _no_groups(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
-    """Locate a source of groups that cannot be used where the policy asks for it."""
+def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
+    """Return an error at the place where the policy or the settings name the resolver."""
     _, from_policy, message, remedy = unusable
     if not from_policy:
         return _error("settings", message, remedy)

@@ -37,7 +37,7 @@ class ReloadState(Protocol):
         """When the reload failed, in wall-clock seconds; None if it succeeded."""
 
     @property
-    def problems(self) -> tuple[Diagnostic, ...]:
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics of the policy that was last read."""
 
 
@@ -83,7 +83,7 @@ class PolicyServicer:
         state = self._reloader.state
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
-            response.reload_diagnostics.extend(diagnostics(state.problems))
+            response.reload_diagnostics.extend(diagnostics(state.diagnostics))
         for count, queue in enumerate(_below(served, prefix), start=1):
             response.queues.append(_queue(queue))
             if count % _CHUNK == 0:
@@ -126,7 +126,7 @@ class PolicyServicer:
         return policy_pb2.ReloadPolicyResponse(
             succeeded=state.succeeded,
             revision=self._engine.snapshot.policy.revision,
-            diagnostics=diagnostics(state.problems),
+            diagnostics=diagnostics(state.diagnostics),
         ).SerializeToString()
 
 

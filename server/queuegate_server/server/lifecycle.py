@@ -182,7 +182,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
         return False
     state = loading.result()
     if not state.succeeded:
-        raise CannotStart(state.problems)
+        raise CannotStart(state.diagnostics)
     return True
 
 
