@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import trustme
 
-from tests.integration.ldap import entries
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PEOPLE, Slapd, running_slapd
 
 DEPTH: Final = 5

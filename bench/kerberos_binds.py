@@ -16,8 +16,8 @@ from typing import Final
 import trustme
 
 from queuegate import Client
-from tests.integration.ldap import entries
 from tests.support.servers import admin_port
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.kdc import OURS, REALM, running_kdc
 from tests.support.servers.queuegate_server import RunningServer, running_server
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, running_slapd

@@ -7,9 +7,9 @@ import pytest
 import trustme
 
 import queuegate
-from tests.integration.ldap import entries
 from tests.resilience.invariants import Facts, Record, under_load
 from tests.support.eventually import eventually
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.slapd import PASSWORD, SERVICE, running_slapd
 

@@ -12,9 +12,9 @@ import pytest
 import trustme
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
-from tests.integration.ldap import entries
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, FakeDirectory, Search, fake_directory
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
 
 BOB = Found(("analytics",))

@@ -7,8 +7,9 @@ import time
 from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.looking_up import BOB, timed, until, until_asked, until_found
-from tests.integration.ldap.proxy import proxy_to
+from tests.integration.ldap.lookups import BOB, timed, until_asked, until_found
+from tests.support.fakes.loop import until
+from tests.support.fakes.tcp_proxy import proxy_to
 from tests.support.servers.slapd import Slapd
 
 FAST = {"connect_timeout": 1, "operation_timeout": 1, "lookup_timeout": 20}

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from queuegate_server.identity.resolver import CouldNotAsk
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.integration.ldap import entries
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.looking_up import BOB, until_found
+from tests.integration.ldap.lookups import BOB, until_found
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, Slapd, running_slapd
 
 WRONG = "wr0ng-secret"

@@ -17,7 +17,7 @@ from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.options import ServerUrl
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.looking_up import until_found
+from tests.integration.ldap.lookups import until_found
 from tests.support.servers.slapd import Slapd
 
 RECORDS = {

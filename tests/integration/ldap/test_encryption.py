@@ -12,11 +12,11 @@ import trustme
 from queuegate_server.identity.resolver import CouldNotAsk
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.integration.ldap import entries
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.looking_up import BOB, until_found
-from tests.integration.ldap.proxy import proxy_to
+from tests.integration.ldap.lookups import BOB, until_found
 from tests.support.fakes.ldap_server import Answer, fake_directory
+from tests.support.fakes.tcp_proxy import proxy_to
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import SUFFIX, Slapd, running_slapd
 
 

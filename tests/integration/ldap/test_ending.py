@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.looking_up import BOB, until
+from tests.integration.ldap.lookups import BOB
+from tests.support.fakes.loop import until
 from tests.support.servers.slapd import Slapd
 
 

@@ -12,7 +12,7 @@ import trustme
 
 from queuegate import Client
 from queuegate.exceptions import GroupsUnavailable
-from tests.integration.ldap import entries
+from tests.support.servers import ldap_entries as entries
 from tests.support.servers.kdc import OURS, REALM, Kdc, running_kdc
 from tests.support.servers.queuegate_server import running_server, server_command
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.ldap_check import ldap_check
 from queuegate_server.cli.policy_files import validate
-from tests.integration.ldap.entries import dn, group
 from tests.support.servers.free_ports import free_port
+from tests.support.servers.ldap_entries import dn, group
 from tests.support.servers.queuegate_server import server_command
 from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd
 

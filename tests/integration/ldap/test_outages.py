@@ -21,10 +21,10 @@ from queuegate_server.identity.resolvers.ldap.pool import ServerConnection
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.looking_up import BOB, timed, until_asked
-from tests.integration.ldap.proxy import Then, proxy_to
+from tests.integration.ldap.lookups import BOB, timed, until_asked
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.ldap_server import Answer, fake_directory
+from tests.support.fakes.tcp_proxy import Interruption, proxy_to
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.slapd import Slapd
 
@@ -138,10 +138,10 @@ async def test_row_5_alone_it_is_a_failure_within_the_deadline(resolver: Build) 
         assert seconds < HANGS
 
 
-@pytest.mark.parametrize("then", list(Then))
+@pytest.mark.parametrize("interruption", list(Interruption))
 @pytest.mark.parametrize("way", ["plain", "starttls", "ldaps"])
 async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
-    resolver: Build, directory: Slapd, way: str, then: Then
+    resolver: Build, directory: Slapd, way: str, interruption: Interruption
 ) -> None:
     more: dict[str, Any] = {**FAST, "breaker_failures": 1000}
     if way == "plain":
@@ -158,7 +158,7 @@ async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
 
     async def cut_at(point: int) -> None:
         async with proxy_to(target) as proxy:
-            proxy.pass_bytes, proxy.then = point, then
+            proxy.pass_bytes, proxy.interruption = point, interruption
             url = proxy.tls_url if way == "ldaps" else proxy.url
             opened = await resolver(url, **more)
             outcome, seconds = await timed(opened)

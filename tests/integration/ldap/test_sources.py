@@ -6,7 +6,7 @@ import pytest
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.entries import STRANGE, posix_group
+from tests.support.servers.ldap_entries import STRANGE, posix_group
 from tests.support.servers.slapd import POSIX, SUFFIX, Slapd
 
 MEMBER_OF = {"groups_from": "member_of"}

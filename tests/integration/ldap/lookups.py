@@ -2,26 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from queuegate_server.identity.resolver import Found, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 
 BOB = Found(("analytics",))
-"""What the standard directory says of bob."""
+"""Bob's groups in the standard directory."""
 
 
 async def timed(resolver: LdapResolver, user: str = "bob") -> tuple[Outcome, float]:
     start = time.monotonic()
     outcome = await resolver.resolve(user)
     return outcome, time.monotonic() - start
-
-
-async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Let others run until something is so."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def until_found(resolver: LdapResolver, seconds: float = 60) -> None:

@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 from enum import Enum
 
 
-class Then(Enum):
+class Interruption(Enum):
+    """What happens to a connection after `pass_bytes`."""
+
     STALL = "stall"
     CUT = "cut"
 
 
 class Proxy:
-    """Forwards 127.0.0.1:`port` to a server. Used from one event loop."""
+    """Forwards 127.0.0.1:`port` to a server."""
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
         """With `tls` it accepts TLS connections and forwards what they carry."""
@@ -27,10 +29,10 @@ class Proxy:
         self.received = 0
         """Bytes that the server sent, over all connections."""
         self.pass_bytes: int | None = None
-        """After so many bytes of the server on a connection, `then`."""
-        self.then = Then.STALL
+        """After so many bytes of the server on a connection comes the interruption."""
+        self.interruption = Interruption.STALL
         self.delay = 0.0
-        """Seconds before each piece that the server sends goes on."""
+        """Seconds by which each piece that the server sends is delayed."""
         self.one_by_one = False
         """Pass single bytes."""
 
@@ -49,7 +51,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
-        """Take no more connections, and end those there are."""
+        """Accept no more connections, and reset the open ones."""
         assert self._server
         self._server.close()
         self.drop()
@@ -96,7 +98,7 @@ class Proxy:
                 if self.pass_bytes is not None and sent + len(data) > self.pass_bytes:
                     writer.write(data[: max(0, self.pass_bytes - sent)])
                     await writer.drain()
-                    if self.then is Then.STALL:
+                    if self.interruption is Interruption.STALL:
                         await asyncio.Event().wait()
                     break
                 sent += len(data)
