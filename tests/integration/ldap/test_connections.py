@@ -8,7 +8,7 @@ from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, timed, until_asked, until_found
-from tests.support.fakes.loop import until
+from tests.support.fakes.loop import wait_until
 from tests.support.fakes.tcp_proxy import proxy_to
 from tests.support.servers.slapd import Slapd
 
@@ -33,7 +33,7 @@ async def asked(opened: LdapResolver, count: int) -> list[asyncio.Task[tuple[Out
     assert opened.directory
     connection = await opened.directory.pool.servers[0].connection()
     pending = [asyncio.create_task(timed(opened)) for _ in range(count)]
-    await until(lambda: connection.in_flight == count)
+    await wait_until(lambda: connection.in_flight == count)
     return pending
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB
-from tests.support.fakes.loop import until
+from tests.support.fakes.loop import wait_until
 from tests.support.servers.slapd import Slapd
 
 
@@ -69,7 +69,7 @@ async def test_cancelled_look_ups_leave_nothing_behind(resolver: Build, director
     assert connection.quiet.is_set()
     assert await opened.resolve("bob") == BOB
     # Those of earlier tests may close meanwhile: fewer is no leak.
-    await until(lambda: descriptors() <= before)
+    await wait_until(lambda: descriptors() <= before)
 
 
 async def test_opening_and_closing_loses_no_descriptor(resolver: Build, directory: Slapd) -> None:
@@ -79,4 +79,4 @@ async def test_opening_and_closing_loses_no_descriptor(resolver: Build, director
         assert await opened.resolve("bob") == BOB
         await opened.close()
     # The last sockets close with the next turns of the loop.
-    await until(lambda: descriptors() <= before + 1)
+    await wait_until(lambda: descriptors() <= before + 1)
