@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.policystore.reloader import Reloader
 
 MAX_DIAGNOSTICS: Final = 20
 
@@ -23,24 +24,10 @@ class Phase(StrEnum):
     """The server is shutting down."""
 
 
-class _ReloadState(Protocol):
-    @property
-    def succeeded(self) -> bool: ...
-    @property
-    def failed_at(self) -> float | None: ...
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]: ...
-
-
-class _Reloader(Protocol):
-    @property
-    def state(self) -> _ReloadState: ...
-
-
 class Readiness:
     """The readiness of one server process; its lifecycle sets `phase`."""
 
-    def __init__(self, engine: Engine, reloader: _Reloader) -> None:
+    def __init__(self, engine: Engine, reloader: Reloader) -> None:
         """Report on an engine and its reloader, in the phase STARTING."""
         self.phase = Phase.STARTING
         self._engine = engine

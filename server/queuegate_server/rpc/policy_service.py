@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine, ServedPartition
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors
+from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
 from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
@@ -23,33 +24,6 @@ _CHUNK: Final = 500
 """Queues or diagnostics that are converted before other work may run."""
 _CONTENT_NAME: Final = ""
 """The file name in diagnostics about a text that was sent."""
-
-
-class ReloadState(Protocol):
-    """The outcome of the last reload."""
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the policy that was last read is being served."""
-
-    @property
-    def failed_at(self) -> float | None:
-        """When the reload failed, in wall-clock seconds; None if it succeeded."""
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics of the policy that was last read."""
-
-
-class Reloader(Protocol):
-    """Reloads the policy on demand."""
-
-    @property
-    def state(self) -> ReloadState:
-        """The outcome of the last reload."""
-
-    async def reload(self) -> ReloadState:
-        """Read the configuration, and serve it if it is valid."""
 
 
 class PolicyServicer:

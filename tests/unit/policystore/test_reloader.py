@@ -1,0 +1,72 @@
+"""Where policies are parsed: the first ones in this process, all others in a child."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.engine import Engine
+from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.settings.model import Settings
+
+QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: {}\n"
+
+
+class Loading:
+    """A reloader with its engine and its file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        settings = Settings.model_validate({"policy": {"path": file}})
+        self.engine = Engine(time.monotonic)
+        self.resolvers = ResolverManager(settings, time.monotonic, time.time)
+        self.reloader = Reloader(settings, self.resolvers, self.engine, time.time)
+
+    async def load(self, user: str) -> str:
+        """Reload a policy that lists a user; return what is wrong with it."""
+        self.file.write_text(QUEUES.format(user))
+        state = await self.reloader.reload()
+        return "; ".join(map(str, state.diagnostics))
+
+    @property
+    def served(self) -> str:
+        partition = self.engine.snapshot.policy.partitions["default"]
+        return partition.queues["root"].submit_acl.text
+
+
+@pytest.fixture
+async def loading(tmp_path: Path) -> AsyncIterator[Loading]:
+    one = Loading(tmp_path / "queues.yaml")
+    yield one
+    await one.resolvers.close()
+
+
+async def test_only_the_first_policy_is_parsed_in_this_process(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(parser_process, "_command", lambda: ["/nowhere"])
+        assert not await loading.load("alice")
+        found = await loading.load("bob")
+        assert "the process that parses cannot be started: No such file" in found
+        assert loading.served == "alice"
+        assert (loading.reloader.succeeded, loading.reloader.failed) == (1, 1)
+    assert not await loading.load("carol")
+    assert loading.served == "carol"
+
+
+async def test_a_text_beyond_the_limits_leaves_the_last_good_policy(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not await loading.load("alice")
+    monkeypatch.setattr(parser_process, "MIN_MEMORY_BYTES", 48 << 20)
+    monkeypatch.setattr(parser_process, "MEMORY_PER_BYTE", 1)
+    found = await loading.load(",".join(f"user{number}" for number in range(2_000_000)))
+    assert found.startswith(f"{loading.file}: error: parsing takes more than 48 MiB of memory")
+    assert loading.served == "alice"
+    state = loading.reloader.state
+    assert state.failed_at is not None
+    assert not state.succeeded
