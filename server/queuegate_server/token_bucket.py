@@ -2,6 +2,10 @@
 
 import math
 from collections.abc import Callable
+from typing import Final
+
+ROUNDING: Final = 1e-6
+"""Seconds by which an event may come early: who waits as long as `wait` says gets a token."""
 
 
 class TokenBucket:
@@ -23,7 +27,8 @@ class TokenBucket:
 
     def wait(self) -> float:
         """Return in how many seconds the next event may happen; 0 if now."""
-        return max(0.0, self._full_at - self._clock() - self._tolerance)
+        seconds = self._full_at - self._clock() - self._tolerance
+        return seconds if seconds > ROUNDING else 0.0
 
     def acquire(self) -> bool:
         """Count an event if it may happen now, and return whether it may."""

@@ -1,1 +1,1 @@
-"""From a user name to groups: resolvers, and what stands between them and a decision."""
+"""From a user name to groups: resolvers, the guards around them, and the group cache."""

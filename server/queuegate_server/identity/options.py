@@ -61,16 +61,16 @@ class ResolverOptions(BaseModel):
         10_000,
         ge=0,
         le=1_000_000,
-        description="How many further look-ups may wait for their turn, for lookup_timeout at "
-        "most; beyond it they are refused at once, and sooner if the line does not get shorter.",
+        description="How many further look-ups may be queued, for lookup_timeout at most; more are "
+        "refused at once, and fewer are queued while the queue does not get shorter.",
     )
     breaker_failures: int = Field(
         5,
         ge=1,
         le=10_000,
-        description="After look-ups of this many users failed in a row, the resolver is left "
-        "alone for breaker_pause.",
+        description="After look-ups of this many users failed in a row, the resolver is not asked "
+        "for breaker_pause.",
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        5.0, description="How long a failing resolver is left alone before one look-up tries it."
+        5.0, description="How long a failing resolver is not asked before one look-up tries it."
     )

@@ -1,4 +1,4 @@
-"""One piece of work per user, however many wait for it."""
+"""Single flight: one look-up of a user at a time, however many callers wait for it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,19 +6,18 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-_CLOSE_SECONDS: Final = 1.0
+CLOSE_TIMEOUT: Final = 1.0
 
 
 class FlightCancelled(Exception):
-    """The work was given up because of `close`."""
+    """The work was cancelled by `close`."""
 
 
 class SingleFlight(Generic[T]):
-    """Runs `work(user)` in a task that belongs to nobody who waits for it.
+    """Runs `work(user)` in a task of its own that callers join.
 
-    A caller who is cancelled neither stops the work nor disturbs the others. The work
-    bounds its own time: nobody's deadline is also the deadline of the others. Used from
-    one event loop.
+    A caller that is cancelled neither stops the work nor disturbs the others. The work
+    bounds its own time: no caller's deadline is also the deadline of the others.
     """
 
     def __init__(self, work: Callable[[str], Coroutine[Any, Any, T]]) -> None:
@@ -28,7 +27,7 @@ class SingleFlight(Generic[T]):
         self._closed = False
 
     def __contains__(self, user: str) -> bool:
-        """Say whether there is work under way that a caller would join."""
+        """Return whether work is under way that a caller would join."""
         return user in self._joinable
 
     def __len__(self) -> int:
@@ -38,7 +37,8 @@ class SingleFlight(Generic[T]):
     def start(self, user: str) -> asyncio.Task[T]:
         """Start new work for the user, which callers join from now on.
 
-        Raises FlightCancelled after `close`.
+        Raises:
+            FlightCancelled: After `close`.
         """
         if self._closed:
             raise FlightCancelled
@@ -51,8 +51,12 @@ class SingleFlight(Generic[T]):
     async def join(self, user: str, *, alone: bool = False) -> T:
         """Wait for the work for the user, which is started if there is none.
 
-        With `alone`, work that started before is not joined: new work is started.
-        Raises FlightCancelled if the work ends by `close`, and what the work raises.
+        Args:
+            user: The user.
+            alone: Start new work in any case.
+
+        Raises:
+            FlightCancelled: The work was cancelled by `close`.
         """
         task = None if alone else self._joinable.get(user)
         if task is None:
@@ -65,28 +69,28 @@ class SingleFlight(Generic[T]):
             raise
 
     def detach(self, user: str) -> None:
-        """Let callers from now on start new work for the user; the old goes on."""
+        """Make later callers start new work for the user; the old work goes on."""
         self._joinable.pop(user, None)
 
     def detach_all(self) -> None:
-        """Let callers from now on start new work for every user."""
+        """Make later callers start new work for every user."""
         self._joinable.clear()
 
     async def close(self) -> None:
-        """Cancel all work and wait until it has ended, for a second at most."""
+        """Cancel all work, and wait for its end for a second at most."""
         self._closed = True
         tasks = set(self._all)
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
     def _finished(self, user: str, task: asyncio.Task[T]) -> None:
         self._all.discard(task)
         if self._joinable.get(user) is task:
             del self._joinable[user]
         if not task.cancelled():
-            task.exception()  # Retrieved here: perhaps nobody waits any more.
+            task.exception()  # retrieved here, as perhaps nobody waits any more
 
 
 def _is_being_cancelled() -> bool:

@@ -19,9 +19,9 @@ class Stack:
         self.clock = clock
         self.directory = FakeDirectory(sue=("g1",), bob=("g2",))
         options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
-        self.shared = GuardedResolver("corp", self.directory, options, clock=clock)
+        self.guarded = GuardedResolver("corp", self.directory, options, clock=clock)
         self.groups = GroupResolver(
-            self.shared, GroupCache(CacheOptions(), clock, clock, lambda: 0.0), clock=clock
+            self.guarded, GroupCache(CacheOptions(), clock, clock, lambda: 0.0), clock=clock
         )
 
     def asked(self, user: str = "sue") -> int:
@@ -31,7 +31,7 @@ class Stack:
         entry = self.groups.cached(user)
         return None if entry is None else entry.outcome
 
-    async def lookup(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:
+    async def resolve(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:
         """Return what came of it, and whether it was cached."""
         answer = await self.groups.resolve(user, bypass_cache=bypass_cache)
         return describe(answer), answer.cached

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 
 async def test_the_second_question_is_answered_from_the_cache(stack: Stack) -> None:
     assert stack.cached() is None
-    assert await stack.lookup() == ("g1", False)
+    assert await stack.resolve() == ("g1", False)
     assert stack.cached() == Found(("g1",))
-    assert await stack.lookup() == ("g1", True)
+    assert await stack.resolve() == ("g1", True)
     assert stack.asked() == 1
 
 
@@ -54,23 +54,23 @@ async def test_an_answer_that_nobody_waits_for_is_cached(stack: Stack) -> None:
 async def test_what_is_not_found_is_remembered_for_a_while(outcome: str, stack: Stack) -> None:
     lifetime = 30 if outcome == "no such user" else 5
     stack.directory.broken = outcome != "no such user"
-    assert await stack.lookup("eve") == (outcome, False)
+    assert await stack.resolve("eve") == (outcome, False)
     stack.directory.broken = False
     stack.directory.users["eve"] = ("g3",)
     stack.clock.advance(lifetime - 0.1)
-    assert await stack.lookup("eve") == (outcome, True)
+    assert await stack.resolve("eve") == (outcome, True)
     assert stack.cached("eve") is not None
     stack.clock.advance(0.1)
-    assert await stack.lookup("eve") == ("g3", False)
+    assert await stack.resolve("eve") == ("g3", False)
 
 
 async def test_bypassing_the_cache_asks_and_stores(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     old = stack.groups.cached("sue")
     stack.directory.users["sue"] = ("new",)
-    assert await stack.lookup() == ("g1", True)
-    assert await stack.lookup(bypass_cache=True) == ("new", False)
-    assert await stack.lookup() == ("new", True)
+    assert await stack.resolve() == ("g1", True)
+    assert await stack.resolve(bypass_cache=True) == ("new", False)
+    assert await stack.resolve() == ("new", True)
     assert old is not None
     assert old.refresh_at == NEVER
 
@@ -89,7 +89,7 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
     blocked, stack.directory.hold = stack.directory.hold, asyncio.Event()
     stack.directory.hold.set()
     stack.directory.users["sue"] = ("new",)
-    assert await stack.lookup(bypass_cache=True) == ("new", False)
+    assert await stack.resolve(bypass_cache=True) == ("new", False)
     blocked.set()
     assert describe(await old) == "g1"
     assert stack.cached() == Found(("new",))
@@ -99,10 +99,10 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
 async def test_bypassing_a_broken_directory_tells_so_and_keeps_what_is_known(
     stack: Stack,
 ) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.directory.broken = True
-    assert await stack.lookup(bypass_cache=True) == ("the directory is down", False)
-    assert await stack.lookup() == ("g1", True)
+    assert await stack.resolve(bypass_cache=True) == ("the directory is down", False)
+    assert await stack.resolve() == ("g1", True)
 
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
@@ -119,7 +119,7 @@ async def test_an_invalidation_during_a_lookup(users: list[str], stack: Stack) -
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
 async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(250)
     stack.directory.hold.clear()
     stack.cached()
@@ -129,11 +129,11 @@ async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) 
     await run_ready_callbacks()
     assert stack.cached() is None
     assert stack.groups.stats().outdated == 1
-    assert await stack.lookup() == ("g1", False)
+    assert await stack.resolve() == ("g1", False)
 
 
 async def test_an_invalidation_leaves_other_users_alone(stack: Stack) -> None:
-    await stack.lookup("bob")
+    await stack.resolve("bob")
     sue = await stack.held("sue")
     assert stack.groups.invalidate(["eve"]) == 0
     stack.directory.hold.set()
@@ -151,4 +151,4 @@ async def test_an_empty_user_never_reaches_a_resolver(bypass_cache: bool, stack:
 
 async def test_a_resolver_that_raises_could_not_be_asked(stack: Stack) -> None:
     stack.directory.error = ValueError("secret")
-    assert await stack.lookup() == ("the resolver failed: ValueError", False)
+    assert await stack.resolve() == ("the resolver failed: ValueError", False)

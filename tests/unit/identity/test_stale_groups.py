@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 
 
 async def test_groups_are_refreshed_ahead_of_their_expiry(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(239.9)
     assert stack.cached() == Found(("g1",))
     await run_ready_callbacks()
@@ -36,11 +36,11 @@ async def test_groups_are_refreshed_ahead_of_their_expiry(stack: Stack) -> None:
 
 
 async def test_a_hanging_refresh_is_not_started_twice(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(250)
     stack.directory.hold.clear()
     for _ in range(5):
-        assert await stack.lookup() == ("g1", True)
+        assert await stack.resolve() == ("g1", True)
         await run_ready_callbacks()
     assert stack.asked() == 2
     stack.clock.advance(50)
@@ -52,7 +52,7 @@ async def test_a_hanging_refresh_is_not_started_twice(stack: Stack) -> None:
 
 
 async def test_a_failed_refresh_leaves_the_groups_until_they_expire(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(250)
     stack.directory.broken = True
     stack.cached()
@@ -66,11 +66,11 @@ async def test_a_failed_refresh_leaves_the_groups_until_they_expire(stack: Stack
     await run_ready_callbacks()
     assert stack.asked() == 3, "tried again after the lifetime of a failure"
     stack.clock.advance(45)
-    assert await stack.lookup() == ("stale g1", True)
+    assert await stack.resolve() == ("stale g1", True)
 
 
 async def test_a_refresh_that_finds_no_user_ends_the_groups(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(250)
     del stack.directory.users["sue"]
     assert stack.cached() == Found(("g1",))
@@ -79,96 +79,96 @@ async def test_a_refresh_that_finds_no_user_ends_the_groups(stack: Stack) -> Non
 
 
 async def test_stale_groups_are_served_without_asking_at_each_question(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(300)
     stack.directory.broken = True
-    assert await stack.lookup() == ("stale g1", True)
+    assert await stack.resolve() == ("stale g1", True)
     assert stack.asked() == 2
     stack.clock.advance(4.9)
     assert stack.cached() is None, "what is stale is reported as such, by lookup"
-    assert await stack.lookup() == ("stale g1", True)
+    assert await stack.resolve() == ("stale g1", True)
     assert stack.asked() == 2
     stack.clock.advance(0.1)
-    assert await stack.lookup() == ("stale g1", True)
+    assert await stack.resolve() == ("stale g1", True)
     assert stack.asked() == 3
     stack.clock.advance(5)
     stack.directory.broken = False
-    assert await stack.lookup() == ("g1", False)
+    assert await stack.resolve() == ("g1", False)
     assert stack.groups.stats().stale_hits == 3
 
 
 async def test_stale_groups_end(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(300 + 3600)
     stack.directory.broken = True
-    assert await stack.lookup() == ("the directory is down", False)
-    assert await stack.lookup() == ("the directory is down", True)
+    assert await stack.resolve() == ("the directory is down", False)
+    assert await stack.resolve() == ("the directory is down", True)
     assert stack.asked() == 2
 
 
 async def test_a_failure_remembered_beside_groups_that_end_is_still_remembered(
     stack: Stack,
 ) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(300 + 3600 - 1)
     stack.directory.broken = True
-    assert await stack.lookup() == ("stale g1", True)
+    assert await stack.resolve() == ("stale g1", True)
     stack.clock.advance(2)
-    assert await stack.lookup() == ("the directory is down", True)
+    assert await stack.resolve() == ("the directory is down", True)
     assert stack.asked() == 2
 
 
 async def test_stale_groups_are_not_served_after_a_definite_no(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(400)
     del stack.directory.users["sue"]
-    assert await stack.lookup() == ("no such user", False)
+    assert await stack.resolve() == ("no such user", False)
     stack.clock.advance(31)
     stack.directory.broken = True
-    assert await stack.lookup() == ("the directory is down", False)
+    assert await stack.resolve() == ("the directory is down", False)
 
 
 async def test_in_an_outage_known_users_cost_no_look_up(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(250)
     stack.directory.broken = True
     for stranger in ("u1", "u2", "u3"):
-        await stack.lookup(stranger)
+        await stack.resolve(stranger)
     # The resolver is left alone from here on.
     assert stack.cached() == Found(("g1",))
     stack.clock.advance(9)
-    assert await stack.lookup() == ("g1", True)
+    assert await stack.resolve() == ("g1", True)
     assert stack.groups.stats().refreshes == 0
-    stack.shared._breaker._open_until = stack.clock.now + 100
+    stack.guarded._breaker._open_until = stack.clock.now + 100
     stack.clock.advance(50)
     for _ in range(3):
-        assert await stack.lookup() == ("stale g1", True)
+        assert await stack.resolve() == ("stale g1", True)
     await run_ready_callbacks()
     assert stack.asked() == 1
     assert stack.groups.stats().misses == 4
     # And the first question after the pause asks again.
     stack.clock.advance(50)
     stack.directory.broken = False
-    assert await stack.lookup() == ("g1", False)
+    assert await stack.resolve() == ("g1", False)
 
 
 async def test_expired_groups_are_the_answer_while_the_source_takes_long(stack: Stack) -> None:
-    await stack.lookup()
+    await stack.resolve()
     stack.clock.advance(301)
     stack.directory.users["sue"] = ("new",)
     stack.directory.hold.clear()
     for _ in range(2):
-        assert await stack.lookup() == ("stale g1", True)
+        assert await stack.resolve() == ("stale g1", True)
     assert stack.asked() == 2, "the look-up goes on"
-    stranger = asyncio.create_task(stack.lookup("bob"))
-    fresh = asyncio.create_task(stack.lookup(bypass_cache=True))
+    stranger = asyncio.create_task(stack.resolve("bob"))
+    fresh = asyncio.create_task(stack.resolve(bypass_cache=True))
     await asyncio.sleep(2 * CacheOptions().stale_wait)
     assert not stranger.done(), "of whom nothing is known"
     assert not fresh.done()
     stack.directory.hold.set()
     assert await stranger == ("g2", False)
     assert await fresh == ("new", False)
-    assert await stack.lookup() == ("new", True)
+    assert await stack.resolve() == ("new", True)
     assert stack.asked("bob") == 1
 
 
@@ -178,20 +178,20 @@ async def test_refreshes_leave_turns_to_those_who_wait(clock: ManualClock) -> No
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
     await stack.groups.open()
     for user in users:
-        await stack.lookup(user)
+        await stack.resolve(user)
     stack.clock.advance(250)
     stack.directory.hold.clear()
     for user in users:
         stack.cached(user)
         await run_ready_callbacks()
-    assert stack.shared.running == 2
+    assert stack.guarded.running == 2
     stack.clock.advance(51)
-    assert await stack.lookup("u5") == ("stale g", True), "no turn for those who can do without"
-    assert stack.shared.running == 2
-    waiting = asyncio.create_task(stack.lookup("sue"))
+    assert await stack.resolve("u5") == ("stale g", True), "no turn for those who can do without"
+    assert stack.guarded.running == 2
+    waiting = asyncio.create_task(stack.resolve("sue"))
     await run_ready_callbacks()
-    assert stack.shared.running == 3
-    assert stack.shared.waiting == 0
+    assert stack.guarded.running == 3
+    assert stack.guarded.waiting == 0
     stack.directory.hold.set()
     assert await waiting == ("g1", False)
     stack.clock.advance(1)
@@ -207,21 +207,21 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     stack.directory.users.update(dict.fromkeys(users, ("old",)))
     await stack.groups.open()
     for user in users:
-        await stack.lookup(user)
+        await stack.resolve(user)
     stack.clock.advance(400)
     stack.directory.users.update(dict.fromkeys(users, ("new",)))
-    answers = [await stack.lookup(user) for user in users]
+    answers = [await stack.resolve(user) for user in users]
     assert answers == [("new", False)] * REFRESH_BURST + [("stale old", True)] * (
         100 - REFRESH_BURST
     )
-    assert await stack.lookup("sue") == ("g1", False), "of whom nothing is known"
+    assert await stack.resolve("sue") == ("g1", False), "of whom nothing is known"
     assert stack.groups.stats().misses == 100 + REFRESH_BURST + 1
     async with asyncio.timeout(60):
         while stack.asked("u99") < 2:
             stack.clock.advance(0.01)
             await asyncio.sleep(0.001)
     await run_ready_callbacks()
-    assert [await stack.lookup(user) for user in users] == [("new", True)] * 100
+    assert [await stack.resolve(user) for user in users] == [("new", True)] * 100
     assert stack.directory.asked == dict.fromkeys(users, 2) | {"sue": 1}
     assert stack.groups.stats().refreshes == 100
     await stack.groups.close()
@@ -235,12 +235,12 @@ async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
     await stack.groups.open()
     for user in users:
-        await stack.lookup(user)
+        await stack.resolve(user)
     stack.clock.advance(250)
     for user in users:
         stack.cached(user)
     first, second, last = users[-3:]
-    await stack.lookup(first, bypass_cache=True)
+    await stack.resolve(first, bypass_cache=True)
     stack.groups.invalidate([second])
     async with asyncio.timeout(60):
         while stack.asked(last) < 2:
@@ -252,21 +252,21 @@ async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
 
 
 async def test_how_many_refreshes_may_run(stack: Stack) -> None:
-    assert stack.shared.refresh_capacity == ResolverOptions().max_concurrent // 2
+    assert stack.guarded.refresh_capacity == ResolverOptions().max_concurrent // 2
     stack.directory.hold.clear()
     many = ResolverOptions().max_concurrent + 1
-    waiting = [asyncio.create_task(stack.lookup(f"u{number}")) for number in range(many)]
+    waiting = [asyncio.create_task(stack.resolve(f"u{number}")) for number in range(many)]
     await run_ready_callbacks()
-    assert stack.shared.waiting == 1
-    assert stack.shared.refresh_capacity == 1, "others wait for their turn"
+    assert stack.guarded.waiting == 1
+    assert stack.guarded.refresh_capacity == 1, "others wait for their turn"
     stack.directory.hold.set()
     await asyncio.gather(*waiting)
     stack.directory.broken = True
     for user in ("v1", "v2", "v3"):
-        await stack.lookup(user)
-    assert stack.shared.refresh_capacity == 0, "the source is left alone"
+        await stack.resolve(user)
+    assert stack.guarded.refresh_capacity == 0, "the source is left alone"
     stack.clock.advance(10)
-    assert stack.shared.refresh_capacity == 1, "one look-up tries whether it is back"
+    assert stack.guarded.refresh_capacity == 1, "one look-up tries whether it is back"
 
 
 async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
