@@ -4,7 +4,6 @@ Keys are the lower-case names of the fields in YuniKorn's `pkg/common/configs/co
 root is added as in `checkQueuesStructure` of `configvalidator.go`.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
@@ -22,6 +21,37 @@ from queuegate_server.formats.yunikorn.model import (
 )
 
 _DOCUMENT_KEYS: Final = ("partitions", "checksum")
+_PARTITION_KEYS: Final = (
+    "name",
+    "queues",
+    "placementrules",
+    "limits",
+    "preemption",
+    "nodesortpolicy",
+    "usergroupresolver",
+)
+_QUEUE_KEYS: Final = frozenset(
+    {
+        "name",
+        "queues",
+        "submitacl",
+        "adminacl",
+        "parent",
+        "resources",
+        "maxapplications",
+        "properties",
+        "childtemplate",
+        "limits",
+    }
+)
+_LIMIT_KEYS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
+_RESOURCE_KEYS: Final = ("guaranteed", "max")
+_TEMPLATE_KEYS: Final = ("maxapplications", "properties", "resources")
+_RULE_KEYS: Final = ("name", "create", "filter", "parent", "value")
+_FILTER_KEYS: Final = ("type", "users", "groups")
+_NODE_SORT_KEYS: Final = ("type", "resourceweights")
+_PREEMPTION_KEYS: Final = ("enabled", "quotapreemptionenabled")
+_RESOLVER_KEYS: Final = ("type",)
 _NAMELESS: Final = "?"
 
 
@@ -40,46 +70,50 @@ def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]
 
 def _partition(fields: Fields, mapping: MappingNode) -> PartitionConfig:
     partition = PartitionConfig(mapping)
-    for key, value in fields.entries(mapping, _PARTITION_FIELDS, "a partition"):
-        _PARTITION_FIELDS[key](fields, partition, value)
+    for key, value in fields.entries(mapping, _PARTITION_KEYS, "a partition"):
+        match key:
+            case "name":
+                name = fields.text(key, value)
+                partition.name = name.text if name else ""
+                partition.name_known = isinstance(value, ScalarNode)
+                partition.name_position = value
+            case "queues":
+                partition.has_queues = not (isinstance(value, ScalarNode) and value.is_null)
+                partition.queues = _queue_tree(fields, value)
+            case "placementrules":
+                partition.rules = _rules(fields, value)
+            case "limits":
+                partition.limits = _limits(fields, value)
+            case "preemption":
+                _check_preemption(fields, value)
+            case "nodesortpolicy":
+                partition.node_sort_policy = _node_sort_policy(fields, value)
+            case _:
+                partition.resolver_type = _resolver_type(fields, value)
     return partition
 
 
-def _partition_name(fields: Fields, partition: PartitionConfig, node: Node) -> None:
-    name = fields.text("name", node)
-    partition.name = name.text if name else ""
-    partition.name_known = isinstance(node, ScalarNode)
-    partition.name_position = node
-
-
-def _partition_queues(fields: Fields, partition: PartitionConfig, node: Node) -> None:
-    partition.has_queues = not (isinstance(node, ScalarNode) and node.is_null)
+def _queue_tree(fields: Fields, node: Node) -> list[QueueConfig]:
+    """Return all queues of a partition, the root first and each after its parent."""
     items = fields.items("queues", node)
     if items is None:
-        return
-    fields.queue = ROOT
+        return []
     only = items[0] if len(items) == 1 else None
     name = only.get("name") if isinstance(only, MappingNode) else None
-    tops = fields.mappings("queues", node)
-    if isinstance(name, ScalarNode) and name.text.lower() == ROOT:
-        partition.queues = _queues(fields, [], None, tops)
-    else:
+    queues: list[QueueConfig] = []
+    root: QueueConfig | None = None
+    if not isinstance(name, ScalarNode) or name.text.lower() != ROOT:
         root = QueueConfig(ROOT, None, None, name=ROOT, is_parent=True)
-        partition.queues = _queues(fields, [root], root, tops)
-    fields.queue = ""
-
-
-def _queues(
-    fields: Fields, found: list[QueueConfig], parent: QueueConfig | None, tops: list[MappingNode]
-) -> list[QueueConfig]:
-    """Decode queues and all below them, each after its parent, without recursion."""
-    stack = [(parent, mapping) for mapping in reversed(tops)]
+        queues.append(root)
+    fields.queue = ROOT
+    stack = [(root, mapping) for mapping in reversed(fields.mappings("queues", node))]
     while stack:
         parent, mapping = stack.pop()
         queue, children = _queue(fields, parent, mapping)
-        found.append(queue)
+        queues.append(queue)
         stack.extend((queue, child) for child in reversed(children))
-    return found
+    fields.queue = ""
+    return queues
 
 
 def _queue(
@@ -95,104 +129,38 @@ def _queue(
     fields.queue = path
     children: list[MappingNode] = []
     for key, value in fields.entries(mapping, _QUEUE_KEYS, "a queue"):
-        if key == _QUEUES:
+        if key == "queues":
             children = fields.mappings(key, value)
         else:
-            _QUEUE_FIELDS[key](fields, queue, value)
+            _set_queue_field(fields, queue, key, value)
     queue.is_parent = queue.is_parent or parent is None
     return queue, children
 
 
-def _queue_name(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    fields.text("name", node)
-    queue.name_known = isinstance(node, ScalarNode)
+def _set_queue_field(fields: Fields, queue: QueueConfig, key: str, node: Node) -> None:
+    match key:
+        case "name":
+            fields.text(key, node)
+            queue.name_known = isinstance(node, ScalarNode)
+        case "submitacl":
+            queue.submit_acl = fields.text(key, node)
+        case "adminacl":
+            queue.admin_acl = fields.text(key, node)
+        case "parent":
+            queue.is_parent = fields.boolean(key, node)
+        case "resources":
+            queue.resources = _resources(fields, node)
+        case "maxapplications":
+            queue.max_applications = fields.count(key, node)
+        case "properties":
+            fields.text_map(key, node)
+        case "childtemplate":
+            queue.template_resources = _template_resources(fields, node)
+        case _:
+            queue.limits = _limits(fields, node)
 
 
-def _submit_acl(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    queue.submit_acl = fields.text("submitacl", node)
-
-
-def _admin_acl(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    queue.admin_acl = fields.text("adminacl", node)
-
-
-def _is_parent(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    queue.is_parent = fields.boolean("parent", node)
-
-
-def _queue_resources(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    queue.resources = _decode_resources(fields, node)
-
-
-def _max_applications(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    queue.max_applications = fields.count("maxapplications", node)
-
-
-def _properties(fields: Fields, _queue: QueueConfig, node: Node) -> None:
-    fields.text_map("properties", node)
-
-
-def _child_template(fields: Fields, queue: QueueConfig, node: Node) -> None:
-    queue.template_resources = _decode_template_resources(fields, node)
-
-
-def _limits(fields: Fields, owner: QueueConfig | PartitionConfig, node: Node) -> None:
-    owner.limits = _decode_limits(fields, node)
-
-
-def _rules(fields: Fields, partition: PartitionConfig, node: Node) -> None:
-    partition.rules = _decode_rules(fields, node)
-
-
-def _preemption(fields: Fields, _partition: PartitionConfig, node: Node) -> None:
-    _check_preemption(fields, node)
-
-
-def _node_sort_policy(fields: Fields, partition: PartitionConfig, node: Node) -> None:
-    partition.node_sort_policy = _decode_node_sort_policy(fields, node)
-
-
-def _resolver(fields: Fields, partition: PartitionConfig, node: Node) -> None:
-    mapping = fields.mapping("usergroupresolver", node)
-    for key, value in fields.entries(mapping, ("type",), "a resolver"):
-        partition.resolver_type = fields.text(key, value)
-
-
-_PARTITION_FIELDS: Final[dict[str, Callable[[Fields, PartitionConfig, Node], None]]] = {
-    "name": _partition_name,
-    "queues": _partition_queues,
-    "placementrules": _rules,
-    "limits": _limits,
-    "preemption": _preemption,
-    "nodesortpolicy": _node_sort_policy,
-    "usergroupresolver": _resolver,
-}
-_QUEUE_FIELDS: Final[dict[str, Callable[[Fields, QueueConfig, Node], None]]] = {
-    "name": _queue_name,
-    "parent": _is_parent,
-    "resources": _queue_resources,
-    "maxapplications": _max_applications,
-    "properties": _properties,
-    "adminacl": _admin_acl,
-    "submitacl": _submit_acl,
-    "childtemplate": _child_template,
-    "limits": _limits,
-}
-_QUEUES: Final = "queues"
-_QUEUE_KEYS: Final = frozenset({*_QUEUE_FIELDS, _QUEUES})
-
-
-_LIMIT_KEYS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
-_RESOURCE_KEYS: Final = ("guaranteed", "max")
-_TEMPLATE_KEYS: Final = ("maxapplications", "properties", "resources")
-_RULE_KEYS: Final = ("name", "create", "filter", "parent", "value")
-_FILTER_KEYS: Final = ("type", "users", "groups")
-_NODE_SORT_KEYS: Final = ("type", "resourceweights")
-_PREEMPTION_KEYS: Final = ("enabled", "quotapreemptionenabled")
-
-
-def _decode_limits(fields: Fields, node: Node) -> list[Limit]:
-    """Return the limits of a queue or partition."""
+def _limits(fields: Fields, node: Node) -> list[Limit]:
     return [_limit(fields, mapping) for mapping in fields.mappings("limits", node)]
 
 
@@ -214,8 +182,7 @@ def _limit(fields: Fields, mapping: MappingNode) -> Limit:
     return limit
 
 
-def _decode_resources(fields: Fields, node: Node) -> Resources | None:
-    """Return the resources of a queue or a child template."""
+def _resources(fields: Fields, node: Node) -> Resources | None:
     mapping = fields.mapping("resources", node)
     if mapping is None:
         return None
@@ -228,24 +195,22 @@ def _decode_resources(fields: Fields, node: Node) -> Resources | None:
     return found
 
 
-def _decode_template_resources(fields: Fields, node: Node) -> Resources | None:
+def _template_resources(fields: Fields, node: Node) -> Resources | None:
     """Return the resources of a child template, which are all of it that has rules."""
     mapping = fields.mapping("childtemplate", node)
     found = None
-    for key, value in (
-        fields.entries(mapping, _TEMPLATE_KEYS, "a child template") if mapping else ()
-    ):
+    for key, value in fields.entries(mapping, _TEMPLATE_KEYS, "a child template"):
         match key:
             case "maxapplications":
                 fields.count(key, value)
             case "properties":
                 fields.text_map(key, value)
             case _:
-                found = _decode_resources(fields, value)
+                found = _resources(fields, value)
     return found
 
 
-def _decode_rules(fields: Fields, node: Node) -> list[PlacementRule]:
+def _rules(fields: Fields, node: Node) -> list[PlacementRule]:
     """Return the placement rules of a partition, with their parents."""
     found = []
     for mapping in fields.mappings("placementrules", node):
@@ -295,8 +260,7 @@ def _filter(fields: Fields, node: Node) -> Filter | None:
     return found
 
 
-def _decode_node_sort_policy(fields: Fields, node: Node) -> NodeSortPolicy | None:
-    """Return the node sort policy of a partition."""
+def _node_sort_policy(fields: Fields, node: Node) -> NodeSortPolicy | None:
     mapping = fields.mapping("nodesortpolicy", node)
     if mapping is None:
         return None
@@ -314,3 +278,11 @@ def _check_preemption(fields: Fields, node: Node) -> None:
     mapping = fields.mapping("preemption", node)
     for key, value in fields.entries(mapping, _PREEMPTION_KEYS, "preemption"):
         fields.boolean(key, value)
+
+
+def _resolver_type(fields: Fields, node: Node) -> ScalarNode | None:
+    mapping = fields.mapping("usergroupresolver", node)
+    found = None
+    for key, value in fields.entries(mapping, _RESOLVER_KEYS, "a resolver"):
+        found = fields.text(key, value)
+    return found
