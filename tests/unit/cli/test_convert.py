@@ -27,12 +27,12 @@ def run(*arguments: str, stdin: str = "") -> Result:
     return CliRunner().invoke(convert, arguments, input=stdin)
 
 
-def test_what_is_exact_is_written_without_a_word() -> None:
+def test_an_exact_conversion_reports_nothing() -> None:
     result = run("-", "--to", "yunikorn", stdin=EXACT)
     assert (result.stdout, result.stderr, result.exit_code) == (WRITTEN, "", 0)
 
 
-def test_what_cannot_be_expressed_is_told_on_stderr() -> None:
+def test_what_cannot_be_expressed_is_reported_on_stderr() -> None:
     result = run("-", stdin=TWINS)
     assert result.exit_code == 1
     assert result.stderr.startswith(
@@ -65,7 +65,7 @@ def test_the_examples_are_converted_whole(name: str, tmp_path: Path) -> None:
     assert not load_policy("yunikorn", output.read_bytes(), "f").diagnostics
 
 
-def test_a_file_is_overwritten_only_if_told_to(tmp_path: Path) -> None:
+def test_a_file_is_overwritten_only_with_force(tmp_path: Path) -> None:
     output = tmp_path / "queues.yaml"
     assert run("-", "--output", str(output), stdin=EXACT).stdout == ""
     assert output.read_text() == WRITTEN

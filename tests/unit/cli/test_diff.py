@@ -39,7 +39,7 @@ def queue(**acls: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("kind", ["submit", "admin"])
-def test_acls_by_what_they_mean(
+def test_acls_are_compared_by_meaning(
     tmp_path: Path, kind: str, old: str, new: str, lines: list[str]
 ) -> None:
     documents = (document(queue(**{f"{kind}acl": acl})) for acl in (old, new))

@@ -13,18 +13,18 @@ from queuegate_server.cli.policy_files import lint, validate
 
 GOOD = "partitions: [{queues: [{name: root, submitacl: sue}]}]\n"
 WARNING = "partitions: [{queues: [{name: root, submitacl: 'a:b c'}]}]\n"
-DOUBTFUL = "partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n"
+MISLEADING = "partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n"
 BAD = "partitions: [{queues: [{name: root, submitacl: a b c}]}]\n"
 WARNED = (
     '1:48: warning: "a:b" is not a user name that an ACL accepts; it grants nothing '
     "(the partition setting acl_names: extended accepts it)\n"
 )
-FAULT = (
+ERROR = (
     '1:48: error: the ACL "a b c" has 3 lists instead of one of users and one of groups '
     "(separate names by commas, and users from groups by one blank; a list of groups alone "
     "starts with a blank)\n"
 )
-DOUBT = (
+LINTED = (
     '1:48: warning: the blank after the comma turns "b" into groups '
     "(for users remove the blank, for groups remove the comma)\n"
 )
@@ -48,7 +48,12 @@ def test_settings_from_standard_input() -> None:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in (("good", GOOD), ("warning", WARNING), ("doubtful", DOUBTFUL), ("bad", BAD)):
+    for name, text in (
+        ("good", GOOD),
+        ("warning", WARNING),
+        ("doubtful", MISLEADING),
+        ("bad", BAD),
+    ):
         (tmp_path / f"{name}.yaml").write_text(text)
 
 
@@ -62,10 +67,10 @@ def run(command: click.Command, *arguments: str, stdin: str = "") -> Result:
     [
         ("good", "", "1 file, 0 errors, 0 warnings\n", 0, 0),
         ("warning", f"warning.yaml:{WARNED}", "1 file, 0 errors, 1 warning\n", 0, 1),
-        ("bad", f"bad.yaml:{FAULT}", "1 file, 1 error, 0 warnings\n", 1, 1),
+        ("bad", f"bad.yaml:{ERROR}", "1 file, 1 error, 0 warnings\n", 1, 1),
     ],
 )
-def test_what_both_say(
+def test_output_of_both(
     name: str, output: str, summary: str, of_validate: int, of_lint: int
 ) -> None:
     for command, status in ((validate, of_validate), (lint, of_lint)):
@@ -74,17 +79,17 @@ def test_what_both_say(
 
 
 @pytest.mark.usefixtures("files")
-def test_lint_finds_more() -> None:
+def test_lint_reports_more() -> None:
     assert run(validate, "doubtful.yaml").exit_code == 0
     result = run(lint, "doubtful.yaml")
-    assert result.stdout == f"doubtful.yaml:{DOUBT}"
+    assert result.stdout == f"doubtful.yaml:{LINTED}"
     assert result.exit_code == 1
 
 
 @pytest.mark.usefixtures("files")
 def test_several_files_in_their_order_and_one_summary() -> None:
     result = run(validate, "bad.yaml", "good.yaml", "warning.yaml", "bad.yaml")
-    assert result.stdout == f"bad.yaml:{FAULT}warning.yaml:{WARNED}bad.yaml:{FAULT}"
+    assert result.stdout == f"bad.yaml:{ERROR}warning.yaml:{WARNED}bad.yaml:{ERROR}"
     assert result.stderr == "4 files, 2 errors, 1 warning\n"
     assert result.exit_code == 1
 
@@ -93,7 +98,7 @@ def test_several_files_in_their_order_and_one_summary() -> None:
 def test_standard_input() -> None:
     for command in (validate, lint):
         result = run(command, "-", stdin=BAD)
-        assert result.stdout == f"<stdin>:{FAULT}"
+        assert result.stdout == f"<stdin>:{ERROR}"
         assert result.exit_code == 1
 
 
@@ -101,7 +106,7 @@ def test_standard_input() -> None:
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
     for command in (validate, lint):
         result = run(command, "missing.yaml", str(tmp_path), "bad.yaml")
-        assert result.stdout == f"bad.yaml:{FAULT}"
+        assert result.stdout == f"bad.yaml:{ERROR}"
         assert result.stderr == (
             "missing.yaml: error: cannot be read: No such file or directory (check the path)\n"
             f"{tmp_path}: error: cannot be read: Is a directory (name a file in it)\n"
@@ -140,12 +145,12 @@ def test_options() -> None:
         assert run(command, "--resolver-type", "corp", "-", stdin=text).exit_code == 0
 
 
-def test_a_warning_that_both_find_is_printed_once() -> None:
+def test_a_warning_of_loader_and_linter_is_printed_once() -> None:
     text = "partitions: [{queues: [{name: root, submitacl: 'a,*'}]}]\n"
     assert run(lint, "-", stdin=text).stdout.count("warning") == 1
 
 
-def test_help_tells_the_exit_status() -> None:
+def test_help_documents_the_exit_status() -> None:
     for command in (validate, lint):
         assert "Exit status: 0 " in run(command, "--help").stdout
 
@@ -160,7 +165,7 @@ def test_works_in_a_process_of_its_own_without_grpc() -> None:
     process = subprocess.run(
         [sys.executable, "-c", program], input=BAD, capture_output=True, text=True, check=False
     )
-    assert process.stdout == f"<stdin>:{FAULT}"
+    assert process.stdout == f"<stdin>:{ERROR}"
     assert process.stderr == "1 file, 1 error, 0 warnings\n"
     assert process.returncode == 1
 
@@ -198,7 +203,7 @@ def test_files_of_the_other_family(text: str, options: list[str], status: int, w
         assert run(lint, *options, "-", stdin=text).exit_code == 1
 
 
-def test_lint_looks_at_the_administrators_of_the_cluster(tmp_path: Path) -> None:
+def test_lint_checks_the_administrators_of_the_cluster(tmp_path: Path) -> None:
     text = SITE.format("true", ADMINS.replace("bob", "bob *"))
     result = run(lint, "-", stdin=text)
     assert '"bob *" is ambiguous: as documented it lets in user' in result.stdout
@@ -210,7 +215,7 @@ def test_lint_looks_at_the_administrators_of_the_cluster(tmp_path: Path) -> None
     assert result.stdout.count("ambiguous") == 1
 
 
-def test_lint_says_which_meaning_counts() -> None:
+def test_lint_names_the_semantics() -> None:
     assert "; it is read as documented (" in run(lint, "-", stdin=CLOSED).stdout
     assert (
         "; it is read as hadoop (" in run(lint, "--semantics", "hadoop", "-", stdin=CLOSED).stdout

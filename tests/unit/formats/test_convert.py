@@ -1,4 +1,4 @@
-"""From YARN's files to a queues.yaml: the same access, or it is told where not."""
+"""From YARN's files to a queues.yaml: the same access, or a report of what is lost."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -80,7 +80,7 @@ def granted(
     st.sampled_from(AclNames),
     st.lists(st.sampled_from(GROUPS), max_size=2),
 )
-def test_both_sides_decide_alike_wherever_it_did_not_warn(
+def test_both_sides_decide_alike_without_a_warning(
     queues: list[tuple],  # type: ignore[type-arg]
     root: tuple[str, str],
     stated_site: tuple[str, str] | None,
@@ -100,18 +100,18 @@ def test_both_sides_decide_alike_wherever_it_did_not_warn(
         result = converted(format_name, text, options, names)
         before = load_policy(format_name, text.encode(), "f.xml", yarn_options=options)
         yarn, yunikorn = before.partitions["default"], loaded(result, names)
-        told = {diagnostic.queue for diagnostic in result.lost}
+        lost = {diagnostic.queue for diagnostic in result.lost}
         assert all(diagnostic.message and diagnostic.remedy for diagnostic in result.lost)
-        event("exact" if not told else "not all can be expressed")
+        event("exact" if not lost else "not all can be expressed")
         for path in (*yarn.queues, *(f"{path}.nosuch.x" for path in yarn.queues)):
-            is_told = any(path == queue or path.startswith(f"{queue}.") for queue in told)
+            is_lost = any(path == queue or path.startswith(f"{queue}.") for queue in lost)
             for access in Access:
                 for user in USERS:
                     old = granted(yarn, path, access, user, groups)
                     new = granted(yunikorn, path, access, user, groups)
-                    # Never more than before, told or not.
+                    # Never more than before, reported or not.
                     assert old or not new, (path, access, user, result.text)
-                    assert is_told or new == old, (path, access, user, result.text)
+                    assert is_lost or new == old, (path, access, user, result.text)
 
 
 CLOSED = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
@@ -126,7 +126,7 @@ def queue(name: str, submit: str = " ", below: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("queues", "told"),
+    ("queues", "expected"),
     [
         (queue("a", "bob g"), []),
         (queue("a", "9,bob g.1"), [("root.a", "drops these names from the submit ACL")]),
@@ -144,12 +144,12 @@ def queue(name: str, submit: str = " ", below: str = "") -> str:
         (queue("a", "bob g h"), []),
     ],
 )
-def test_what_cannot_be_expressed_is_told_with_its_queue_and_place(
-    queues: str, told: list[tuple[str, str]]
+def test_what_cannot_be_expressed_is_reported_with_queue_and_position(
+    queues: str, expected: list[tuple[str, str]]
 ) -> None:
     result = converted(FAIR, in_root(queues), YarnOptions(), AclNames.YUNIKORN)
-    assert [diagnostic.queue for diagnostic in result.lost] == [path for path, _ in told]
-    for diagnostic, (_, words) in zip(result.lost, told, strict=True):
+    assert [diagnostic.queue for diagnostic in result.lost] == [path for path, _ in expected]
+    for diagnostic, (_, words) in zip(result.lost, expected, strict=True):
         assert words in diagnostic.message
         assert (diagnostic.file, diagnostic.line) == ("f.xml", 1)
         assert diagnostic.column > 1
@@ -194,7 +194,7 @@ def test_an_open_root_becomes_a_wildcard() -> None:
     assert len(result.remarks) == 2
 
 
-def test_levels_that_a_document_cannot_have_are_left_out() -> None:
+def test_queues_that_are_too_deep_are_left_out() -> None:
     text = queue("a", "bob")
     for _ in range(110):
         text = queue("a", " ", text)

@@ -1,4 +1,4 @@
-"""Lint rules, one after the other, and that a normal file has no diagnostics."""
+"""The lint rules, and that a normal file has no diagnostics."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 
 def diagnostics(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
-    """Lint a document that goes on below a root queue; lines count from there."""
+    """Lint a document that continues below a root queue; lines count from there."""
     found = lint_policy("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
     assert all(diagnostic.remedy and str(diagnostic).isprintable() for diagnostic in found)
     return [
@@ -255,13 +255,13 @@ def test_names_in_two_cases() -> None:
 @pytest.mark.parametrize(
     "path", ["examples/queues.yaml", "server/queuegate_server/policystore/default_queues.yaml"]
 )
-def test_our_own_files_have_no_findings(path: str) -> None:
+def test_our_own_files_have_no_diagnostics(path: str) -> None:
     data = (REPOSITORY / path).read_bytes()
     assert load_policy("yunikorn", data, path).diagnostics == ()
     assert lint_policy("yunikorn", data, path) == []
 
 
-def test_what_cannot_be_read_has_no_findings() -> None:
+def test_an_unreadable_text_has_no_warnings() -> None:
     assert lint_policy("yunikorn", b"a: *", "f") == []
     assert lint_policy("yunikorn", b"\xff", "f") == []
     assert lint_policy("yunikorn", b"", "f") == []
@@ -274,5 +274,5 @@ def test_every_format_has_a_linter_and_others_are_refused() -> None:
         lint_policy("xml", b"", "f")
 
 
-def test_every_rule_stands_in_the_table_once() -> None:
+def test_every_rule_is_listed_once() -> None:
     assert len(RULES) == len(set(RULES)) == 12

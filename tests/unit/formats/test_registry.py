@@ -1,4 +1,4 @@
-"""Loading a policy: what comes out of it, and who decides what."""
+"""Loading a policy: partitions, diagnostics and options."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_builds_the_partitions() -> None:
     assert list(gpu.queues) == ["root", "root.a", "root.b"]
 
 
-def test_dropped_names_are_warnings_with_queue_and_place() -> None:
+def test_dropped_names_are_warnings_with_queue_and_position() -> None:
     diagnostics = load_policy("yunikorn", TWO, "f").diagnostics
     assert [(p.line, p.column, p.severity, p.queue) for p in diagnostics] == [
         (10, 23, Severity.WARNING, "root.prod"),
@@ -67,13 +67,13 @@ def test_names_may_be_extended_by_partition() -> None:
     assert {diagnostic.queue for diagnostic in loaded.diagnostics} == {"root.prod"}
 
 
-def test_in_extended_mode_the_remedy_is_not_what_is_there_already() -> None:
+def test_in_extended_mode_the_remedy_is_not_extended_mode() -> None:
     text = TWO.replace(b"a:b", b"a!b")
     diagnostics = load_policy("yunikorn", text, "f", acl_names=AclNames.EXTENDED).diagnostics
     assert {diagnostic.remedy for diagnostic in diagnostics} == {"correct the name or remove it"}
 
 
-def test_errors_leave_no_partition_and_come_all_at_once() -> None:
+def test_all_errors_are_reported_and_no_partition_is_returned() -> None:
     text = TWO.replace(b"sue,a:b dev.team", b"sue  dev").replace(b"os}", b"ad}") + b"    bad: 1\n"
     loaded = load_policy("yunikorn", text, "f")
     assert loaded.partitions == {}
@@ -83,7 +83,7 @@ def test_errors_leave_no_partition_and_come_all_at_once() -> None:
     assert [diagnostic.line for diagnostic in errors] == [4, 10, 16]
 
 
-def test_findings_are_in_order() -> None:
+def test_diagnostics_are_sorted() -> None:
     text = b"partitions:\n  - queues: []\n    queues: []\n    bad: 1\n  - queues: []\nworse: 1\n"
     lines = [diagnostic.line for diagnostic in load_policy("yunikorn", text, "f").diagnostics]
     assert lines == [3, 4, 5, 6]
@@ -106,7 +106,7 @@ def test_resolvers_of_the_server_are_accepted_beside_the_known_ones() -> None:
     assert load_policy("yunikorn", other, "f", resolver_types=frozenset({"corp"})).partitions
 
 
-def test_no_partition_is_valid_but_worth_a_word() -> None:
+def test_a_document_without_partitions_is_valid_with_a_warning() -> None:
     loaded = load_policy("yunikorn", b"", "f")
     assert loaded.partitions == {}
     (diagnostic,) = loaded.diagnostics
@@ -120,7 +120,7 @@ def test_unknown_format() -> None:
     assert sorted(FORMATS) == ["capacity-scheduler", "fair-scheduler", "yunikorn"]
 
 
-def test_merged_queues_point_to_where_they_are_written() -> None:
+def test_merged_queues_have_the_position_of_their_source() -> None:
     text = b"""
 partitions:
   - queues:
@@ -136,7 +136,7 @@ partitions:
     assert positions == [(6, 20, "root.a"), (6, 20, "root.b")]
 
 
-def test_everything_that_the_schema_has() -> None:
+def test_every_key_of_the_schema() -> None:
     text = b"""
 checksum: 0123456789ABCDEF
 partitions:

@@ -1,4 +1,4 @@
-"""spark-defaults.conf: lines, faults and their positions."""
+"""spark-defaults.conf: lines, errors and their positions."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_lines() -> None:
         (b"a \xff", (1, 3), "not UTF-8"),
     ],
 )
-def test_faults(data: bytes, position: tuple[int, int], words: str) -> None:
+def test_errors(data: bytes, position: tuple[int, int], words: str) -> None:
     _, diagnostics = read_spark_defaults(data, "f")
     assert (diagnostics[0].line, diagnostics[0].column) == position
     assert words in diagnostics[0].message
@@ -57,7 +57,7 @@ def test_faults(data: bytes, position: tuple[int, int], words: str) -> None:
         ("oracle.jdbc a b", ""),
     ],
 )
-def test_traps_are_for_the_linter(line: str, words: str) -> None:
+def test_misleading_lines_are_reported_by_the_linter(line: str, words: str) -> None:
     data = f"# Spark\n{line}\n".encode()
     assert check_file("spark-defaults", data, "f", with_lint=False) == []
     found = check_file("spark-defaults", data, "f", with_lint=True)

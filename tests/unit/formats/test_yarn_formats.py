@@ -1,4 +1,4 @@
-"""The files of YARN's schedulers: faults with their positions, bounds and traps."""
+"""The files of YARN's schedulers: errors with positions, bounds and warnings."""
 
 import pytest
 from hypothesis import given
@@ -77,7 +77,7 @@ END = "</queue></queue>"
         (FAIR, '<?xml version="1.0" encoding="klingon"?><allocations/>', 1, None, "encoding"),
     ],
 )
-def test_faults_have_a_place_and_a_remedy(
+def test_errors_have_a_position_and_a_remedy(
     format_name: str, text: str, line: int, column: int | None, words: str
 ) -> None:
     loaded = load_policy(format_name, text.encode(), "scheduler.xml")
@@ -115,8 +115,8 @@ def test_deep_and_large_files_are_refused() -> None:
         ("<!x>" * 10_000 + "<", FAIR),
     ],
 )
-def test_formats_are_detected_at_once(text: str, format_name: str) -> None:
-    """Also those of texts that are made to be tried in many ways."""
+def test_formats_are_detected_in_linear_time(text: str, format_name: str) -> None:
+    """Even for texts that are made for backtracking."""
     assert detect_format(text.encode()) == format_name
 
 
@@ -151,7 +151,7 @@ MIXED = ["u<b>v</b> g", "u<?x y?> g", "z<![CDATA[ gg]]>", "<![CDATA[u]]>", "<?x?
 
 @pytest.mark.parametrize("text", MIXED)
 def test_an_acl_is_one_text(text: str) -> None:
-    """Hadoop takes the first piece, or fails; more must not be granted here."""
+    """Hadoop takes the first piece of the text, or fails; more must not be granted."""
     fair = (
         f"<allocations><queue name='a'><aclSubmitApps>{text}</aclSubmitApps></queue></allocations>"
     )
@@ -176,7 +176,7 @@ def test_a_comment_is_no_part_of_an_acl() -> None:
     assert loaded.partitions["default"].queues["root.a"].submit_acl.text == "u g"
 
 
-def test_misspelt_acls_are_told() -> None:
+def test_misspelled_acls_are_reported() -> None:
     names = ["aclSubmitApp", "aclsubmitapps", "submitAcl"]
     text = "".join(f"<{name}>bob</{name}>" for name in (*names, "aclListReservations"))
     data = f"<allocations><queue name='a'>{text}</queue></allocations>".encode()
@@ -189,7 +189,7 @@ def test_misspelt_acls_are_told() -> None:
 
 
 @pytest.mark.parametrize("acl", ["\n  bob, ann g h\n", "a, b *,c d", "*,b g ~x"])
-def test_one_acl_has_one_finding(acl: str) -> None:
+def test_one_acl_has_one_diagnostic(acl: str) -> None:
     text = f"<allocations><queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>{acl}"
     data = f"{text}</aclSubmitApps>{END}</allocations>".encode()
     (found,) = check_file(FAIR, data, "f", with_lint=True)
@@ -206,7 +206,7 @@ def test_one_acl_has_one_finding(acl: str) -> None:
         ("spark-defaults", "spark.acls.enable maybe\n" * 10_001),
     ],
 )
-def test_errors_without_number_are_no_crash(format_name: str, text: str) -> None:
+def test_too_many_errors_do_not_raise(format_name: str, text: str) -> None:
     found = check_file(format_name, text.encode(), "f", with_lint=True)
     assert any("more than 10000 errors" in diagnostic.message for diagnostic in found)
     if format_name in {FAIR, CAPACITY}:
@@ -251,7 +251,7 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
         (f"<queue name='root'>{CLOSED}<queue name='a'/></queue>", []),
     ],
 )
-def test_traps_of_the_fair_scheduler(queues: str, words: list[str]) -> None:
+def test_warnings_about_the_fair_scheduler(queues: str, words: list[str]) -> None:
     text = f"<allocations>{queues}</allocations>".encode()
     found = lint_policy(FAIR, text, "f")
     for expected in words:
@@ -261,7 +261,7 @@ def test_traps_of_the_fair_scheduler(queues: str, words: list[str]) -> None:
         assert diagnostic.remedy
 
 
-def test_traps_of_the_capacity_scheduler() -> None:
+def test_warnings_about_the_capacity_scheduler() -> None:
     key = "yarn.scheduler.capacity.root"
     text = "".join(
         [

@@ -1,4 +1,4 @@
-"""Random trees of queues in both formats of YARN, and what its site adds to them."""
+"""Random trees of queues in both formats of YARN, with settings of yarn-site.xml."""
 
 import pytest
 from hypothesis import given
@@ -60,9 +60,12 @@ def test_random_trees_agree_with_the_oracle(
                 assert decision.allowed is yarn.allowed(
                     stated, path, access, user, groups, semantics=semantics, admins=admins
                 )
-                told = explain(partition, path, access, user, groups)
-                assert told.decision == decision
-                granted = told.steps[-1].outcome not in {StepOutcome.NO_MATCH, StepOutcome.EMPTY}
+                explained = explain(partition, path, access, user, groups)
+                assert explained.decision == decision
+                granted = explained.steps[-1].outcome not in {
+                    StepOutcome.NO_MATCH,
+                    StepOutcome.EMPTY,
+                }
                 assert granted is decision.allowed
 
 
@@ -114,7 +117,7 @@ def test_admins_of_the_cluster_have_their_own_reason() -> None:
             assert (step.outcome, step.queue) == (StepOutcome.CLUSTER_ADMIN, "")
 
 
-def test_what_a_missing_yarn_site_means() -> None:
+def test_a_missing_yarn_site() -> None:
     text = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
     partition = load_policy(FAIR, text, "f").partitions["default"]
     decision = decide(partition, "root", Access.SUBMIT, "eve", ())

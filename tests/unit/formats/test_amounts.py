@@ -45,7 +45,7 @@ def test_amount(text: str, memory: int | None, cores: int | None) -> None:
     assert amount("vcore", text) == cores
 
 
-def test_what_is_not_given_is_not_limited() -> None:
+def test_an_unset_amount_is_unlimited() -> None:
     assert excess({}, {"memory": 5}) == ""
     assert excess({"memory": 5}, {"memory": 5, "vcore": 1}) == ""
     assert excess({"memory": 5, "vcore": 1}, {"memory": 6, "vcore": 2}) == (

@@ -82,7 +82,7 @@ def test_keeps_texts_and_structure(text: str, expected: object) -> None:
 
 
 @pytest.mark.usefixtures("_parser")
-def test_nodes_know_their_place_and_how_they_were_written() -> None:
+def test_nodes_have_positions_and_styles() -> None:
     root = read_yaml('# é\nä: "x"\nlist:\n  - plain\n  - {k: ~}\nb: |\n  text\n'.encode(), "f").root
     assert isinstance(root, MappingNode)
     assert (root.line, root.column) == (2, 1)
@@ -137,7 +137,7 @@ def test_nodes_know_their_place_and_how_they_were_written() -> None:
         ("a".encode("utf-16"), "1:1: error: not UTF-8: byte 0xff is not part of a character"),
     ],
 )
-def test_refuses_with_a_place(text: str | bytes, expected: str) -> None:
+def test_refuses_with_a_position(text: str | bytes, expected: str) -> None:
     assert fault(text) == f"f:{expected}"
 
 
@@ -159,7 +159,7 @@ def test_refuses_with_a_place(text: str | bytes, expected: str) -> None:
         ("a: b\n---\n'c\n", {(3, 3), (4, 1)}),
     ],
 )
-def test_syntax_errors_have_a_place(text: str, positions: set[tuple[int, int]]) -> None:
+def test_syntax_errors_have_a_position(text: str, positions: set[tuple[int, int]]) -> None:
     document = read_yaml(text.encode(), "f")
     assert document.root is None
     (diagnostic,) = document.diagnostics
@@ -239,7 +239,7 @@ TREES = st.recursive(
 
 
 @given(TREES, st.sampled_from([None, False, True]), st.booleans())
-def test_what_is_written_is_read(tree: object, flow: bool | None, unicode: bool) -> None:
+def test_a_written_document_is_read_back(tree: object, flow: bool | None, unicode: bool) -> None:
     text = yaml.safe_dump(tree, default_flow_style=flow, allow_unicode=unicode, sort_keys=False)
     assert data(text) == tree
 

@@ -1,4 +1,4 @@
-"""Truth values and numbers as go-yaml v3 reads them; checked against it by hand."""
+"""Booleans and numbers as go-yaml v3 reads them; checked against it by hand."""
 
 import math
 

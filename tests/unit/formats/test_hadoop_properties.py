@@ -1,4 +1,4 @@
-"""What Hadoop's own properties mean: yarn-site.xml, variables, names of queues without a path."""
+"""Hadoop's properties: yarn-site.xml, variables, queue names without a path."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.generators.yarn_files import CAPACITY, prop, site
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "expected"),
     [
         (prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "bob"), []),
         ("", ["yarn.acl.enable is not set, and false by default"]),
@@ -29,11 +29,11 @@ from tests.support.generators.yarn_files import CAPACITY, prop, site
         ),
     ],
 )
-def test_traps_of_yarn_site(properties: str, told: list[str]) -> None:
+def test_warnings_about_yarn_site(properties: str, expected: list[str]) -> None:
     data = f"<configuration>{properties}</configuration>".encode()
     _, found = read_site(YarnOptions(site=(data, "s")))
-    assert len(found) == len(told)
-    for words in told:
+    assert len(found) == len(expected)
+    for words in expected:
         assert any(words in diagnostic.message and diagnostic.remedy for diagnostic in found)
 
 
@@ -80,9 +80,7 @@ def test_variables(value: str, others: dict[str, str], expected: str) -> None:
         (["x ${a} ${nosuch}", "a b"], 1, '"nosuch" is not set'),
     ],
 )
-def test_a_fault_in_variables_is_where_it_is_written(
-    lines: list[str], line: int, words: str
-) -> None:
+def test_an_error_in_a_variable_has_its_position(lines: list[str], line: int, words: str) -> None:
     acl = "yarn.scheduler.capacity.root.acl_submit_applications"
     stated = [one.partition(" ") for one in lines]
     text = "\n".join(prop(acl if name == "x" else name, value) for name, _, value in stated)
@@ -103,7 +101,7 @@ def test_variables_do_not_fill_the_memory() -> None:
         assert sum(diagnostic.severity is Severity.ERROR for diagnostic in found) < 100
 
 
-def test_a_switch_that_depends_on_what_is_elsewhere_is_refused() -> None:
+def test_a_switch_that_depends_on_another_file_is_refused() -> None:
     text = prop("yarn.acl.enable", "${acls}")
     for more, is_enabled in (("", None), (prop("acls", "true"), True), (prop("acls", "no"), False)):
         data = f"<configuration>{text}{more}{prop('yarn.admin.acl', ' ')}</configuration>".encode()

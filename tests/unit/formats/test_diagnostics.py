@@ -42,7 +42,7 @@ def test_errors_and_warnings_are_bounded_apart(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-def test_a_flood_of_faults_fills_no_memory() -> None:
+def test_a_flood_of_errors_is_bounded() -> None:
     text = "partitions:\n  - queues: []\n" + "".join(f"    bad{i}: 1\n" for i in range(30_000))
     diagnostics = load_policy("yunikorn", text.encode(), "f").diagnostics
     assert len(diagnostics) == module.MAX_DIAGNOSTICS + 1
@@ -50,7 +50,7 @@ def test_a_flood_of_faults_fills_no_memory() -> None:
     assert lint_policy("yunikorn", text.encode(), "f") == []
 
 
-def test_a_flood_of_repeated_keys_ends_the_reading() -> None:
+def test_a_flood_of_repeated_keys_ends_reading() -> None:
     text = "a: 1\n" * (module.MAX_DIAGNOSTICS + 5)
     document = read_yaml(text.encode(), "f")
     assert document.root is None
@@ -95,7 +95,7 @@ ROWS = "".join(f"      - name: q{i}\n        queues: [{{name: x}}]\n" for i in r
     ],
 )
 def test_a_document_leaves_no_cycles_behind(format_name: str, text: str) -> None:
-    """They would stay until the collector stops every thread to find them."""
+    """Cycles would stay in memory until a collection that stops every thread."""
     found = []
     gc.disable()
     try:

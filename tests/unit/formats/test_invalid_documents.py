@@ -1,4 +1,4 @@
-"""One small document per fault; the diagnostics it must give stand in its first comments."""
+"""One small document per diagnostic, which its first comments state."""
 
 from pathlib import Path
 from typing import Final
@@ -8,11 +8,11 @@ import pytest
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import load_policy
 
-FAULTS: Final = sorted((Path(__file__).parent / "faults").glob("*.yaml"))
+INVALID: Final = sorted((Path(__file__).parent / "invalid").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
-def test_gives_just_the_findings_in_its_comments(path: Path) -> None:
+@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+def test_reports_exactly_the_diagnostics_in_its_comments(path: Path) -> None:
     data = path.read_bytes()
     expected = [
         line.removeprefix("# ")
