@@ -8,7 +8,7 @@ while the directory is down. Of several matches on different levels the nearest 
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
@@ -25,14 +25,10 @@ _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
 
-class Index(NamedTuple):
-    """The names of several levels, each with the path of the nearest queue that lists it."""
+Index: TypeAlias = tuple[dict[str, str], dict[str, str]]
+"""By the name of a user or a group: the path of the nearest queue that lists it."""
 
-    users: dict[str, str]
-    groups: dict[str, str]
-
-
-_NO_NAMES: Final = Index({}, {})
+_NO_NAMES: Final[Index] = ({}, {})
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
@@ -136,11 +132,11 @@ class Chain:
         levels = [self]
         while (index := levels[-1].above.index) is None:
             levels.append(levels[-1].above)
-        users, groups = dict(index.users), dict(index.groups)
+        users, groups = map(dict, index)
         for level in reversed(levels):
             users.update(dict.fromkeys(level.users, level.queue))
             groups.update(dict.fromkeys(level.groups, level.queue))
-        self.index = Index(users, groups)
+        self.index = (users, groups)
 
     def decide(self, user: str, groups: Sequence[str] | None) -> Decision | None:
         """Evaluate the ACLs: the one walk behind decisions, explanations and lists of queues.
@@ -154,8 +150,9 @@ class Chain:
             if user in level.users:
                 return _grant(_USER, level.queue, user)
             level = level.above
-        if user in index.users:
-            return _grant(_USER, index.users[user], user)
+        users, listed = index
+        if user in users:
+            return _grant(_USER, users[user], user)
         if self.otherwise is not None or groups is None:
             return self.otherwise
         below = self
@@ -163,7 +160,7 @@ class Chain:
             if not below.groups.isdisjoint(groups):
                 return _grant(_GROUP, below.queue, next(filter(below.groups.__contains__, groups)))
             below = below.above
-        return _match_group(index.groups, groups)
+        return _match_group(listed, groups)
 
 
 def _match_group(listed: dict[str, str], groups: Sequence[str]) -> Decision:

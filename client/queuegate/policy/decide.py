@@ -12,8 +12,6 @@ from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 
-_SUBMIT = Access.SUBMIT
-
 
 def decide(
     partition: Partition,
@@ -30,9 +28,7 @@ def decide(
     None only then, and only if the decision depends on them. `real_user` is the service
     that acts for the user, empty if none does.
     """
-    queue = partition.queues.get(path) or partition.nearest(path)
-    chain = queue.submit_chain if access is _SUBMIT else queue.admin_chain
-    decision = (chain or queue.chain(access)).decide(user, groups)
+    decision = partition.chain(path, access).decide(user, groups)
     if real_user and (decision is None or not decision.allowed):
         return _by_proxy(partition, path, access, real_user) or decision
     return decision
@@ -72,7 +68,7 @@ def usable(
         object, bool
     ] = {}  # by chain: queues without ACLs of their own share the chain of their parent
     for path in paths:
-        chain = partition.queues[path].chain(access)
+        chain = partition.chain(path, access)
         allowed = decided.get(chain)
         if allowed is None:
             decision = chain.decide(user, groups)

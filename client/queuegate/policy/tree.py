@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queuegate.policy import acl
 from queuegate.policy.acl import EMPTY, Acl
@@ -21,6 +21,11 @@ from queuegate.policy.names import (
 )
 from queuegate.policy.yarn_acl import Semantics
 
+MAX_MISSING_PATHS: Final = 10_000
+"""Paths without a queue whose chains are kept; there is no end of them."""
+MAX_PATH_LENGTH: Final = 256
+
+_SUBMIT: Final = Access.SUBMIT
 _NOBODY = ChainEnd(NO_MATCH, ChainIndexes())
 _RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
@@ -35,39 +40,15 @@ class QueueAcls(NamedTuple):
 
 
 class Queue:
-    """A queue and its place in the tree. Immutable.
-
-    Of a hundred thousand queues few are asked about: ACLs are parsed and chains compiled when
-    they are first needed, and then kept.
+    """A queue of a partition. Immutable; an ACL that was given as a text is parsed when it is
+    first needed: of a hundred thousand queues few are asked about.
     """
 
-    __slots__ = (
-        "_above",
-        "_admin_acl",
-        "_parse",
-        "_submit_acl",
-        "admin_chain",
-        "path",
-        "submit_chain",
-    )
+    __slots__ = ("_admin_acl", "_parse", "_submit_acl", "path")
 
-    _above: "Queue"
-    """Not set on a queue that is made with its chains."""
-
-    def __init__(
-        self,
-        acls: QueueAcls,
-        parse: Callable[[str], Acl],
-        above: "Queue | None" = None,
-        submit_chain: Chain | None = None,
-        admin_chain: Chain | None = None,
-    ) -> None:
+    def __init__(self, acls: QueueAcls, parse: Callable[[str], Acl]) -> None:
         self.path, self._submit_acl, self._admin_acl = acls
         self._parse = parse
-        if above is not None:
-            self._above = above
-        self.submit_chain = submit_chain
-        self.admin_chain = admin_chain
 
     @property
     def submit_acl(self) -> Acl:
@@ -91,25 +72,6 @@ class Queue:
             submit if isinstance(submit, str) else submit.text,
             admin if isinstance(admin, str) else admin.text,
         )
-
-    def chain(self, access: Access) -> Chain:
-        """Return the ACLs from this queue up, compiled for one kind of access."""
-        chain = self.submit_chain if access is Access.SUBMIT else self.admin_chain
-        return chain or self._compile(is_submission=access is Access.SUBMIT)
-
-    def _compile(self, *, is_submission: bool) -> Chain:
-        queue = self
-        waiting = []
-        while (chain := queue.submit_chain if is_submission else queue.admin_chain) is None:
-            waiting.append(queue)
-            queue = queue._above
-        for queue in reversed(waiting):
-            if is_submission:
-                chain = chain.extend(queue.path, (queue.submit_acl, queue.admin_acl))
-                queue.submit_chain = chain
-            else:
-                chain = queue.admin_chain = chain.extend(queue.path, (queue.admin_acl,))
-        return chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +110,11 @@ class Partition:
     short_names: Mapping[str, str] = field(default_factory=dict)
     """Paths of queues by their last level; one that several queues share stands for itself,
     which is the path of none."""
+    _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
+    _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
 
     def path(self, text: str) -> str | None:
         """Return a queue's path in the spelling in which this partition compares paths,
@@ -162,26 +129,45 @@ class Partition:
         there a missing queue would be created, and there YuniKorn (`placement.go`,
         `PlaceApplication`) and the fair scheduler check access to it. A short name that
         several queues share is a queue that lists nobody: the capacity scheduler knows none.
-
-        A missing queue below the recovery queue is granted to nobody, whether or
-        not the recovery queue itself is configured.
         """
         queue = self.queues.get(path)
         if queue is not None:
             return queue
         if path in self.short_names:
-            chain = self.queues[ROOT].chain(Access.ADMIN)
-            chain = chain if chain.otherwise is ACLS_DISABLED else _NOBODY
-            return Queue(QueueAcls(path, EMPTY, EMPTY), acl.parse, None, chain, chain)
-        candidate = parent_path(path)
-        if (queue := self.queues.get(candidate)) is None:
-            candidate = SEPARATOR.join(candidate.split(SEPARATOR, self.depth)[: self.depth])
-            while (queue := self.queues.get(candidate)) is None:
-                candidate = parent_path(candidate)
-        if self.cluster is None and is_recovery_path(path):
-            acls = QueueAcls(queue.path, queue.submit_acl, queue.admin_acl)
-            return Queue(acls, acl.parse, None, _RECOVERY, queue.chain(Access.ADMIN))
+            return Queue(QueueAcls(path, EMPTY, EMPTY), acl.parse)
+        candidate = SEPARATOR.join(path.split(SEPARATOR, self.depth)[: self.depth])
+        while (queue := self.queues.get(candidate)) is None:
+            candidate = parent_path(candidate)
         return queue
+
+    def chain(self, path: str, access: Access) -> Chain:
+        """Return the ACLs that decide about a path: those of its nearest queue and of all above.
+
+        A queue below the recovery queue is granted to nobody, whether or not the recovery queue
+        itself is configured.
+        """
+        chains = self._submit_chains if access is _SUBMIT else self._admin_chains
+        return chains.get(path) or self._compile(path, access, chains)
+
+    def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
+        if path in self.short_names and path not in self.queues:
+            is_open = chains[CLUSTER].otherwise is ACLS_DISABLED
+            return chains[CLUSTER] if is_open else _NOBODY
+        if self.cluster is None and access is _SUBMIT and is_recovery_path(path):
+            return _RECOVERY
+        waiting = []
+        ancestor = self.nearest(path).path
+        while (chain := chains.get(ancestor)) is None:
+            waiting.append(ancestor)
+            ancestor = parent_path(ancestor)
+        for ancestor in reversed(waiting):
+            queue = self.queues[ancestor]
+            own = (queue.admin_acl,)
+            acls = (queue.submit_acl, *own) if access is _SUBMIT else own
+            chain = chains[ancestor] = chain.extend(ancestor, acls)
+        if len(path) <= MAX_PATH_LENGTH and len(chains) < len(self.queues) + MAX_MISSING_PATHS:
+            chains[path] = chain
+        return chain
 
 
 class PartitionBuilder:
@@ -228,13 +214,14 @@ class PartitionBuilder:
         for acls in queues:
             path = acls.path
             if not built:
-                self._add_root(acls if path == ROOT else QueueAcls(ROOT, EMPTY, EMPTY))
+                root = acls if path == ROOT else QueueAcls(ROOT, EMPTY, EMPTY)
+                built[ROOT] = Queue(root, self._parse)
                 if path == ROOT:
                     continue
             above, _, name = path.rpartition(SEPARATOR)
-            built[path] = queue = Queue(acls, self._parse, built[above])
-            if self._cluster is None and is_recovery_path(path):
-                queue.submit_chain = _RECOVERY
+            if above not in built:
+                raise ValueError(f"the queue {path!r} must be added after its parent")
+            built[path] = Queue(acls, self._parse)
             self._depth = max(self._depth, path.count(SEPARATOR) + 1)
             if has_short_names and name != ROOT:
                 self._short_names[name] = name if name in self._short_names else path
@@ -246,7 +233,7 @@ class PartitionBuilder:
     def build(self) -> Partition:
         """Return the partition. The builder must not be used afterwards."""
         if not self._queues:
-            self._add_root(QueueAcls(ROOT, EMPTY, EMPTY))
+            self._queues[ROOT] = Queue(QueueAcls(ROOT, EMPTY, EMPTY), self._parse)
         return Partition(
             self._name,
             self._resolver_type,
@@ -257,11 +244,6 @@ class PartitionBuilder:
             self._resolver_place,
             self._short_names,
         )
-
-    def _add_root(self, acls: QueueAcls) -> None:
-        submit, admin = _above_root(self._cluster)
-        above = Queue(QueueAcls(CLUSTER, EMPTY, EMPTY), self._parse, None, submit, admin)
-        self._queues[ROOT] = Queue(acls, self._parse, above)
 
 
 def build_partition(

@@ -215,12 +215,13 @@ def _announcement(addresses: list[str], policy: Policy) -> list[str]:
 def _example(policy: Policy, name: str) -> tuple[str, str]:
     """Return a user and a queue of a partition to try, a granted pair if its ACLs name one."""
     partition = policy.partitions.get(name)
-    queues = partition.queues.values() if partition else ()
-    for queue in queues:
-        if users := queue.chain(Access.SUBMIT).users:
-            return min(users), queue.path
-    for queue in queues:
-        decision = queue.chain(Access.SUBMIT).otherwise
-        if decision is not None and decision.allowed:
-            return "alice", queue.path
+    if partition is None:
+        return "alice", "root"
+    chains = {path: partition.chain(path, Access.SUBMIT) for path in partition.queues}
+    for path, chain in chains.items():
+        if chain.users:
+            return min(chain.users), path
+    for path, chain in chains.items():
+        if chain.otherwise and chain.otherwise.allowed:
+            return "alice", path
     return "alice", "root"

@@ -91,17 +91,17 @@ def wide(queues: int) -> Partition:
 
 
 def indexed_names(partition: Partition) -> int:
-    chains = {queue.chain(Access.SUBMIT) for queue in partition.queues.values()}
+    chains = {partition.chain(path, Access.SUBMIT) for path in partition.paths}
     return sum(each.size for each in chains if each.index is not None)
 
 
 def test_siblings_share_the_index_of_the_queue_above() -> None:
     partition = build({"root": ("a", ""), "root.b": ("b", ""), "root.b.c": ("c", "")})
     decide(partition, "root.b.c", Access.SUBMIT, "x", ())
-    leaf = partition.queues["root.b.c"].chain(Access.SUBMIT)
+    leaf = partition.chain("root.b.c", Access.SUBMIT)
     assert leaf.index is None
     assert leaf.above.index == ({"a": "root", "b": "root.b"}, {})
-    assert leaf.above is partition.queues["root.b"].chain(Access.SUBMIT)
+    assert leaf.above is partition.chain("root.b", Access.SUBMIT)
     decide(partition, "root.b.c", Access.SUBMIT, "x", ())
     assert leaf.index == ({"a": "root", "b": "root.b", "c": "root.b.c"}, {})
 
@@ -124,7 +124,7 @@ def test_indexes_are_bounded_and_built_again(monkeypatch: pytest.MonkeyPatch) ->
             decision = decide(partition, path, Access.SUBMIT, "x", ["y"])
             assert decision == (False, Reason.NO_MATCH, "", "")
             assert 0 < indexed_names(partition) <= most
-            level = partition.queues[path].chain(Access.SUBMIT).above
+            level = partition.chain(path, Access.SUBMIT).above
             assert level.index == ({f"u{number}": level.queue}, {f"g{number}": level.queue})
 
 
@@ -141,7 +141,7 @@ def test_a_partition_without_users_is_freed_at_once() -> None:
     partition = wide(3)
     for path in partition.paths:
         decide(partition, path, Access.SUBMIT, "x", ["y"])
-    reference = weakref.ref(partition.queues["root.q1"].chain(Access.SUBMIT))
+    reference = weakref.ref(partition.chain("root.q1", Access.SUBMIT))
     gc.disable()
     try:
         del partition

@@ -64,7 +64,7 @@ def test_a_root_is_added_above_the_first_queue() -> None:
 
 def test_a_queue_comes_after_its_parent() -> None:
     builder = PartitionBuilder("default")
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="after its parent"):
         builder.add([QueueAcls("root.a.b", "alice", "")])
 
 
