@@ -124,7 +124,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 async def _bind_with_certificate(bridge: Bridge) -> None:
-    reply = await bridge.request(messages.sasl_bind_request("EXTERNAL", b""))
+    reply = await bridge.request(messages.SASL_EXTERNAL_REQUEST)
     if reply.code != 0:
         raise BindRefused(
             f"the server rejected the client certificate (code {reply.code}): {reply.text}",

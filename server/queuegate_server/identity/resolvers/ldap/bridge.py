@@ -305,7 +305,7 @@ def _set_tcp_options(connection: socket.socket) -> None:
 
 async def _request_tls(bridge: Bridge) -> None:
     try:
-        reply = await bridge.request(messages.start_tls_request())
+        reply = await bridge.request(messages.START_TLS_REQUEST)
     except ServerFault as fault:
         advice = fault.advice or "check whether the port is one for ldap:// and not for ldaps://"
         raise ServerFault(fault.detail, advice) from None

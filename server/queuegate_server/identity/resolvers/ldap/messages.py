@@ -1,20 +1,24 @@
-"""The few LDAP messages that are sent before libldap takes over a connection (RFC 4511)."""
+"""The few LDAP messages that are exchanged before libldap takes over a connection (RFC 4511)."""
 
 from typing import Final, NamedTuple
 
-from pyasn1.codec.ber import decoder, encoder
+from pyasn1.codec.ber import decoder
 from pyasn1.error import PyAsn1Error
 from pyasn1_modules import rfc2251
 
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 
-_START_TLS_OID: Final = b"1.3.6.1.4.1.1466.20037"
+START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
+"""An extended request with message id 1."""
+SASL_EXTERNAL_REQUEST: Final = (
+    bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
+)
+"""A bind request of LDAP version 3 with message id 1, without a name and with empty credentials."""
 _MAX_MESSAGE_BYTES: Final = 65_536
 _SEQUENCE: Final = 0x30
 _SHORT_HEADER_BYTES: Final = 2
 _MAX_HEADER_BYTES: Final = 6
 _LONG_FORM: Final = 0x80
-_MESSAGE_ID: Final = 1
 
 
 class LdapReply(NamedTuple):
@@ -23,23 +27,6 @@ class LdapReply(NamedTuple):
     code: int
     """The result code: 0 is success."""
     text: str
-
-
-def start_tls_request() -> bytes:
-    """Return the request to encrypt the connection."""
-    request = rfc2251.ExtendedRequest()
-    request["requestName"] = _START_TLS_OID
-    return _encode("extendedReq", request)
-
-
-def sasl_bind_request(mechanism: str, credentials: bytes) -> bytes:
-    """Return the request for a SASL bind in one step."""
-    request = rfc2251.BindRequest()
-    request["version"] = 3
-    request["name"] = b""
-    request["authentication"]["sasl"]["mechanism"] = mechanism.encode()
-    request["authentication"]["sasl"]["credentials"] = credentials
-    return _encode("bindRequest", request)
 
 
 def pop_message(buffer: bytearray) -> bytes | None:
@@ -80,10 +67,3 @@ def parse_reply(message: bytes) -> LdapReply:
         return LdapReply(int(answer["resultCode"]), text)
     except PyAsn1Error:
         raise ServerFault("the server sent an answer that is not LDAP") from None
-
-
-def _encode(kind: str, request: object) -> bytes:
-    message = rfc2251.LDAPMessage()
-    message["messageID"] = _MESSAGE_ID
-    message["protocolOp"][kind] = request
-    return bytes(encoder.encode(message))
