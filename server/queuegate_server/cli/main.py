@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line, or explain how to install the server."""
-    fds.occupy_the_standard_ones()
+    fds.open_standard_streams()
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:

@@ -75,7 +75,7 @@ def serve(
     def read(content: bytes | None = None) -> Settings:
         return load_settings(config, os.environ, all_overrides, content)
 
-    fds.allow_as_many_as_possible()
+    fds.raise_limit()
     if worker is not None:
         _serve_as_worker(WorkerSpec.parse(worker), read)
         return

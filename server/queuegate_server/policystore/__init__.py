@@ -1,1 +1,1 @@
-"""From the files of the scheduler to the snapshot that is served, at the start and at a reload."""
+"""Policies: from the files of the scheduler to the snapshot that is served."""

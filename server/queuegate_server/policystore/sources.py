@@ -1,4 +1,4 @@
-"""Where the text of the policy is read from: a file, or the scheduler's mounted ConfigMaps."""
+"""Sources of policies: a file, or the scheduler's mounted ConfigMaps."""
 
 from pathlib import Path
 from typing import Final
@@ -13,10 +13,10 @@ EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
 class OneFile:
-    """A file."""
+    """A source for the file watcher: one file."""
 
     def __init__(self, path: Path) -> None:
-        """Take its path."""
+        """Read the file at `path`, which may not exist yet."""
         self._path = path
 
     @property
@@ -29,18 +29,20 @@ class OneFile:
         return file_folders(self._path)
 
     def status(self) -> tuple[int, ...]:
-        """Return the file's status. Blocks. Raises OSError."""
+        """Return the file's status. Raises OSError."""
         return file_status(self._path)
 
     def read(self) -> bytes:
-        """Return what the file holds, more than a policy may if it holds more. Blocks. Raises
-        OSError.
+        """Return the content; of a file that is too large, a byte more than a policy may have.
+
+        Raises:
+            OSError: The file cannot be read, or is not a regular one.
         """
         return read_regular(self._path, MAX_BYTES)
 
 
 class ConfigMaps:
-    """The folders that yunikorn-defaults and yunikorn-configs are mounted to.
+    """A source for the file watcher: the folders of yunikorn-defaults and yunikorn-configs.
 
     As in the scheduler, a key of yunikorn-configs wins over the same key of
     yunikorn-defaults, and `service.policyGroup` names the key with the queues.
@@ -55,9 +57,11 @@ class ConfigMaps:
         self.status = maps.status
 
     def read(self) -> bytes:
-        """Return the queues. Blocks. Raises OSError, also if no folder has them.
+        """Return the queues.
 
-        The scheduler would then open its queues to everyone; we do not.
+        Raises:
+            OSError: A folder cannot be read, or none has the queues. The scheduler would then
+                open its queues to everyone; this server does not.
         """
         values = self._maps.read()
         key = policy_key(values, self._group)
@@ -67,7 +71,7 @@ class ConfigMaps:
 
 
 def policy_files(source: PolicySource) -> FileSource[bytes]:
-    """Return what the settings name; the embedded default if they name nothing."""
+    """Return the source that the settings name; without one, the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

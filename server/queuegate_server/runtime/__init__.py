@@ -1,1 +1,1 @@
-"""This process and the system under it: threads, memory, open files, ports, systemd."""
+"""The process and its system: event loop, threads, children, memory, files, ports, systemd."""

@@ -1,6 +1,4 @@
-"""The open files of this process: the standard ones, and how many there may be, of which each
-connection is one.
-"""
+"""File descriptors of this process: the standard streams, and the limit on open files."""
 
 import contextlib
 import logging
@@ -13,31 +11,33 @@ _LOG = logging.getLogger("queuegate_server.runtime.fds")
 _STANDARD_ERROR: Final = 2
 
 
-def occupy_the_standard_ones() -> None:
-    """Open those of input, output and errors that are closed, on nothing: otherwise a connection
-    could get the number, and what is meant for people, or for the audit log, would go there.
+def open_standard_streams() -> None:
+    """Open those standard streams that are closed on the null device.
+
+    Otherwise a connection could get the number of one of them, and messages or audit records
+    would be written to it.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
 
 
-def allow_as_many_as_possible() -> None:
-    """Raise the limit to what the system lets the process have.
+def raise_limit() -> None:
+    """Raise the limit on open files to the hard limit.
 
-    The usual one, 1024, is for programs that use `select`, which cannot count further.
+    The usual soft limit, 1024, is meant for programs that use `select`.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def warn_of_fewer_than(connections: int) -> None:
-    """Log that there are fewer than so many connections would take."""
+def warn_if_fewer_than(connections: int) -> None:
+    """Log a warning if the limit on open files is below that many connections."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < connections:
         _LOG.warning(
-            "there may be more connections than open files: raise the limit (LimitNOFILE, ulimit"
-            " -n), or lower limits.connections.most",
+            "fewer files than connections may be open: raise the limit (LimitNOFILE, ulimit -n),"
+            " or lower limits.connections.most",
             extra={"open_files": limit, "connections": connections},
         )

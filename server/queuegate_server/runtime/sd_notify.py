@@ -1,4 +1,4 @@
-"""Tells systemd how the service is (`Type=notify`), if it was started by it.
+"""Notifications for systemd (`Type=notify`).
 
 https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
 """
@@ -16,31 +16,30 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class Notifier:
-    """Sends datagrams to the service manager; does nothing without one, never blocks, and
-    never raises.
-    """
+    """Notifies the service manager; does nothing without one, never blocks and never raises."""
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
-        """Take the environment, which says where and how often to notify."""
+        """Read the socket and the watchdog's interval from the environment."""
         self._address = _address(variables.get(SOCKET, ""))
         self._watchdog = _watchdog(variables) if self._address else None
 
     def ready(self) -> None:
-        """Tell that the service serves, also after a reload."""
+        """Report that the service serves, also after a reload."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """Tell that a reload has begun; `ready` ends it."""
+        """Report that a reload has begun; `ready` ends it."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={now}")
 
     def stopping(self) -> None:
-        """Tell that the service is about to end."""
+        """Report that the service is about to end."""
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Tell that the event loop runs, twice in each interval of the watchdog, until
-        cancelled. Returns at once if there is no watchdog.
+        """Report twice in each watchdog interval that the event loop runs, until cancelled.
+
+        Returns immediately if there is no watchdog.
         """
         while self._watchdog is not None:
             self._send("WATCHDOG=1")
@@ -59,14 +58,14 @@ class Notifier:
 
 
 def _address(text: str) -> str | None:
-    """Return the address of the socket; `@` stands for the NUL of an abstract one."""
+    """Return the address of the socket; `@` is the NUL of an abstract one."""
     if text.startswith("@"):
         return "\0" + text[1:]
     return text if text.startswith("/") else None
 
 
 def _watchdog(variables: Mapping[str, str]) -> float | None:
-    """Return the interval in seconds, if there is one and it is meant for this process."""
+    """Return the interval in seconds; None if there is none for this process."""
     meant_for = variables.get("WATCHDOG_PID", str(os.getpid()))
     interval = variables.get("WATCHDOG_USEC", "")
     if meant_for != str(os.getpid()) or not (interval.isascii() and interval.isdigit()):

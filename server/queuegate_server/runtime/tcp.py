@@ -1,4 +1,4 @@
-"""TCP ports of this machine: opened, reserved, and as text."""
+"""TCP listening sockets: opened, reserved, checked, and printed."""
 
 import errno
 import socket
@@ -7,21 +7,22 @@ from contextlib import contextmanager, suppress
 
 
 class CannotListen(Exception):
-    """An address is taken or not ours, or its certificate is not usable; the message says
-    what to do.
+    """An address is taken or not ours, or its certificate is unusable.
+
+    The message names the remedy.
     """
 
 
 class UnusableFile(CannotListen):
-    """A file beside the addresses is not usable; the message names its key."""
+    """A file beside the addresses is unusable; the message names its key."""
 
 
 def open_tcp(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 lets the system choose. Raises CannotListen."""
-    with _told(host, port):
-        opened = _bound(host, port)
+    """Return a listening socket; port 0 lets the system choose. Raises CannotListen."""
+    with _listen_errors(host, port):
+        opened = _bind(host, port)
         try:
-            # A port that another server listens on can be bound; only this tells.
+            # A port on which another server listens can be bound; only listening fails.
             opened.listen()
         except OSError:
             opened.close()
@@ -30,27 +31,30 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
 
 def reserve_tcp(host: str, port: int) -> socket.socket:
-    """Return a socket that keeps a port for processes that share it; port 0 lets the system
-    choose. It does not listen, so that it gets no connection.
+    """Return a socket that keeps a port for processes that share it.
 
-    Raises CannotListen, also if another process listens there and would share the port.
+    Port 0 lets the system choose. The socket does not listen, so it gets no connection.
+
+    Raises:
+        CannotListen: The address cannot be bound, or another process listens there and would
+            share the port.
     """
     check_free(host, port)
-    with _told(host, port):
-        return _bound(host, port, shared=True)
+    with _listen_errors(host, port):
+        return _bind(host, port, shared=True)
 
 
 def check_free(host: str, port: int) -> None:
-    """Refuse a name if somebody listens on one of its addresses: gRPC would be content with the
-    others, and whoever connects by the name could reach either server.
+    """Raise CannotListen if another process listens on one of the addresses of a name.
 
-    Raises CannotListen.
+    gRPC would be content with the other addresses, and a client that connects by the name could
+    reach either server.
     """
-    # gRPC takes both of these for localhost, whatever the machine says of it.
+    # gRPC takes localhost for both of these, whatever the machine resolves it to.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
     places = []
     for each in hosts if port else ():
-        with suppress(OSError):  # told when it is bound
+        with suppress(OSError):  # reported when it is bound
             places += socket.getaddrinfo(
                 each, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
@@ -72,7 +76,7 @@ def address_of(opened: socket.socket) -> str:
     return _text(host, port)
 
 
-def _bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
+def _bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
     family, kind, protocol, _, place = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -89,7 +93,7 @@ def _bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 @contextmanager
-def _told(host: str, port: int) -> Iterator[None]:
+def _listen_errors(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Threads for calls that may hang for ever, without holding up anything else."""
+"""Threads for calls that may hang for ever."""
 
 import asyncio
 import contextlib
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class StillRunning(Exception):
-    """An earlier call for the same key was given up and has not come back."""
+    """An earlier call for the same key was given up and has not returned."""
 
 
 class AllThreadsHang(Exception):
-    """Every thread is held by a call that was given up and has not come back."""
+    """Every thread is held by a call that was given up and has not returned."""
 
 
 class _Job(NamedTuple):
@@ -25,15 +25,15 @@ class _Job(NamedTuple):
 
 
 class AbandonableThreadPool:
-    """At most `limit` threads, started as they are needed. Used from one event loop.
+    """A pool of at most `limit` daemon threads, started as they are needed.
 
-    They are daemons: unlike those of a ThreadPoolExecutor, they are not waited for when
-    the process ends. A call whose waiter is cancelled is skipped if it has not begun; if it
-    has, its thread is lost until it comes back.
+    Unlike with a ThreadPoolExecutor, the end of the process does not wait for them. A call whose
+    caller is cancelled is skipped if it has not begun; if it has, its thread is lost until the
+    call returns.
     """
 
     def __init__(self, limit: int, name: str) -> None:
-        """Start nothing yet. The name is the prefix of the threads' names."""
+        """Start no thread yet; `name` is the prefix of their names."""
         self._limit = limit
         self._name = name
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -44,18 +44,24 @@ class AbandonableThreadPool:
 
     @property
     def hung(self) -> int:
-        """How many threads are held by calls that were given up."""
+        """The number of threads that are held by calls that were given up."""
         return len(self._hung)
 
     async def run(self, key: str, function: Callable[[], T]) -> T:
-        """Call the function in a thread and return what it returns, or raise what it raises.
+        """Call a function in a thread; return its result or raise its exception.
 
-        Raises StillRunning or AllThreadsHang at once instead of losing another thread to
-        the same key, and of waiting for threads that may never come back; RuntimeError
-        after `close`.
+        Args:
+            key: Identifies calls that hang together: while one that was given up still runs, no
+                other thread is risked for the same key.
+            function: Is called without arguments.
+
+        Raises:
+            StillRunning: An earlier call for the key was given up and has not returned.
+            AllThreadsHang: All threads are held by such calls.
+            RuntimeError: The pool is closed.
         """
         if self._closed:
-            raise RuntimeError("the threads are closed")
+            raise RuntimeError("the thread pool is closed")
         if key in self._hung:
             raise StillRunning
         if len(self._hung) >= self._limit:
@@ -75,7 +81,7 @@ class AbandonableThreadPool:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """Let idle threads end; those that hang end with the process."""
+        """End idle threads; those that hang end with the process."""
         self._closed = True
         for _ in range(self._started):
             self._jobs.put(None)
@@ -84,11 +90,11 @@ class AbandonableThreadPool:
         loop = asyncio.get_running_loop()
         self._hung.add(key)
 
-        def came_back(_: Future[T]) -> None:
+        def returned(_: Future[T]) -> None:
             with contextlib.suppress(RuntimeError):  # The loop has been closed.
                 loop.call_soon_threadsafe(self._hung.discard, key)
 
-        future.add_done_callback(came_back)
+        future.add_done_callback(returned)
 
     def _start_thread(self) -> None:
         self._started += 1

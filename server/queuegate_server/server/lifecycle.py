@@ -189,6 +189,6 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
 def _log_start(bound: list[str], settings: Settings) -> None:
     if not any(source.is_set for source in settings.sources):
         _LOG.warning("no policy is configured; serving the embedded default")
-    fds.warn_of_fewer_than(settings.limits.connections.most)
+    fds.warn_if_fewer_than(settings.limits.connections.most)
     for text in bound:
         _LOG.info("listening", extra={"address": text})
