@@ -1,4 +1,4 @@
-"""Who may do what to the operations port, which is open to the network: not much."""
+"""What clients of the operations port, which is open to the network, cannot do to it."""
 
 import re
 import socket
@@ -73,7 +73,7 @@ def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[s
 
 
 def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str, int]) -> None:
-    """What is above the bound is cut at once, and the port answers again."""
+    """Connections above the bound are closed at once, and the port answers again."""
     with ExitStack() as stack:
         connections = [stack.enter_context(socket.create_connection(place, 60)) for _ in range(300)]
         cut = 0
@@ -95,7 +95,7 @@ def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("x9464", "ops.listen: not an address: write host:port or [ipv6]:port"),
         ("unix:/run/x.sock", "ops.listen: the port must be"),
@@ -106,8 +106,8 @@ def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str,
         ("localhost:http", "ops.listen: the port must be"),
     ],
 )
-def test_addresses_that_are_none(address: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=re.escape(said)):
+def test_addresses_that_are_none(address: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
         load_settings(options=[f"ops.listen={address}"])
 
 

@@ -1,4 +1,4 @@
-"""What probes are told, in each phase of a server's life."""
+"""The answers to probes in each phase of a server's life."""
 
 import os
 import signal
@@ -108,7 +108,7 @@ def test_a_failed_reload_is_told_and_leaves_it_ready(server: RunningServer, poli
     assert last["findings_not_shown"] == 0
     (finding,) = last["findings"]
     assert finding == {"file": str(policy), "line": 8, "column": 24, "severity": "error"}
-    # What a finding says can name users and queues; its place does not.
+    # A diagnostic's message can name users and queues; its place does not.
     assert "secret-name" not in get(address, "/readyz")[1]
     replace(policy, BOB)
     eventually(lambda: get_json(address, "/readyz")[1]["last_reload"]["succeeded"], expected=True)

@@ -1,4 +1,4 @@
-"""What /metrics says after known traffic, and that it agrees with its documentation."""
+"""/metrics after known traffic, and its documentation."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""Bodies and clients that nobody should send: each gets its refusal, the others their answer."""
+"""Malformed bodies and slow clients are rejected, while others get their answers."""
 
 import asyncio
 import json
@@ -131,7 +131,7 @@ def closed_at(connection: socket.socket) -> float:
 
 
 def test_slow_clients(webhook: Webhook) -> None:
-    """Those who stop in the middle lose the connection; meanwhile others are answered."""
+    """Clients that stop in the middle lose the connection; meanwhile others are answered."""
     host, port = webhook.address.rsplit(":", 1)
     head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     started = time.monotonic()
@@ -149,7 +149,7 @@ def test_slow_clients(webhook: Webhook) -> None:
                 endless_head.sendall(b"X-Header: " + b"a" * 1000 + b"\r\n")
         except OSError:
             pass
-        # What is too long is ended at once, and not when its time is over.
+        # Headers that are too long end the connection at once, before its time is up.
         cut = closed_at(endless_head)
         for number in range(50):
             assert webhook.review("/mutate", review(uid=str(number)))["uid"] == str(number)

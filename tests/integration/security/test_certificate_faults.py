@@ -1,4 +1,4 @@
-"""What is wrong with certificates and other files of the listeners, told at the start."""
+"""Faults in certificates and other files of the listeners are reported at the start."""
 
 import datetime as dt
 import shutil
@@ -48,7 +48,7 @@ def on_another_curve(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("begin", "end", "fault"), [(-2, -1, "has expired"), (1, 2, "is not valid yet")]
 )
-def test_a_certificate_that_is_not_valid_now_is_told(
+def test_a_certificate_that_is_not_valid_now_is_reported(
     tmp_path: Path,
     ours: Authority,
     caplog: pytest.LogCaptureFixture,
@@ -63,9 +63,9 @@ def test_a_certificate_that_is_not_valid_now_is_told(
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     ReloadingCredentials(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0")
-    (told,) = caplog.records
-    assert told.getMessage() == f"the certificate {fault}: clients refuse to connect"
-    assert told.__dict__["file"] == f"{tmp_path}/tls.crt"
+    (record,) = caplog.records
+    assert record.getMessage() == f"the certificate {fault}: clients refuse to connect"
+    assert record.__dict__["file"] == f"{tmp_path}/tls.crt"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_faults_at_the_start_name_the_file(
     assert fault in str(caught.value)
 
 
-def test_a_certificate_with_a_fault_is_told_in_one_line(tmp_path: Path, ours: Authority) -> None:
+def test_a_faulty_certificate_is_reported_in_one_line(tmp_path: Path, ours: Authority) -> None:
     for name, content in issued(ours).items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "tls.crt").write_text("x")
@@ -135,8 +135,8 @@ def test_a_token_file_with_a_fault(tmp_path: Path) -> None:
     config = tmp_path / "queuegate.yaml"
     callers = {"token_file": str(tmp_path / "tokens")}
     config.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "callers": callers}))
-    said = f"Error: callers.token_file: {tmp_path}/tokens:1: not of the form"
-    assert said in failing_start(config)
+    message = f"Error: callers.token_file: {tmp_path}/tokens:1: not of the form"
+    assert message in failing_start(config)
 
 
 def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Authority) -> None:

@@ -61,7 +61,7 @@ async def test_threads_that_hang_are_bounded(hanging: Hanging) -> None:
     assert hanging.begun == 4
 
 
-class Followed:
+class Numbered:
     """A file whose content is a number, and the value that is parsed from it."""
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class Followed:
 
 
 async def test_the_last_good_value_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = Followed(tmp_path / "number")
+    file = Numbered(tmp_path / "number")
     assert (file.watched.value, file.counts) == (1, (1, 0))
     for text, value, counts in (
         ("2", 2, (2, 0)),
@@ -99,7 +99,7 @@ async def test_the_last_good_value_stays(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 async def test_a_file_that_is_gone_is_reported_once(tmp_path: Path) -> None:
-    file = Followed(tmp_path / "number")
+    file = Numbered(tmp_path / "number")
     file.path.rename(tmp_path / "gone")
     for _ in range(3):
         await file.watched.reload()
@@ -111,7 +111,7 @@ async def test_a_file_that_is_gone_is_reported_once(tmp_path: Path) -> None:
 
 
 async def test_changes_are_noticed(tmp_path: Path) -> None:
-    file = Followed(tmp_path / "number")
+    file = Numbered(tmp_path / "number")
     replace(file.path, "2")  # before the watch begins
     watching = asyncio.create_task(file.watched.watch())
     await wait_until(lambda: file.watched.value == 2)

@@ -1,6 +1,5 @@
 """The mounted ConfigMaps of the scheduler as the source of the policy."""
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -73,47 +72,6 @@ def test_a_swap_changes_the_status(defaults: MountedConfigMap, configs: MountedC
         seen.add(files.status())
         assert files.status() in seen
     assert len(seen) == 3
-
-
-def test_too_much(configs: MountedConfigMap) -> None:
-    configs.write({f"k{number}": "x" * 1_000_000 for number in range(5)})
-    with pytest.raises(OSError, match="more than 4194304 bytes"):
-        ConfigMapFolders((configs.folder,)).read()
-
-
-def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
-    two_parts = gzip.compress(b"mine, ") + gzip.compress(b"in two parts")
-    defaults.write({"queues.yaml": "plain", "a.gz": gzip.compress(b"")})
-    configs.write({"queues.yaml.gz": two_parts, "queues.yaml": "namesake"})
-    assert ConfigMapFolders((defaults.folder, configs.folder)).read() == {
-        "queues.yaml": b"mine, in two parts",
-        "a": b"",
-    }
-    assert source(defaults, configs).read() == b"mine, in two parts"
-
-
-@pytest.mark.parametrize(
-    ("value", "fault"),
-    [
-        (b"partitions: []", "queues.yaml.gz is not in gzip format"),
-        (gzip.compress(b"partitions: []")[:-9], "queues.yaml.gz ends too early"),
-        (gzip.compress(b"x" * 5_000_000), "queues.yaml.gz holds more than 4194304 bytes"),
-        (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in gzip format"),
-    ],
-    ids=["plain", "cut", "bomb", "followed"],
-)
-def test_what_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
-    configs.write({"queues.yaml.gz": value})
-    with pytest.raises(OSError, match=fault):
-        ConfigMapFolders((configs.folder,)).read()
-
-
-def test_only_files_are_keys(configs: MountedConfigMap) -> None:
-    configs.write({"a": "1"})
-    version = (configs.folder / "..data").resolve()
-    (version / "folder").mkdir()
-    (version / "..hidden").write_text("x")
-    assert ConfigMapFolders((configs.folder,)).read() == {"a": b"1"}
 
 
 def test_what_the_settings_name(tmp_path: Path) -> None:
