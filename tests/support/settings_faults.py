@@ -15,6 +15,6 @@ def faults(
         file.write_text(text)
     with pytest.raises(SettingsError) as caught:
         load_settings(file, variables, options)
-    lines = [str(problem) for problem in caught.value.problems]
+    lines = [str(diagnostic) for diagnostic in caught.value.diagnostics]
     assert str(caught.value) == "\n".join(lines)
     return lines

@@ -81,16 +81,16 @@ def versions() -> dict[str, str]:
     }
 
 
-def _locations(problems: Sequence[Diagnostic]) -> list[dict[str, Any]]:
+def _locations(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
     """Return the locations of diagnostics; their messages name users, and are only logged."""
     return [
         {
-            "file": problem.file,
-            "line": problem.line,
-            "column": problem.column,
-            "severity": problem.severity,
+            "file": diagnostic.file,
+            "line": diagnostic.line,
+            "column": diagnostic.column,
+            "severity": diagnostic.severity,
         }
-        for problem in problems
+        for diagnostic in diagnostics
     ]
 
 

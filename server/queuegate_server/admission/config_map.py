@@ -45,8 +45,8 @@ def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
         errors.extend(error.faults)
     # All of them: the other ConfigMap may name the one that holds the queues.
     for key in sorted(name for name in data if name.endswith(".yaml")):
-        for problem in load_policy("yunikorn", data[key], key, acl_names=acl_names).diagnostics:
-            (errors if problem.severity is Severity.ERROR else warnings).append(str(problem))
+        for diagnostic in load_policy("yunikorn", data[key], key, acl_names=acl_names).diagnostics:
+            (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     message = "\n".join(_first(errors))
     return AdmissionResponse(allowed=not errors, message=message, warnings=_first(warnings))
 

@@ -291,7 +291,7 @@ def _check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
     try:
         settings = load_settings(Path(name), content=data)
     except SettingsError as error:
-        return error.problems
+        return error.diagnostics
     return [Diagnostic(name, 0, 0, Severity.ERROR, text) for text in _startup_errors(settings)]
 
 

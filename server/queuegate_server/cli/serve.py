@@ -106,7 +106,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
     try:
         return read(content)
     except SettingsError as error:
-        raise Failure("\n".join(str(problem) for problem in error.problems)) from None
+        raise Failure("\n".join(str(diagnostic) for diagnostic in error.diagnostics)) from None
 
 
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
@@ -152,7 +152,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
     except TracingNotInstalled as error:
         raise Failure(str(error)) from None
     except lifecycle.CannotStart as error:
-        diagnostics = "\n".join(str(problem) for problem in error.problems)
+        diagnostics = "\n".join(str(diagnostic) for diagnostic in error.diagnostics)
         raise Failure(f"the policy cannot be served\n{diagnostics}") from None
 
 

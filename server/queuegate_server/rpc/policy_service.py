@@ -105,9 +105,9 @@ class PolicyServicer:
 
 
 def _validation(format_name: str, content: bytes) -> bytes:
-    problems = check_file(format_name, content, _CONTENT_NAME, with_lint=True)
+    found = check_file(format_name, content, _CONTENT_NAME, with_lint=True)
     return policy_pb2.ValidatePolicyResponse(
-        valid=not has_errors(problems), diagnostics=diagnostics(problems)
+        valid=not has_errors(found), diagnostics=diagnostics(found)
     ).SerializeToString()
 
 

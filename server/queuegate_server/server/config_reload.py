@@ -63,8 +63,8 @@ class ConfigReloader:
         try:
             read = await self._reader.read()
         except SettingsError as error:
-            for problem in error.problems:
-                _LOG.error("finding in the settings", extra={"finding": str(problem)})
+            for diagnostic in error.diagnostics:
+                _LOG.error("finding in the settings", extra={"finding": str(diagnostic)})
             _LOG.error("settings are not valid; the old ones stay")
             return
         current = with_changes(self._initial, read)

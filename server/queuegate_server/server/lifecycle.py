@@ -27,10 +27,10 @@ _LOG = logging.getLogger("queuegate_server.server.lifecycle")
 class CannotStart(Exception):
     """The first policy is not valid."""
 
-    def __init__(self, problems: tuple[Diagnostic, ...]) -> None:
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         """Keep the diagnostics."""
-        super().__init__(f"{len(problems)} findings")
-        self.problems = problems
+        super().__init__(f"{len(diagnostics)} diagnostics")
+        self.diagnostics = diagnostics
 
 
 async def serve(

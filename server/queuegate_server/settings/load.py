@@ -18,10 +18,10 @@ from queuegate_server.settings.source_map import SourceMap, locate
 class SettingsError(Exception):
     """The settings are not valid."""
 
-    def __init__(self, problems: Iterable[Diagnostic]) -> None:
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Sort the diagnostics by their places."""
-        self.problems = tuple(sort_diagnostics(problems))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        self.diagnostics = tuple(sort_diagnostics(diagnostics))
+        super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
 
 def load_settings(
@@ -43,13 +43,13 @@ def load_settings(
     """
     document = _read(file) if content is None else read_yaml(content, str(file))
     tree_or_text = plain_data(document.root)
-    problems = list(document.diagnostics)
+    diagnostics = list(document.diagnostics)
     name = "settings" if file is None else str(file)
     tree: dict[str, Any] = {}
     if isinstance(tree_or_text, dict):
         tree = tree_or_text
     elif tree_or_text is not None:
-        problems.append(
+        diagnostics.append(
             _of_file(name, "contains no keys", "write keys and values, such as `listen: …`")
         )
     overrides = Overrides()
@@ -59,23 +59,25 @@ def load_settings(
     ):
         error = override if isinstance(override, Diagnostic) else overrides.apply(tree, override)
         if error is not None:
-            problems.append(error)
+            diagnostics.append(error)
     if document.root is None and has_errors(document.diagnostics):
         # The values of the file are unknown, so the other sources cannot be validated.
-        raise SettingsError(problems)
-    return _validated(tree, SourceMap(name, document.root, overrides), problems)
+        raise SettingsError(diagnostics)
+    return _validated(tree, SourceMap(name, document.root, overrides), diagnostics)
 
 
-def _validated(tree: dict[str, Any], source_map: SourceMap, problems: list[Diagnostic]) -> Settings:
+def _validated(
+    tree: dict[str, Any], source_map: SourceMap, diagnostics: list[Diagnostic]
+) -> Settings:
     tree = _without_nulls(tree)
-    problems += _unknown_resolvers(tree, source_map)
+    diagnostics += _unknown_resolvers(tree, source_map)
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
-        problems += (locate(each, source_map, tree) for each in error.errors(include_url=False))
-        raise SettingsError(problems) from None
-    if has_errors(problems):
-        raise SettingsError(problems)
+        diagnostics += (locate(each, source_map, tree) for each in error.errors(include_url=False))
+        raise SettingsError(diagnostics) from None
+    if has_errors(diagnostics):
+        raise SettingsError(diagnostics)
     return settings
 
 

@@ -65,5 +65,5 @@ def test_settings(block: str) -> None:
     try:
         load_settings(Path("README.md"), content=block.encode())
     except SettingsError as error:
-        found = [each.message for each in error.problems]
+        found = [each.message for each in error.diagnostics]
     assert [each for each in found if "cannot be read" not in each] == []

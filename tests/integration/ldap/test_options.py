@@ -37,7 +37,7 @@ def faults(tmp_path: Path, **more: Any) -> list[str]:
     try:
         load_settings(file)
     except SettingsError as error:
-        return [str(problem).removeprefix(f"{file}:") for problem in error.problems]
+        return [str(diagnostic).removeprefix(f"{file}:") for diagnostic in error.diagnostics]
     return []
 
 

@@ -117,7 +117,7 @@ def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
         opened.truncate(1 << 40)
     with pytest.raises(SettingsError) as caught:
         load_settings(file)
-    assert "the file is larger than" in str(caught.value.problems[0])
+    assert "the file is larger than" in str(caught.value.diagnostics[0])
 
 
 def test_a_pipe_is_refused(file: Path) -> None:
