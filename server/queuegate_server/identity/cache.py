@@ -10,7 +10,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cachetools import LRUCache
@@ -29,7 +29,7 @@ REFRESH_SPREAD: Final = 0.3
 
 MAX_SHARDS: Final = 64
 """Dictionaries are copied when they grow. One for a million users would stop the event loop for
-0.1 s, each of 64 for 3 ms."""
+0.1 s, each of 64 for a few ms."""
 MIN_SHARD_ENTRIES: Final = 1024
 """A small cache has fewer shards: each evicts its own entries, so one shard is an exact LRU."""
 MAX_EVICTIONS: Final = 2
@@ -87,30 +87,30 @@ class Lease:
         self.outdated = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CacheStats:
     """Counts since the cache was built. All but `entries` only grow."""
 
-    hits: int
+    hits: int = 0
     """The groups were known."""
-    negative_hits: int
+    negative_hits: int = 0
     """The user was known not to exist."""
-    failure_hits: int
+    failure_hits: int = 0
     """The resolver was known to be unavailable."""
-    stale_hits: int
+    stale_hits: int = 0
     """Expired groups were used because the resolver could not be asked."""
-    misses: int
+    misses: int = 0
     """The caller had to wait for the resolver."""
-    refreshes: int
+    refreshes: int = 0
     """Look-ups of users whose groups were known: ahead of their expiry, or after it."""
-    evictions: int
+    evictions: int = 0
     """Entries that made room for others."""
-    invalidated: int
+    invalidated: int = 0
     """Entries dropped on request."""
-    outdated: int
+    outdated: int = 0
     """Answers that were not stored because the user was invalidated, or asked for again,
     after the look-up had started."""
-    entries: int
+    entries: int = 0
     """Users remembered now, expired ones included."""
 
 
@@ -151,18 +151,9 @@ class GroupCache:
         self._chance = chance
         shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
         self._shards = [_Shard() for _ in range(shards)]
-        self._entries = 0
         self._leases: dict[str, list[Lease]] = {}
         self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
-        self._hits = 0
-        self._negative_hits = 0
-        self._failure_hits = 0
-        self._stale_hits = 0
-        self._misses = 0
-        self._refreshes = 0
-        self._evictions = 0
-        self._invalidated = 0
-        self._outdated = 0
+        self._stats = CacheStats()
 
     def reconfigure(self, options: CacheOptions) -> None:
         """Use other options from now on. Entries keep their lifetimes; those in excess of a
@@ -178,11 +169,11 @@ class GroupCache:
         if entry is None or now >= entry.expires_at:
             return None
         if isinstance(entry.outcome, Found):
-            self._hits += 1
+            self._stats.hits += 1
         elif isinstance(entry.outcome, NoSuchUser):
-            self._negative_hits += 1
+            self._stats.negative_hits += 1
         else:
-            self._failure_hits += 1
+            self._stats.failure_hits += 1
         return entry
 
     def stale_if_error(self, user: str) -> tuple[CacheEntry, bool] | None:
@@ -192,10 +183,10 @@ class GroupCache:
             return None
         now = self._clock()
         if now < entry.expires_at:
-            self._hits += 1
+            self._stats.hits += 1
             return entry, False
         if now < self._stale_until(entry):
-            self._stale_hits += 1
+            self._stats.stale_hits += 1
             return entry, True
         return None
 
@@ -247,7 +238,7 @@ class GroupCache:
         earlier = leases[: leases.index(lease)]
         self.abort(lease)
         if lease.outdated:
-            self._outdated += 1
+            self._stats.outdated += 1
             return self.uncached(lease.user, outcome)
         if isinstance(outcome, CouldNotAsk):
             return self._put_failure(lease.user, outcome)
@@ -279,11 +270,11 @@ class GroupCache:
         for user in set(users):
             entry = self._shard(user).pop(user, None)
             if entry is not None:
-                self._entries -= 1
+                self._stats.entries -= 1
                 entry.refresh_at = NEVER
                 dropped += now < self._usable_until(entry)
             self._outdate(user)
-        self._invalidated += dropped
+        self._stats.invalidated += dropped
         return dropped
 
     def invalidate_all(self) -> Iterator[int]:
@@ -293,7 +284,7 @@ class GroupCache:
         is exhausted.
         """
         shards, self._shards = self._shards, [_Shard() for _ in self._shards]
-        self._entries = 0
+        self._stats.entries = 0
         for user in self._leases:
             self._outdate(user)
         return self._drain(shards, self._clock())
@@ -304,7 +295,7 @@ class GroupCache:
             while shard:
                 step = [shard.popitem()[1] for _ in range(min(INVALIDATE_STEP, len(shard)))]
                 dropped = sum(now < self._usable_until(entry) for entry in step)
-                self._invalidated += dropped
+                self._stats.invalidated += dropped
                 yield dropped
 
     def _outdate(self, user: str) -> None:
@@ -313,26 +304,15 @@ class GroupCache:
 
     def count_miss(self) -> None:
         """Count a caller who has to wait for the resolver."""
-        self._misses += 1
+        self._stats.misses += 1
 
     def count_refresh(self) -> None:
         """Count a look-up of a user whose groups are known."""
-        self._refreshes += 1
+        self._stats.refreshes += 1
 
     def stats(self) -> CacheStats:
-        """Return the counts so far."""
-        return CacheStats(
-            hits=self._hits,
-            negative_hits=self._negative_hits,
-            failure_hits=self._failure_hits,
-            stale_hits=self._stale_hits,
-            misses=self._misses,
-            refreshes=self._refreshes,
-            evictions=self._evictions,
-            invalidated=self._invalidated,
-            outdated=self._outdated,
-            entries=self._entries,
-        )
+        """Return a copy of the counts."""
+        return replace(self._stats)
 
     def _shard(self, user: str) -> _Shard:
         return self._shards[hash(user) % len(self._shards)]
@@ -346,18 +326,18 @@ class GroupCache:
 
     def _put(self, entry: CacheEntry) -> None:
         shard = self._shard(entry.user)
-        before = len(shard)
         replaced = self._find(entry.user)
-        if replaced is not None and replaced is not entry:
+        if replaced is None:
+            self._stats.entries += 1
+        elif replaced is not entry:
             replaced.refresh_at = NEVER
         shard[entry.user] = entry
-        self._entries += len(shard) - before
         for _ in range(MAX_EVICTIONS):
-            if self._entries <= self.options.max_entries or len(shard) == 1:
+            if self._stats.entries <= self.options.max_entries or len(shard) == 1:
                 return
             shard.popitem()
-            self._entries -= 1
-            self._evictions += 1
+            self._stats.entries -= 1
+            self._stats.evictions += 1
 
     def _put_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
         now = self._clock()

@@ -4,8 +4,12 @@ import asyncio
 
 import pytest
 
-from queuegate_server.identity.cache import NEVER
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.cache import NEVER, GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.resolver import CouldNotAsk, Found
+from queuegate_server.identity.resolvers.none import NoResolver
+from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.fakes.stack import Stack, describe
 
@@ -152,3 +156,16 @@ async def test_an_empty_user_never_reaches_a_resolver(bypass_cache: bool, stack:
 async def test_a_resolver_that_raises_could_not_be_asked(stack: Stack) -> None:
     stack.directory.error = ValueError("secret")
     assert await stack.resolve() == ("the resolver failed: ValueError", False)
+
+
+async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) -> None:
+    guarded = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    await groups.open()
+    looking_up = groups.resolve("sue")
+    with pytest.raises(StopIteration) as done:
+        looking_up.send(None)
+    assert describe(done.value.value) == "sue"
+    assert groups.cached("sue") is done.value.value.entry
+    await groups.close()
+    assert isinstance((await groups.resolve("bob")).entry.outcome, CouldNotAsk)
