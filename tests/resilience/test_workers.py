@@ -3,10 +3,10 @@
 import signal
 from pathlib import Path
 
-from tests.e2e.lifecycle.workers import WORKERS, pids, send, several_workers, wait_for_replacement
 from tests.resilience.invariants import Record, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
+from tests.support.servers.workers import WORKERS, pids, send, several_workers, wait_for_replacement
 
 
 def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:

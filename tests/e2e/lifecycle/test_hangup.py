@@ -12,12 +12,12 @@ import pytest
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
-from tests.e2e.lifecycle.workers import check, pids, send, wait_for_replacement, write_policy
 from tests.integration.security.test_tokens import CI, line
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.admin_port import get, ops_address
 from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.workers import check, pids, send, wait_for_replacement, write_policy
 
 ALONE = pytest.mark.parametrize("workers", [1])
 SEVERAL = pytest.mark.parametrize("workers", [2])

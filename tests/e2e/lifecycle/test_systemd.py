@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.runtime.sd_notify import Notifier
-from tests.e2e.lifecycle.notify_socket import NotifySocket
-from tests.e2e.lifecycle.workers import write_policy
+from tests.support.fakes.notify_socket import NotifySocket
 from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.workers import write_policy
 
 UNIT = Path(__file__).parents[3] / "deploy" / "systemd" / "queuegate.service"
 

@@ -9,7 +9,7 @@ import pytest
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.e2e.lifecycle.load import Load
-from tests.e2e.lifecycle.workers import (
+from tests.support.servers.workers import (
     WORKERS,
     channels,
     pids,

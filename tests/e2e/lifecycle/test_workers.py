@@ -11,7 +11,10 @@ import pytest
 
 import queuegate
 from queuegate.v1 import policy_pb2, policy_pb2_grpc
-from tests.e2e.lifecycle.workers import (
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers.queuegate_server import RunningServer, server_command
+from tests.support.servers.workers import (
     POLICY,
     WORKERS,
     channels,
@@ -25,9 +28,6 @@ from tests.e2e.lifecycle.workers import (
     wait_for_replacement,
     write_policy,
 )
-from tests.support.eventually import eventually
-from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
-from tests.support.servers.queuegate_server import RunningServer, server_command
 
 
 @dataclass

@@ -5,7 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.lifecycle.workers import (
+from tests.support.servers.queuegate_server import RunningServer
+from tests.support.servers.workers import (
     WORKERS,
     channels,
     check,
@@ -15,7 +16,6 @@ from tests.e2e.lifecycle.workers import (
     wait_for_replacement,
     write_policy,
 )
-from tests.support.servers.queuegate_server import RunningServer
 
 
 def records(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -6,7 +6,9 @@ from pathlib import Path
 import grpc
 
 from queuegate.v1 import user_groups_pb2, user_groups_pb2_grpc
-from tests.e2e.lifecycle.workers import (
+from tests.support.atomic_files import replace
+from tests.support.eventually import eventually
+from tests.support.servers.workers import (
     WORKERS,
     channels,
     check,
@@ -18,8 +20,6 @@ from tests.e2e.lifecycle.workers import (
     wait_until_gone,
     write_policy,
 )
-from tests.support.atomic_files import replace
-from tests.support.eventually import eventually
 
 
 def test_all_workers_serve_on_one_port_and_end_together() -> None:

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.lifecycle.workers import (
+from tests.integration.admin.test_metrics import documented
+from tests.support.atomic_files import replace
+from tests.support.eventually import eventually
+from tests.support.servers.admin_port import LISTEN, get, get_json, ops_address, samples, value
+from tests.support.servers.blocking_pipes import blocking_server_command
+from tests.support.servers.queuegate_server import RunningServer, server_command
+from tests.support.servers.workers import (
     WORKERS,
     channels,
     check,
@@ -22,12 +28,6 @@ from tests.e2e.lifecycle.workers import (
     wait_for_replacement,
     write_policy,
 )
-from tests.integration.admin.test_metrics import documented
-from tests.support.atomic_files import replace
-from tests.support.eventually import eventually
-from tests.support.servers.admin_port import LISTEN, get, get_json, ops_address, samples, value
-from tests.support.servers.blocking_pipes import blocking_server_command
-from tests.support.servers.queuegate_server import RunningServer, server_command
 
 STARTED = ("grpc_server_started_total", "CheckQueueAccess")
 DECIDED = ("queuegate_decisions_total", "allowed")

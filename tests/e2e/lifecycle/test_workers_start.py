@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.lifecycle.workers import POLICY, WORKERS, failing_start
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import server_command
+from tests.support.servers.workers import POLICY, WORKERS, failing_start
 
 
 def test_a_bad_policy_is_told_once(tmp_path: Path) -> None:

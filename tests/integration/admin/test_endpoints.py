@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.atomic_files import ALICE, BOB, replace
+from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get, get_json, ops_address
 from tests.support.servers.blocking_pipes import blocking_server_command
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.reloading_server import ALICE, BOB
 
 
 @pytest.fixture(scope="module")

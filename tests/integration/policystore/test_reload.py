@@ -10,35 +10,35 @@ from pathlib import Path
 import pytest
 
 import queuegate
-from tests.support.atomic_files import (
+from tests.support.eventually import eventually
+from tests.support.servers.blocking_pipes import blocking_server_command
+from tests.support.servers.queuegate_server import ADMIN, running_server, server_command
+from tests.support.servers.reloading_server import (
     ALICE,
     BOB,
-    Reloading,
+    ReloadingServer,
     queues_of,
     reloading_alice,
     reloading_server,
 )
-from tests.support.eventually import eventually
-from tests.support.servers.blocking_pipes import blocking_server_command
-from tests.support.servers.queuegate_server import ADMIN, running_server, server_command
 
 FINDING = "finding in the policy"
 NOT_VALID = "policy is not valid; the last good one stays"
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloading]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReloadingServer]:
     with reloading_alice(tmp_path_factory.mktemp("shared")) as started:
         yield started
 
 
 @pytest.fixture
-def reloading(shared: Reloading) -> Reloading:
+def reloading(shared: ReloadingServer) -> ReloadingServer:
     shared.reset()
     return shared
 
 
-def test_a_written_file_is_served(reloading: Reloading) -> None:
+def test_a_written_file_is_served(reloading: ReloadingServer) -> None:
     before = reloading.policy()
     assert (before.revision, before.reload_failed_at) == (1, None)
     assert reloading.owner() == ["alice"]
@@ -102,7 +102,7 @@ def test_a_link_to_another_place_is_followed(tmp_path: Path, linked: str) -> Non
         assert reloading.revision() == 4
 
 
-def test_sighup_reads_the_file_again(reloading: Reloading) -> None:
+def test_sighup_reads_the_file_again(reloading: ReloadingServer) -> None:
     reloading.replace("partitions: 7\n")
     eventually(lambda: reloading.count(NOT_VALID), 1)
     # The watch has nothing more to tell: only the signal makes a second attempt.
@@ -114,7 +114,7 @@ def test_sighup_reads_the_file_again(reloading: Reloading) -> None:
     assert reloading.revision() == 2
 
 
-def test_reload_call_tells_what_came_of_it(reloading: Reloading) -> None:
+def test_reload_call_tells_what_came_of_it(reloading: ReloadingServer) -> None:
     reloading.replace(BOB)
     result = reloading.reload()
     assert (result.succeeded, result.revision, result.diagnostics) == (True, 2, ())
@@ -136,7 +136,7 @@ def test_reload_call_tells_what_came_of_it(reloading: Reloading) -> None:
     assert reloading.policy().diagnostics == result.diagnostics
 
 
-def test_the_same_content_is_the_same_revision(reloading: Reloading) -> None:
+def test_the_same_content_is_the_same_revision(reloading: ReloadingServer) -> None:
     before = reloading.policy()
     for _ in range(3):
         reloading.replace(ALICE)
@@ -158,7 +158,7 @@ BAD = [
 ]
 
 
-def test_a_bad_file_changes_nothing(reloading: Reloading) -> None:
+def test_a_bad_file_changes_nothing(reloading: ReloadingServer) -> None:
     before = reloading.policy()
     for count, (text, place) in enumerate(BAD, start=1):
         reloading.replace(text)
@@ -191,7 +191,7 @@ def test_a_bad_file_changes_nothing(reloading: Reloading) -> None:
     assert (after.revision, after.reload_failed_at, after.reload_diagnostics) == (2, None, ())
 
 
-def test_going_back_to_what_is_served_ends_the_failure(reloading: Reloading) -> None:
+def test_going_back_to_what_is_served_ends_the_failure(reloading: ReloadingServer) -> None:
     reloading.replace("partitions: 7\n")
     eventually(reloading.failed, expected=True)
     reloading.replace(ALICE)
@@ -199,7 +199,7 @@ def test_going_back_to_what_is_served_ends_the_failure(reloading: Reloading) -> 
     assert reloading.revision() == 1
 
 
-def test_other_files_of_the_folder_are_no_reason_to_reload(reloading: Reloading) -> None:
+def test_other_files_of_the_folder_are_no_reason_to_reload(reloading: ReloadingServer) -> None:
     reloading.replace("partitions: 7\n")
     eventually(lambda: reloading.count(NOT_VALID), 1)
     for number in range(3):
@@ -210,7 +210,7 @@ def test_other_files_of_the_folder_are_no_reason_to_reload(reloading: Reloading)
     assert reloading.count(NOT_VALID) == 1
 
 
-def test_a_deleted_file_changes_nothing(reloading: Reloading) -> None:
+def test_a_deleted_file_changes_nothing(reloading: ReloadingServer) -> None:
     reloading.path.unlink()
     eventually(reloading.failed, expected=True)
     assert reloading.owner() == ["alice"]
@@ -227,7 +227,7 @@ def test_a_deleted_file_changes_nothing(reloading: Reloading) -> None:
     assert (reloading.revision(), reloading.failed()) == (2, False)
 
 
-def test_a_deleted_folder_changes_nothing(reloading: Reloading) -> None:
+def test_a_deleted_folder_changes_nothing(reloading: ReloadingServer) -> None:
     shutil.rmtree(reloading.path.parent)
     eventually(reloading.failed, expected=True)
     assert reloading.owner() == ["alice"]
@@ -236,7 +236,7 @@ def test_a_deleted_folder_changes_nothing(reloading: Reloading) -> None:
     eventually(reloading.owner, ["bob"])
 
 
-def test_many_reloads_at_once(reloading: Reloading) -> None:
+def test_many_reloads_at_once(reloading: ReloadingServer) -> None:
     reloading.replace(BOB)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: reloading.reload(), range(8)))
@@ -245,7 +245,7 @@ def test_many_reloads_at_once(reloading: Reloading) -> None:
     assert reloading.revision() == 2
 
 
-def test_a_policy_that_loses_its_partitions_has_one_finding(reloading: Reloading) -> None:
+def test_a_policy_that_loses_its_partitions_has_one_finding(reloading: ReloadingServer) -> None:
     reloading.replace("partitions: []\n")
     result = reloading.reload()
     assert not result.succeeded
@@ -289,7 +289,7 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
     assert "'P2' and 'p2' differ in case only" in ended.stderr
 
 
-def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: Reloading) -> None:
+def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: ReloadingServer) -> None:
     pipe = reloading.path.with_name("pipe")
     os.mkfifo(pipe)
     pipe.replace(reloading.path)
@@ -312,7 +312,7 @@ def test_the_newest_text_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         overtake(reloading)
 
 
-def overtake(reloading: Reloading) -> None:
+def overtake(reloading: ReloadingServer) -> None:
     pipe = reloading.path.with_name("pipe")
     os.mkfifo(pipe)
     pipe.replace(reloading.path)
@@ -332,7 +332,7 @@ def overtake(reloading: Reloading) -> None:
     assert reloading.owner() == ["bob"]
 
 
-def test_the_resolver_changes_with_the_policy(reloading: Reloading) -> None:
+def test_the_resolver_changes_with_the_policy(reloading: ReloadingServer) -> None:
     """Without a resolver a user is in the group of her name; the table knows other groups."""
     without, table = queues_of(" testuser1"), queues_of(" testuser1", "test")
     for text, name, groups in [
@@ -354,7 +354,7 @@ def test_the_resolver_changes_with_the_policy(reloading: Reloading) -> None:
     assert reloading.client.resolve("testuser1").cached
 
 
-def test_partitions_come_and_go(reloading: Reloading) -> None:
+def test_partitions_come_and_go(reloading: ReloadingServer) -> None:
     assert reloading.policy().partitions == ("default",)
     with pytest.raises(queuegate.UnknownPartition):
         reloading.client.check("bob", "root.work", partition="gpu")

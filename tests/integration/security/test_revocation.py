@@ -18,10 +18,10 @@ import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.files.certificates import expiry
-from tests.e2e.lifecycle.notify_socket import NotifySocket
 from tests.integration.security.authorities import POLICY, Authority, channel, client, dns, with_tls
 from tests.integration.security.test_tokens import CI, line
 from tests.support.eventually import eventually
+from tests.support.fakes.notify_socket import NotifySocket
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 ALICE = "dns:alice.example.org"

@@ -11,11 +11,11 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, policy_pb2, policy_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from tests.support.atomic_files import ALICE, BOB, Reloading, reloading_alice
+from tests.support.servers.reloading_server import ALICE, BOB, ReloadingServer, reloading_alice
 
 
 @pytest.fixture
-def reloading(tmp_path: Path) -> Iterator[Reloading]:
+def reloading(tmp_path: Path) -> Iterator[ReloadingServer]:
     with reloading_alice(tmp_path) as started:
         yield started
 
@@ -112,7 +112,7 @@ def _request(user: str) -> access_pb2.CheckQueueAccessRequest:
     )
 
 
-async def test_reloads_under_load_give_no_wrong_answer(reloading: Reloading) -> None:
+async def test_reloads_under_load_give_no_wrong_answer(reloading: ReloadingServer) -> None:
     load = Load(reloading.server.address)
 
     async def reloads() -> None:
@@ -137,7 +137,7 @@ def large(queues: int, comment: int = 0) -> str:
     )
 
 
-def test_a_large_policy_is_read_while_calls_are_answered(reloading: Reloading) -> None:
+def test_a_large_policy_is_read_while_calls_are_answered(reloading: ReloadingServer) -> None:
     """Reading runs beside the event loop: nobody waits for it."""
     reloading.replace(large(20_000))
     stub = policy_pb2_grpc.PolicyServiceStub
@@ -155,7 +155,7 @@ def test_a_large_policy_is_read_while_calls_are_answered(reloading: Reloading) -
     assert not reloading.client.check("v19999", "root.q19998.x").allowed
 
 
-def test_replaced_policies_leave_no_memory_behind(reloading: Reloading) -> None:
+def test_replaced_policies_leave_no_memory_behind(reloading: ReloadingServer) -> None:
     sizes = []
     for number in range(18):
         reloading.replace(large(4_000, number))
