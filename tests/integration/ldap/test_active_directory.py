@@ -1,4 +1,4 @@
-"""What only Active Directory does, against a small fake server and not the real one."""
+"""Active Directory only, against a small fake server."""
 
 import struct
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Rows 17 to 31 of the failure matrix: what servers answer, and what users are called.
+"""Rows 17 to 31 of the failure matrix: answers of servers and names of users.
 
 Rows 17, 18, 19, 20, 22 and 23 are in test_sources.py, row 26 in test_active_directory.py.
 """
@@ -32,7 +32,7 @@ def healthy(search: Search) -> Answer:
     )
 
 
-async def test_row_21_nobody_has_member_of(
+async def test_row_21_no_user_has_member_of(
     resolver: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     bare = Answer([(BOB_ENTRY[0], {"uid": [b"bob"]})])
@@ -48,7 +48,7 @@ async def test_row_21_nobody_has_member_of(
     [b"", b"no dn", b"cn=", b"=x", b"\xff\xfe", b"cn=\xff," + GROUPS.encode(), b"cn=a,,dc=b"],
 )
 @pytest.mark.parametrize("given", [{"group_base": None}, {}])
-async def test_row_22_value_that_is_no_dn_is_passed_over_and_counted(
+async def test_row_22_value_that_is_not_a_dn_is_skipped_and_counted(
     resolver: Build, value: bytes, given: dict[str, Any]
 ) -> None:
     values = [value, b"cn=analytics," + GROUPS.encode()]
@@ -62,9 +62,7 @@ async def test_row_22_value_that_is_no_dn_is_passed_over_and_counted(
 
 
 @pytest.mark.parametrize("code", [1, 3, 4, 11, 50, 51, 52, 53, 80])
-async def test_row_24_failure_above_the_first_level_fails_the_whole(
-    resolver: Build, code: int
-) -> None:
+async def test_row_24_failed_nested_search_fails_the_look_up(resolver: Build, code: int) -> None:
     def answer(search: Search) -> Answer:
         if "cn=analytics" in search.filter:
             return Answer([TEAM], code=code, text="busy")
@@ -103,7 +101,7 @@ async def test_row_25_ten_thousand_groups(resolver: Build, big_directory: Any) -
         assert isinstance(unpaged, CouldNotAsk)
 
 
-async def test_row_25_limit_that_paging_does_not_help_is_a_failure(
+async def test_row_25_size_limit_that_also_bounds_pages_is_a_failure(
     resolver: Build, big_directory: Any
 ) -> None:
     with big_directory(many_groups(700), "") as slapd:
@@ -171,7 +169,7 @@ async def test_row_30_a_thousand_users_at_once(resolver: Build, directory: Slapd
         assert name != "bob" or outcome == BOB
 
 
-async def test_row_30_beyond_the_queue_it_fails_at_once(resolver: Build) -> None:
+async def test_row_30_requests_beyond_the_queue_fail_immediately(resolver: Build) -> None:
     def silent(_: Search) -> Answer:
         return Answer(silent=True)
 
@@ -196,7 +194,7 @@ async def test_row_30_beyond_the_queue_it_fails_at_once(resolver: Build) -> None
     "user",
     ["a\0b", "\0", "\ud800", "alice\n", "a" * 257, "x" * 10_000, "\x7f", "\ufdd0", "\U000e0fff"],
 )
-async def test_row_31_names_that_no_user_has_are_not_asked_for(
+async def test_row_31_impossible_names_are_not_looked_up(
     resolver: Build, directory: Slapd, user: str
 ) -> None:
     opened = await resolver(directory)
@@ -228,7 +226,7 @@ async def test_row_31_names_are_escaped(resolver: Build, directory: Slapd, user:
         ),
     ],
 )
-async def test_lies_are_failures(resolver: Build, reply: bytes) -> None:
+async def test_malformed_answers_are_failures(resolver: Build, reply: bytes) -> None:
     def never(_: Search) -> Answer:
         raise AssertionError
 

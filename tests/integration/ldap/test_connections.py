@@ -1,4 +1,4 @@
-"""Rows 9 to 12 of the failure matrix: what becomes of connections."""
+"""Rows 9 to 12 of the failure matrix: connections that end, break or grow old."""
 
 import asyncio
 import itertools
@@ -53,7 +53,9 @@ async def test_row_10_killed_with_requests_in_flight(
     assert opened.statistics.retried == 30
 
 
-async def test_row_10_alone_it_fails_at_once(resolver: Build, own_directory: Slapd) -> None:
+async def test_row_10_without_another_server_look_ups_fail_immediately(
+    resolver: Build, own_directory: Slapd
+) -> None:
     opened = await resolver(own_directory, operation_timeout=30)
     assert await opened.resolve("bob") == BOB
     own_directory.freeze()
@@ -92,7 +94,7 @@ async def test_row_11_connections_are_replaced_when_they_are_old(
     assert opened.statistics.retried == 0
 
 
-async def test_row_11_second_server_is_let_go_when_it_is_not_used(
+async def test_row_11_unused_connection_to_the_second_server_is_closed(
     resolver: Build, own_directory: Slapd, directory: Slapd
 ) -> None:
     async with proxy_to(directory.port) as second:
@@ -111,7 +113,7 @@ async def test_row_11_second_server_is_let_go_when_it_is_not_used(
             await asyncio.sleep(0.02)
 
 
-async def test_row_12_half_open_connection_is_found_by_trying_it_out(
+async def test_row_12_half_open_connection_is_found_by_a_test_request(
     resolver: Build, directory: Slapd
 ) -> None:
     async with proxy_to(directory.port) as proxy:
@@ -127,9 +129,7 @@ async def test_row_12_half_open_connection_is_found_by_trying_it_out(
         assert opened.statistics.retried == 0
 
 
-async def test_slow_server_within_the_limit_is_waited_for(
-    resolver: Build, directory: Slapd
-) -> None:
+async def test_slow_server_within_the_limit_is_awaited(resolver: Build, directory: Slapd) -> None:
     async with proxy_to(directory.port) as proxy:
         proxy.delay = 0.05
         opened = await resolver(proxy.url)
@@ -140,7 +140,7 @@ async def test_slow_server_within_the_limit_is_waited_for(
         assert await opened.resolve("alice") == Found(("analytics", "Ops"))
 
 
-async def test_row_12_connection_of_before_a_sleep_is_tried_out_first(
+async def test_row_12_connection_is_tested_after_a_suspend(
     resolver: Build, directory: Slapd
 ) -> None:
     async with proxy_to(directory.port) as proxy:

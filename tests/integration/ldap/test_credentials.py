@@ -1,4 +1,4 @@
-"""Rows 13 and 14 of the failure matrix: passwords, and that they leak nowhere."""
+"""Rows 13 and 14 of the failure matrix: passwords, which must not leak."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, Slapd, runnin
 WRONG = "wr0ng-secret"
 
 
-async def test_row_13_wrong_password_is_not_tried_again_and_again(
+async def test_row_13_wrong_password_is_tried_once(
     resolver: Build, directory: Slapd, password_file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -94,7 +94,7 @@ async def test_row_13_expired_password(
 
 
 @pytest.mark.parametrize("content", ["", "\n", "  \n", "a\0b"])
-def test_row_14_password_that_is_none_is_refused_at_the_start(
+def test_row_14_empty_password_is_refused_at_the_start(
     options: Callable[..., LdapOptions], password_file: Path, content: str
 ) -> None:
     password_file.write_text(content)
@@ -103,14 +103,14 @@ def test_row_14_password_that_is_none_is_refused_at_the_start(
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-async def test_row_14_one_newline_at_the_end_is_not_the_password(
+async def test_row_14_trailing_newline_is_stripped(
     resolver: Build, directory: Slapd, password_file: Path, end: str
 ) -> None:
     password_file.write_bytes(f"{PASSWORD}{end}".encode())
     assert await (await resolver(directory)).resolve("bob") == BOB
 
 
-async def test_row_14_password_emptied_later_binds_nobody(
+async def test_row_14_password_emptied_later_makes_no_anonymous_bind(
     resolver: Build, own_directory: Slapd, password_file: Path
 ) -> None:
     opened = await resolver(own_directory)
@@ -127,7 +127,7 @@ async def test_row_14_password_emptied_later_binds_nobody(
             await asyncio.sleep(0.02)
 
 
-async def test_anonymous_only_when_asked(resolver: Build, directory: Slapd) -> None:
+async def test_anonymous_bind_must_be_configured(resolver: Build, directory: Slapd) -> None:
     nobody: dict[str, Any] = {"bind_dn": None, "bind_password_file": None}
     with pytest.raises(ValidationError, match="set bind: anonymous"):
         await resolver(directory, **nobody)
@@ -146,7 +146,7 @@ async def test_password_never_travels_in_the_clear_unless_allowed(
     assert not options("ldap://127.0.0.1:1", start_tls=False, allow_plaintext_bind=True).start_tls
 
 
-async def test_password_is_nowhere_to_be_seen(
+async def test_password_appears_in_no_log_and_no_repr(
     resolver: Build, directory: Slapd, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""Servers named by DNS, asked of a name server of the test."""
+"""Servers from DNS, with a name server of the test."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -84,7 +84,7 @@ async def test_row_15_old_tls_is_refused(resolver: Build, directory: Slapd, ca: 
         assert "TLS handshake" in outcome.detail
 
 
-async def test_row_15_unverified_is_said_loudly(
+async def test_row_15_disabled_verification_is_logged(
     resolver: Build, directory: Slapd, caplog: pytest.LogCaptureFixture
 ) -> None:
     await resolver(directory, verify_certificate=False)

@@ -1,4 +1,4 @@
-"""Row 32 of the failure matrix: the end, and what is left over of look-ups."""
+"""Row 32 of the failure matrix: shutdown, and what look-ups leave behind."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""`bind: gssapi` against a real KDC, and what becomes of it when the KDC hangs."""
+"""`bind: gssapi` against a real KDC, and with a KDC that hangs."""
 
 import contextlib
 import os
@@ -99,7 +99,9 @@ def test_bind_with_a_keytab(kdc: Kdc, slapd: Slapd, configure: Configure, encryp
     assert "groups (1): analytics" in output
 
 
-def test_what_fails_is_said(kdc: Kdc, slapd: Slapd, configure: Configure, tmp_path: Path) -> None:
+def test_failures_come_with_advice(
+    kdc: Kdc, slapd: Slapd, configure: Configure, tmp_path: Path
+) -> None:
     unknown = kdc.keytab(f"stranger@{REALM}")
     status, output = check(kdc, configure(keytab=unknown))
     # The KDC knows it, the directory lets it see nothing.
@@ -130,7 +132,7 @@ def test_a_server_without_gssapi(
     assert "advice: " in output
 
 
-def test_a_hung_kdc_holds_up_nobody(kdc: Kdc, configure: Configure) -> None:
+def test_a_hung_kdc_blocks_no_other_call(kdc: Kdc, configure: Configure) -> None:
     kdc.freeze()
     config = configure(connect_timeout="2s")
     with (

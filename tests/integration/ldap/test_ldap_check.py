@@ -58,7 +58,7 @@ def test_every_step_is_shown(
     assert PASSWORD not in output
 
 
-def test_what_failed_comes_with_advice(
+def test_failed_steps_come_with_advice(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
     dead = f"ldap://127.0.0.1:{free_port()}"
@@ -79,9 +79,7 @@ def test_what_failed_comes_with_advice(
     assert "wrong secret" not in output
 
 
-def test_user_that_is_not_there(
-    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
-) -> None:
+def test_unknown_user(tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path) -> None:
     config = settings(tmp_path, ca_file, password_file, directory.url)
     status, output = run(config, "--user", "ALICE")
     assert status == 1
@@ -89,7 +87,7 @@ def test_user_that_is_not_there(
     assert "user_match: casefold accepts it" in output
 
 
-def test_servers_that_say_different_things(
+def test_servers_that_disagree(
     tmp_path: Path, directory: Slapd, own_directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
     own_directory.add(group("more", dn("bob")))

@@ -1,4 +1,4 @@
-"""What `validate` finds wrong with the settings, before anything is started."""
+"""Faults of the settings, which `validate` reports."""
 
 import os
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_fault(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
     assert "hunter2" not in "".join(found)
 
 
-def test_files_that_hold_the_wrong_thing(tmp_path: Path, ca: trustme.CA) -> None:
+def test_files_with_the_wrong_content(tmp_path: Path, ca: trustme.CA) -> None:
     empty, text = tmp_path / "empty", tmp_path / "text"
     empty.write_text("\n")
     text.write_text("hello")
@@ -126,7 +126,7 @@ def test_files_that_hold_the_wrong_thing(tmp_path: Path, ca: trustme.CA) -> None
 
 
 @pytest.mark.parametrize("preset", ["openldap", "389ds", "freeipa", "active_directory", "posix"])
-def test_presets_are_valid_and_give_way(tmp_path: Path, preset: str) -> None:
+def test_presets_are_valid_and_can_be_overridden(tmp_path: Path, preset: str) -> None:
     assert faults(tmp_path, preset=preset) == []
     assert faults(tmp_path, preset=preset, groups_from="member_of") == []
 
@@ -174,7 +174,7 @@ def test_an_escaped_value_is_one_value(text: str) -> None:
 
 
 @given(st.text())
-def test_whatever_the_user_is_called_the_filter_stays_the_same(text: str) -> None:
+def test_names_do_not_change_the_structure_of_a_filter(text: str) -> None:
     template = "(&(objectClass=person)(|(uid={user})(mail={user}@a.test)))"
     filled = assertions(UserFilter(template).for_user(text))
     assert [(part.attribute, part.operator) for part in filled] == [

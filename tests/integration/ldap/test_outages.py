@@ -31,13 +31,13 @@ from tests.support.servers.slapd import Slapd
 FAST = {"connect_timeout": 0.4, "operation_timeout": 0.4, "lookup_timeout": 2}
 PATIENT = {"connect_timeout": 1.5, "operation_timeout": 1.5, "lookup_timeout": 20}
 HANGS = 25
-"""Seconds that only a look-up without a limit takes, however busy the machine is."""
+"""Seconds that only an unbounded look-up takes, even on a busy machine."""
 MANY = [f"nobody{n}" for n in range(50)]
 
 
 @contextmanager
 def silent_port() -> Iterator[int]:
-    """Accepts connections (the kernel does) and never says a word."""
+    """A port whose connections the kernel accepts and nobody answers."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(16)
@@ -46,7 +46,7 @@ def silent_port() -> Iterator[int]:
 
 @contextmanager
 def dropping_port() -> Iterator[int]:
-    """Answers no SYN: its queue is full."""
+    """A port that answers no SYN: its queue is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -103,7 +103,7 @@ async def until_fault(resolver: LdapResolver) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_row_3_refused_port_is_passed_over_at_once(resolver: Build, directory: Slapd) -> None:
+async def test_row_3_refused_port_is_skipped_immediately(resolver: Build, directory: Slapd) -> None:
     dead = f"ldap://127.0.0.1:{free_port()}"
     opened = await resolver(directory, urls=[dead, directory.url], connect_timeout=30)
     outcome, seconds = await timed(opened)
@@ -129,7 +129,7 @@ async def test_rows_4_and_5_silent_server_costs_one_deadline_once(
         assert dials(opened, silent) == 1
 
 
-async def test_row_5_alone_it_is_a_failure_within_the_deadline(resolver: Build) -> None:
+async def test_row_5_single_silent_server_fails_within_the_deadline(resolver: Build) -> None:
     with silent_port() as number:
         opened = await resolver(f"ldaps://127.0.0.1:{number}", **FAST)
         outcome, seconds = await timed(opened)
@@ -210,7 +210,7 @@ async def test_row_8_server_that_takes_binds_and_no_searches_is_left_alone(
         assert len(fake.searches) == 3
 
 
-async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
+async def test_row_10_look_ups_lost_with_one_connection_are_one_failure(
     resolver: Build, directory: Slapd
 ) -> None:
     async with proxy_to(directory.port) as proxy:
@@ -228,7 +228,7 @@ async def test_row_10_a_crowd_on_one_dead_connection_is_one_failure(
         assert opened.statistics.retried == 20
 
 
-async def test_other_servers_by_dns_end_no_look_up(resolver: Build, directory: Slapd) -> None:
+async def test_change_of_servers_by_dns_ends_no_look_up(resolver: Build, directory: Slapd) -> None:
     async with proxy_to(directory.port) as proxy:
         opened = await resolver(proxy.url, operation_timeout=30)
         assert await opened.resolve("bob") == BOB
@@ -242,7 +242,7 @@ async def test_other_servers_by_dns_end_no_look_up(resolver: Build, directory: S
         assert await pending == BOB
 
 
-async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
+async def test_row_10_second_server_dies_under_the_only_look_up(
     resolver: Build, directory: Slapd
 ) -> None:
     dead = f"ldap://127.0.0.1:{free_port()}"
@@ -264,7 +264,7 @@ async def test_row_10_the_server_of_second_choice_dies_under_the_only_look_up(
         assert seconds < HANGS
 
 
-async def test_who_waits_for_a_server_learns_that_it_is_left_alone(
+async def test_waiters_learn_that_a_server_is_left_alone(
     directory: Slapd, options: Callable[..., LdapOptions]
 ) -> None:
     connector = Connector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None)

@@ -79,7 +79,7 @@ def test_server_starts_while_the_directory_is_down(
         assert server.stop(10) == 0
 
 
-def test_policy_that_asks_for_ldap_without_settings_says_what_is_missing(tmp_path: Path) -> None:
+def test_missing_settings_are_reported_for_a_policy_with_ldap(tmp_path: Path) -> None:
     asking = "    usergroupresolver: {type: ldap}\n"
     done = subprocess.run(
         server_command(

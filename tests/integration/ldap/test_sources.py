@@ -1,4 +1,4 @@
-"""Where groups come from: every strategy against real entries in a real slapd."""
+"""Every way to find users and groups, against a real slapd."""
 
 from typing import Any
 
@@ -116,7 +116,7 @@ async def test_another_spelling_is_another_user(
     assert exact.statistics.other_spelling == 1
 
 
-async def test_casefold_forgives_case_and_nothing_else(resolver: Build, directory: Slapd) -> None:
+async def test_casefold_ignores_case_only(resolver: Build, directory: Slapd) -> None:
     folding = await resolver(directory, user_match="casefold")
     assert await folding.resolve("ALICE") == await folding.resolve("alice")
     assert isinstance(await folding.resolve("\uff41lice"), NoSuchUser)
@@ -131,7 +131,7 @@ async def test_two_entries_of_one_name_are_a_failure(resolver: Build, directory:
     assert isinstance(await (await resolver(directory)).resolve("twin"), Found)
 
 
-async def test_filter_that_finds_a_crowd_is_a_failure_with_the_right_advice(
+async def test_filter_that_matches_too_many_entries_is_a_failure(
     resolver: Build, directory: Slapd
 ) -> None:
     opened = await resolver(directory, user_filter="(|(uid={user})(objectClass=person))")

@@ -1,4 +1,4 @@
-"""YuniKorn's answers: the LDAP vectors, and its Secret. DEVIATIONS.md says where we differ."""
+"""YuniKorn's answers: the LDAP vectors and its Secret. DEVIATIONS.md lists the differences."""
 
 import json
 from pathlib import Path
@@ -145,7 +145,7 @@ def test_port_of_a_secret_is_a_number_as_go_reads_it(tmp_path: Path, text: str, 
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "3 8 9", "+", "++1", "0x1", "1_0", "\u0663"])
-def test_port_of_a_secret_that_is_none(tmp_path: Path, text: str) -> None:
+def test_invalid_port_of_a_secret(tmp_path: Path, text: str) -> None:
     folder = secrets(tmp_path, {**GOOD, "Port": text})
     with pytest.raises(BadSecrets, match="Port that is not a number from 1 to 65535"):
         read_secrets(folder)
@@ -165,7 +165,7 @@ def test_password_of_a_secret_is_trimmed_and_one_of_our_own_is_not(
     assert password == (b" pass word " if own_file else b"pass word")
 
 
-def test_what_is_wrong_with_a_secret_is_told_without_its_values(tmp_path: Path) -> None:
+def test_faults_of_a_secret_are_reported_without_its_values(tmp_path: Path) -> None:
     folder = secrets(tmp_path, {"BindPassword": "hunter2", "Port": "hunter2"})
     with pytest.raises(BadSecrets) as caught:
         read_secrets(folder)

@@ -70,7 +70,7 @@ class Connector:
         unfinished: list[str] = []
 
         def observe(step: LdapStep) -> None:
-            if step.fault.startswith("given up"):
+            if step.is_unfinished:
                 step.fault = f"not done within {seconds:g} s"
                 unfinished.append(step.name)
             self._observe(step)

@@ -36,6 +36,8 @@ class LdapStep:
     fault: str = ""
     """Why the step failed; empty if it succeeded."""
     advice: str = ""
+    is_unfinished: bool = False
+    """Whether the step was given up, such as at the end of a time limit."""
 
 
 StepObserver = Callable[[LdapStep], None]
@@ -53,7 +55,7 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
         step.fault, step.advice = fault.detail, fault.advice
         raise
     except BaseException as error:
-        step.fault = f"given up: {type(error).__name__}"
+        step.fault, step.is_unfinished = f"given up: {type(error).__name__}", True
         raise
     finally:
         step.seconds = time.perf_counter() - start
