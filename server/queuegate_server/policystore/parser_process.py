@@ -13,7 +13,6 @@ import queuegate.policy
 import queuegate_server
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import transfer
-from queuegate_server.policystore.parser_child import FAILED, OUT_OF_MEMORY
 from queuegate_server.policystore.parsing import CheckJob, File, ParsedPolicies, ParseJob
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.child_process import Completed, Limits, OutputTooLong
@@ -30,11 +29,12 @@ CPU_SECONDS_PER_MIB: Final = 5
 WALL_SECONDS_PER_CPU_SECOND: Final = 10
 """On a busy machine a niced process gets little processor time."""
 NICENESS: Final = 10
+MAX_TRACEBACK_BYTES: Final = 10_000
 _START: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from queuegate_server.policystore.parser_child import main
-main()
+from queuegate_server.policystore.transfer import run_child
+run_child()
 """
 
 
@@ -119,7 +119,7 @@ def _failure(completed: Completed, limits: Limits) -> ParserFailed:
     status = completed.status
     if status == -signal.SIGXCPU:
         return _too_long(limits)
-    if status == OUT_OF_MEMORY:
+    if status == transfer.OUT_OF_MEMORY:
         return _too_large(limits)
     if status == -signal.SIGKILL:
         return ParserFailed(
@@ -127,7 +127,8 @@ def _failure(completed: Completed, limits: Limits) -> ParserFailed:
             " memory",
             "raise the memory limit of the container, or make the policy smaller",
         )
-    detail = completed.output.decode(errors="replace") if status == FAILED else ""
+    end = completed.output[-MAX_TRACEBACK_BYTES:]
+    detail = end.decode(errors="replace") if status == transfer.FAILED else ""
     _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
     return ParserFailed(
         f"the parser failed unexpectedly (status {status})", "report it, with what the log says"

@@ -1,12 +1,19 @@
-"""Parse jobs and their results as bytes, between this process and the one that parses.
+"""Both ends of the pipe to the child process that parses: jobs, results, and the child's program.
 
 A result is lines of JSON, each of which takes the receiver about a millisecond, so that it can do
-other work in between. The text of an ACL is sent once, and parsed when it is needed.
+other work in between. The text of an ACL is sent once, and parsed when it is needed. The child
+imports only this module and the parsers, so that it starts fast, and nothing of the server.
 """
 
+import gc
 import json
+import os
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from queuegate.policy import acl
@@ -20,14 +27,52 @@ from queuegate_server.policystore.parsing import (
     ParsedPolicies,
     ParseJob,
     PolicyText,
+    check,
+    parse,
 )
 
 T = TypeVar("T")
+
+OUT_OF_MEMORY: Final = 3
+"""Exit status of the child."""
+FAILED: Final = 4
+"""Exit status of the child; its output is a traceback."""
 
 _QUEUES: Final = 500
 _NUMBERS: Final = 5_000
 _DIAGNOSTICS: Final = 200
 """How many of each kind a line has, at most."""
+
+
+def run_child() -> None:
+    """Parse the job, and end with a status that says what went wrong."""
+    # Without cleaning up: there may be no memory for it, and it takes time.
+    os._exit(_run_job())
+
+
+def _run_job() -> int:
+    gc.disable()
+    with suppress(OSError):
+        # If the machine runs out of memory, this process goes first.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    output = sys.stdout.buffer
+    try:
+        data = sys.stdin.buffer.read()
+        job = decode_job(data)
+        del data
+        if isinstance(job, CheckJob):
+            lines = encode_result(check(job), {})
+        else:
+            lines = encode_result(parse(job), job.acl_names)
+        output.writelines(lines)
+        output.flush()
+    except MemoryError:
+        return OUT_OF_MEMORY
+    except Exception:
+        output.write(traceback.format_exc().encode(errors="replace"))
+        output.flush()
+        return FAILED
+    return 0
 
 
 def encode_job(job: ParseJob | CheckJob) -> list[bytes]:

@@ -16,7 +16,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.policystore import parser_child, parser_process, parsing, transfer
+from queuegate_server.policystore import parser_process, parsing, transfer
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import (
     CheckJob,
@@ -172,11 +172,11 @@ def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     [
         ("while True: pass", "more than 1 s of processor time"),
         ("bytes(1 << 40)", "failed unexpectedly (status 1)"),
-        (f"sys.exit({parser_child.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
+        (f"sys.exit({transfer.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
         ("while True: sys.stdout.write('x' * 65536)", "more than 64 MiB of memory"),
         ("import os; os.kill(os.getpid(), 9)", "ran out of memory"),
         ("import os; os.kill(os.getpid(), 11)", "failed unexpectedly (status -11)"),
-        (f"sys.exit({parser_child.FAILED})", "failed unexpectedly"),
+        (f"sys.exit({transfer.FAILED})", "failed unexpectedly"),
         ("", "not complete"),
     ],
 )
@@ -223,7 +223,7 @@ async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_child_imports_no_server() -> None:
     program = (
-        "import sys, queuegate_server.policystore.parser_child;"
+        "import sys, queuegate_server.policystore.transfer;"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     found = subprocess.check_output([sys.executable, "-c", program], text=True).split()
