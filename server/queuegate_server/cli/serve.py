@@ -53,13 +53,13 @@ class _Read(Protocol):
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
 )
-@click.option(OPTION, "worker", hidden=True, help="The start parameters of one of several workers.")
+@click.option(OPTION, "worker", is_flag=True, hidden=True, help="Run as one of several workers.")
 def serve(
     config: Path | None,
     policy: str | None,
     listen: tuple[str, ...],
     overrides: tuple[str, ...],
-    worker: str | None,
+    worker: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
     """Serve decisions until SIGTERM; SIGHUP reloads the policy and the settings.
 
@@ -76,8 +76,12 @@ def serve(
         return load_settings(config, os.environ, all_overrides, content)
 
     fds.raise_limit()
-    if worker is not None:
-        _serve_as_worker(WorkerSpec.parse(worker), read)
+    if worker:
+        try:
+            spec = WorkerSpec.receive()
+        except (OSError, EOFError):
+            raise Failure(f"{OPTION} is an option of the supervisor's workers") from None
+        _serve_as_worker(spec, read)
         return
     content = _content(config)
     settings = _settings(read, content)
@@ -112,9 +116,9 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
     """Serve as one of several workers; the supervisor prints why a worker cannot start."""
     try:
-        settings = current = _settings(read, spec.initial_content())
-        if (content := spec.current_content()) is not None:
-            current = with_changes(settings, _settings(read, content))
+        settings = current = _settings(read, spec.initial)
+        if spec.current is not None:
+            current = with_changes(settings, _settings(read, spec.current))
         logs.configure(current.log.level, current.log.format, worker=spec.index)
         _serve(settings, current, read, spec)
     except Failure as error:

@@ -37,6 +37,22 @@ def frame(message: Mapping[str, Any]) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
+def receive(end: socket.socket) -> Any:
+    """Receive one message without an event loop. Raises OSError and EOFError."""
+    (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
+    return json.loads(_receive_exactly(end, length))
+
+
+def _receive_exactly(end: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        part = end.recv(length - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)
+
+
 class Channel:
     """One end of the channel."""
 
@@ -73,7 +89,7 @@ class Channel:
         number = next(self._numbers)
         answer = self._pending[number] = asyncio.get_running_loop().create_future()
         try:
-            self._write({"ask": name, "number": number, "value": value})
+            self.send({"ask": name, "number": number, "value": value})
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
@@ -92,7 +108,8 @@ class Channel:
         for task in self._handling:
             task.cancel()
 
-    def _write(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message. Raises ChannelError."""
         writer = self._writer
         if writer is None or writer.is_closing():
             raise ChannelError("the channel is closed")
@@ -132,6 +149,6 @@ class Channel:
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         try:
-            self._write(message)
+            self.send(message)
         except ChannelError as error:
             _LOG.warning("a response could not be sent", extra={"error": str(error)})

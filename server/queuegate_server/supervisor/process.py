@@ -1,6 +1,7 @@
 """A worker process as its supervisor sees it."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from queuegate_server.runtime.sd_notify import SOCKET
 from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
-from queuegate_server.supervisor.worker_spec import SettingsFiles, WorkerSpec
+from queuegate_server.supervisor.worker_spec import spec_message
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
@@ -44,24 +45,27 @@ class WorkerProcess:
         """The process id."""
         return self._running.pid
 
-    async def start(self, ports: Sequence[int], files: SettingsFiles) -> None:
-        """Run the command line of this process again, as a worker. Raises OSError."""
+    async def start(
+        self, ports: Sequence[int], initial: bytes | None, current: bytes | None
+    ) -> None:
+        """Run the command line of this process again, as a worker. Raises OSError.
+
+        See WorkerSpec for the arguments.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            channel = theirs.fileno()
-            spec = WorkerSpec(self.index, channel, files.initial, files.current, tuple(ports))
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *sys.orig_argv[1:],
                 OPTION,
-                str(spec),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[channel, *filter(None, (files.initial, files.current))],
+                stdin=theirs.fileno(),
                 # The supervisor alone gets the signals of the terminal, and passes them on.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
         await self._channel.open(ours)
+        with contextlib.suppress(ChannelError):  # it has ended already
+            self._channel.send(spec_message(self.index, ports, initial, current))
         self._reading = asyncio.create_task(self._channel.run())
 
     async def ask(self, name: str, value: Any = None, *, seconds: float) -> Any:

@@ -22,7 +22,6 @@ from queuegate_server.settings.reload import SettingsReader, with_changes
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.metrics import MergedMetrics
 from queuegate_server.supervisor.process import WorkerProcess
-from queuegate_server.supervisor.worker_spec import SettingsFiles
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
@@ -89,7 +88,8 @@ class Supervisor:
             notifier: Reports the state of the service to systemd.
         """
         self._settings = settings
-        self._files = SettingsFiles(content)
+        self._initial_content = content
+        self._current_content: bytes | None = None
         self._reloaded = False
         self._announce = announce
         self._reader = SettingsReader(read_settings)
@@ -125,7 +125,6 @@ class Supervisor:
         with contextlib.ExitStack() as stack:
             addresses = [listener.parsed for listener in self._settings.listen]
             self._ports = _reserve_ports(addresses, stack)
-            stack.callback(self._files.close)
             handle_signals(self._stop, self._reload, self._kill)
             stopping = asyncio.create_task(self._stop.wait())
             running = [
@@ -215,7 +214,7 @@ class Supervisor:
 
         handlers = {"revision": self._on_revision, "broadcast": on_broadcast}
         worker = WorkerProcess(index, handlers)
-        await worker.start(self._ports, self._files)
+        await worker.start(self._ports, self._initial_content, self._current_content)
         self._workers[index] = worker
         serving = asyncio.create_task(self._await_ready(worker))
         watching = asyncio.create_task(worker.kill_if_silent(self._settings.worker_timeout))
@@ -269,7 +268,7 @@ class Supervisor:
         with contextlib.suppress(Exception):  # the workers log what is wrong
             settings, content = await self._reader.read()
             self._settings = with_changes(self._settings, settings)
-            self._files.replace(content)
+            self._current_content = content
         for index, answer in (await self._ask_all("reload", seconds=RELOAD_TIMEOUT)).items():
             if isinstance(answer, ChannelError):
                 fields = {"index": index, "error": str(answer)}

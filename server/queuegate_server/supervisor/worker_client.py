@@ -50,9 +50,6 @@ class WorkerClient:
             reload: Reloads the configuration.
             metrics: Returns the metrics of this worker in Prometheus' text format.
             readiness: Returns the readiness of this worker as JSON.
-
-        Raises:
-            OSError: There is no supervisor.
         """
 
         async def on_reload(_value: Any) -> None:
@@ -74,7 +71,7 @@ class WorkerClient:
                 "stop": self._on_stop,
             }
         )
-        await self._channel.open(self.spec.channel_end())
+        await self._channel.open(self.spec.channel.dup())
         self._reading = asyncio.create_task(self._channel.run())
         self._reading.add_done_callback(lambda _: self.stopping.set())
 

@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import json
+import os
 import socket
+import stat
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 from queuegate_server.engine import NotReady
 from queuegate_server.rpc.errors import NotConfirmed
+from queuegate_server.supervisor import worker_spec
 from queuegate_server.supervisor.channel import Channel, ChannelError
 from queuegate_server.supervisor.worker_client import WorkerClient
-from queuegate_server.supervisor.worker_spec import WorkerSpec
+from queuegate_server.supervisor.worker_spec import WorkerSpec, spec_message
 
 
 class Supervisor:
@@ -43,21 +46,25 @@ class Supervisor:
         self.asked.append(value)
 
 
+def spec(channel: socket.socket) -> WorkerSpec:
+    return WorkerSpec(3, (0,), None, None, channel)
+
+
 @pytest.fixture
 async def supervisor() -> AsyncIterator[tuple[Supervisor, WorkerClient]]:
     ours, theirs = socket.socketpair()
     supervisor = Supervisor()
     await supervisor.channel.open(ours)
-    with theirs:
-        worker = WorkerClient(WorkerSpec(3, theirs.fileno(), 0, 0, (0,)))
-        await worker.open(
-            reload=supervisor.reload,
-            metrics=lambda: "calls_total 1\n",
-            readiness=lambda: {"policy": True},
-        )
+    worker = WorkerClient(spec(theirs))
+    await worker.open(
+        reload=supervisor.reload,
+        metrics=lambda: "calls_total 1\n",
+        readiness=lambda: {"policy": True},
+    )
     reading = asyncio.create_task(supervisor.channel.run())
     yield supervisor, worker
     await worker.close()
+    theirs.close()
     supervisor.channel.close()
     await asyncio.wait({reading}, timeout=60)
 
@@ -133,19 +140,39 @@ async def test_it_ends_when_told_and_when_alone(
         await worker.stopping.wait()
 
 
-def test_a_failure_can_be_told_without_a_loop() -> None:
+async def test_a_spec_is_received_on_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    stdin = theirs.detach()
+    monkeypatch.setattr(worker_spec, "_STDIN", stdin)
+    large = bytes(range(256)) * 4096
+    channel = Channel({})
+    await channel.open(ours)
+    channel.send(spec_message(1, (50051, 0), large, None))
+    received = await asyncio.to_thread(WorkerSpec.receive)
+    assert not stat.S_ISSOCK(os.fstat(stdin).st_mode)
+    os.close(stdin)
+    with received.channel:
+        assert (received.index, received.ports) == (1, (50051, 0))
+        assert (received.initial, received.current) == (large, None)
+    channel.close()
+
+
+def test_without_a_supervisor_there_is_no_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    monkeypatch.setattr(worker_spec, "_STDIN", theirs.detach())
+    with pytest.raises(EOFError):
+        WorkerSpec.receive()
+    os.close(worker_spec._STDIN)
+
+
+def test_a_failure_is_reported_without_a_loop() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        WorkerSpec(0, theirs.fileno(), 0, 0, (0,)).report("the policy cannot be served\nline 2")
+        spec(theirs).report("the policy cannot be served\nline 2")
         data = ours.recv(4096)
     assert json.loads(data[4:]) == {
         "ask": "failed",
         "number": 0,
         "value": "the policy cannot be served\nline 2",
     }
-
-
-def test_a_spec_survives_the_command_line() -> None:
-    spec = WorkerSpec(1, 7, 9, 11, (50051, 0))
-    assert WorkerSpec.parse(str(spec)) == spec
-    assert WorkerSpec(1, 7, 0, 0, ()).initial_content() is None
