@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from queuegate.policy.applications import Judged
+from queuegate.policy.applications import ApplicationDecision
 from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate.policy.explain import Explanation, explain
@@ -20,7 +20,7 @@ from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
 
-E = TypeVar("E", Explanation, Judged)
+E = TypeVar("E", Explanation, ApplicationDecision)
 
 _LIST_CHUNK: Final = 100
 """How many queues are decided before other work may run."""
@@ -108,7 +108,7 @@ class ApplicationQuery(NamedTuple):
     groups: Sequence[str]
     """As in Query."""
     served: ServedPartition
-    judge: Callable[[Sequence[str] | None], Judged]
+    judge: Callable[[Sequence[str] | None], ApplicationDecision]
     """Decides, given the groups of the user, or None while they are not known."""
 
 
@@ -224,8 +224,8 @@ class Engine:
             ),
         )
 
-    async def check_application(self, query: ApplicationQuery) -> Explained[Judged]:
-        """Decide about an application. Raises GroupsUnavailable and NoApplications."""
+    async def check_application(self, query: ApplicationQuery) -> Explained[ApplicationDecision]:
+        """Decide about an application. Raises GroupsUnavailable and ApplicationsUnsupported."""
         return await self._explained(query, query.judge)
 
     async def list_queues(

@@ -99,7 +99,7 @@ def test_applications_of_spark(client: queuegate.Client) -> None:
         asked = queuegate.ApplicationCheck(user, "modify", stated, "capacity", groups)
         assert client.check_application(asked).allowed is allowed
     wrong = queuegate.SparkApplication({"spark.acls.enable": "maybe"})
-    with pytest.raises(queuegate.InvalidArgument, match="should be true or false"):
+    with pytest.raises(queuegate.InvalidArgument, match="must be true or false"):
         client.check_application(queuegate.ApplicationCheck("a", "view", wrong))
 
 

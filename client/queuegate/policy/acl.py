@@ -1,8 +1,7 @@
-"""Access control lists: from text to the names that they let in.
+"""Access control lists, and YuniKorn's grammar for them.
 
-The grammar here is that of YuniKorn's `NewACL` (`pkg/common/security/acl.go`), in the
-order in which it applies its rules; they are told in `parse`. That of YARN is in
-`yarn_acl.py`; both give the same `Acl`.
+The grammar is that of YuniKorn's `NewACL` (`pkg/common/security/acl.go`); `parse` describes
+its rules in the order in which they apply. YARN's is in `yarn_acl.py`. Both produce an `Acl`.
 """
 
 import re
@@ -21,16 +20,16 @@ WHITE_SPACE: Final = (
 
 
 class AclNames(StrEnum):
-    """Which names an ACL may list (partition setting `acl_names`)."""
+    """The names that an ACL may list (partition setting `acl_names`)."""
 
     YUNIKORN = "yunikorn"
-    """What YuniKorn's ACL parser accepts: no `:`, `#`, `/`, and no dot in groups."""
+    """Names that YuniKorn's ACL parser accepts: no `:`, `#`, `/`, and no dot in groups."""
     EXTENDED = "extended"
-    """What YuniKorn's limits accept: also `system:serviceaccount:ns:name` and dotted groups."""
+    """Names that YuniKorn's limits accept: also `system:serviceaccount:ns:name`, dotted groups."""
 
 
 def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a name and of a list of nothing but names."""
+    """Return the patterns of a name and of a list of valid names."""
     return re.compile(name), re.compile(f"{name}(?:,{name})*+")
 
 
@@ -42,7 +41,7 @@ _GROUP_PATTERNS: Final = {
     AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
     AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
 }
-_NOTHING_BUT_NAMES: Final = {
+_VALID_NAMES: Final = {
     names: re.compile(
         f"(?:{_USER_PATTERNS[names][1].pattern})?(?: (?:{_GROUP_PATTERNS[names][1].pattern})?)?"
     )
@@ -57,18 +56,18 @@ class AclError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """An immutable ACL. An ACL that lists nobody denies everybody."""
+    """A parsed ACL. Immutable. An ACL that lists nobody grants nothing."""
 
     text: str = ""
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     allows_all: bool = False
     dropped_users: tuple[str, ...] = ()
-    """Entries of the user list that are no valid names, in order; never match."""
+    """Entries of the user list that are not valid names, in order. They never match."""
     dropped_groups: tuple[str, ...] = ()
-    """Entries of the group list that are no valid names, in order; never match."""
+    """Entries of the group list that are not valid names, in order. They never match."""
     proxies: frozenset[str] = frozenset()
-    """Names of services on whose behalf anybody is let in (Hadoop's `~name`)."""
+    """Services that are granted access for any user they act for (Hadoop's `~name`)."""
 
     @property
     def is_empty(self) -> bool:
@@ -82,13 +81,12 @@ EMPTY: Final = Acl()
 def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
-    Only a blank (U+0020) separates the two lists, and every single one counts:
-    more than one is an error. A list that is just `*` allows everybody; a `*`
-    among other entries is an invalid name. Invalid names are dropped and kept
-    in `dropped_users` and `dropped_groups`. `kept` has the text that
-    is kept of each name, and grows: equal names are then one text.
+    Only a space (U+0020) separates the two lists, and there may be only one. A list that is
+    just `*` allows everybody; a `*` among other entries is an invalid name. Invalid names are
+    dropped and recorded in `dropped_users` and `dropped_groups`. Equal names share one string.
 
-    Raises AclError if there is more than one blank.
+    Raises:
+        AclError: There is more than one space.
     """
     if not text:
         return EMPTY
@@ -100,8 +98,8 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
         )
     if text.strip(WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
-    users, dropped_users = _sort_out(users_field, *_USER_PATTERNS[names])
-    groups, dropped_groups = _sort_out(groups_field, *_GROUP_PATTERNS[names])
+    users, dropped_users = _split_names(users_field, *_USER_PATTERNS[names])
+    groups, dropped_groups = _split_names(groups_field, *_GROUP_PATTERNS[names])
     return Acl(
         text=text,
         users=users,
@@ -111,15 +109,15 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     )
 
 
-def lists_names(text: str, names: AclNames) -> bool:
-    """Say whether an ACL lists nothing but valid names, so that it may be split later."""
-    return _NOTHING_BUT_NAMES[names].fullmatch(text) is not None
+def has_only_valid_names(text: str, names: AclNames) -> bool:
+    """Return whether `parse` would accept every entry of an ACL, so that it can be parsed later."""
+    return _VALID_NAMES[names].fullmatch(text) is not None
 
 
-def _sort_out(
+def _split_names(
     field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str]
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split a list into its valid names and the entries to report; empty ones are neither."""
+    """Split a list into its valid names and the entries that are dropped; skip empty entries."""
     if not field:
         return _NOBODY, ()
     entries = field.split(",")
@@ -136,7 +134,7 @@ def _sort_out(
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return those users and groups of an ACL, of any grammar, that YuniKorn's accepts."""
+    """Return the users and groups of an ACL, of any grammar, whose names YuniKorn accepts."""
     (user, _), (group, _) = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),

@@ -1,8 +1,8 @@
 """(application, action, user, groups) -> Decision: the rules of access to applications.
 
-An application is open to its owner, to those whom its own lists name, to the
-administrators of its queue, by inheritance, and to those of the cluster. What counts for
-which action differs between YARN's documentation and Hadoop's code; each has a table here.
+Access is granted to the owner of an application, to the users and groups that its own ACLs
+list, to the administrators of its queue and of the queues above, and to those of the cluster.
+Which of these lists apply to an action differs between YARN's documentation and Hadoop's code.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
 
 class Action(StrEnum):
-    """What a user may want to do with an application."""
+    """The kind of access to an application."""
 
     VIEW = "view"
     VIEW_LOGS = "view logs"
@@ -27,11 +27,11 @@ class Action(StrEnum):
     MOVE = "move"
     """Move it to another queue."""
     ADMIN = "admin"
-    """Act for other users. Spark only."""
+    """Act for other users. Only for Spark applications."""
 
 
-class ListKind(StrEnum):
-    """Which list of names was looked at."""
+class AccessListKind(StrEnum):
+    """Where a list of names comes from."""
 
     OWNER = "owner"
     VIEW = "view"
@@ -43,16 +43,16 @@ class ListKind(StrEnum):
     """Spark's administrators of all applications."""
 
 
-class Listed(NamedTuple):
-    """A list of names that opens the application, with the path of its queue if it has one."""
+class AccessList(NamedTuple):
+    """A list of names that grants access, with the path of its queue if it has one."""
 
-    kind: ListKind
+    kind: AccessListKind
     queue: str
     acl: Acl
 
 
 class Application(NamedTuple):
-    """An application of YARN. `queue` is spelled as the partition spells paths."""
+    """A YARN application. `queue` is a path as `Partition.path` returns it."""
 
     queue: str
     owner: str
@@ -60,23 +60,24 @@ class Application(NamedTuple):
     modify_acl: str = " "
 
 
-class Judged(NamedTuple):
-    """A decision (None if it depends on groups that are not known), and what led to it."""
+class ApplicationDecision(NamedTuple):
+    """A decision about an application, and the lists that were evaluated."""
 
     decision: Decision | None
-    lists: tuple[Listed, ...]
-    """All lists that were looked at, in order, up to the one that granted."""
+    """None if it depends on groups that are not known."""
+    lists: tuple[AccessList, ...]
+    """The evaluated lists, in order, up to the one that granted access."""
 
 
-DISABLED: Final = Judged(ACLS_DISABLED, ())
+DISABLED: Final = ApplicationDecision(ACLS_DISABLED, ())
 _REASONS: Final = {
-    ListKind.OWNER: Reason.OWNER,
-    ListKind.CLUSTER_ADMIN: Reason.CLUSTER_ADMIN,
+    AccessListKind.OWNER: Reason.OWNER,
+    AccessListKind.CLUSTER_ADMIN: Reason.CLUSTER_ADMIN,
 }
 
 
-class NoApplications(Exception):
-    """The partition is none of YARN, so it has no rules about applications."""
+class ApplicationsUnsupported(Exception):
+    """The partition is not one of YARN, so it has no rules about applications."""
 
 
 def decide_application(
@@ -88,44 +89,53 @@ def decide_application(
     *,
     target: str = "",
     real_user: str = "",
-) -> Judged:
-    """Decide about an application of YARN. `target` is the path of the queue to move it to,
-    `real_user` the service that acts for the user.
+) -> ApplicationDecision:
+    """Decide about an application of YARN.
 
-    `groups` are all groups of the user, or None while they are not known. Raises
-    NoApplications for a partition of YuniKorn, and ValueError for Action.ADMIN.
+    Args:
+        partition: The partition of the application's queue.
+        application: The application.
+        action: What the user wants to do with it.
+        user: The name of the user.
+        groups: All groups of the user, or None while they are not known.
+        target: The path of the queue to which it is to be moved.
+        real_user: The service that acts for the user, if any.
+
+    Raises:
+        ApplicationsUnsupported: The partition is one of YuniKorn.
+        ValueError: The action is `Action.ADMIN`.
     """
     cluster = partition.cluster
     if cluster is None:
-        raise NoApplications
+        raise ApplicationsUnsupported
     if action is Action.MOVE and target not in partition.queues:
-        return Judged(NO_MATCH, ())
+        return ApplicationDecision(NO_MATCH, ())
     if not cluster.acls_enabled:
         return DISABLED
     documented = cluster.semantics is Semantics.DOCUMENTED
     if action is not Action.MOVE:
         lists = list(_lists(partition, application, action))
-        return judge(lists, user, groups, real_user)
+        return evaluate(lists, user, groups, real_user)
     source = (
         list(_queue(partition, application.queue, submit=True))
         if documented
         else list(_lists(partition, application, Action.MODIFY))
     )
-    first = judge(source, user, groups, real_user)
+    first = evaluate(source, user, groups, real_user)
     if first.decision is not None and not first.decision.allowed:
         return first
-    second = judge(list(_queue(partition, target, submit=True)), user, groups, real_user)
+    second = evaluate(list(_queue(partition, target, submit=True)), user, groups, real_user)
     decided = second.decision
     if first.decision is None and (decided is None or decided.allowed):
         decided = None
-    return Judged(decided, (*first.lists, *second.lists))
+    return ApplicationDecision(decided, (*first.lists, *second.lists))
 
 
-def judge(
-    lists: Sequence[Listed], user: str, groups: Sequence[str] | None, real_user: str = ""
-) -> Judged:
-    """Find the first list that names everybody, the user, or who acts for the user; else the
-    first with a group.
+def evaluate(
+    lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
+) -> ApplicationDecision:
+    """Decide by the first list that names everybody, the user or the user's proxy, or else by
+    the first one that names a group.
     """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl
@@ -133,52 +143,54 @@ def judge(
             named = user if user in acl.users else f"~{real_user}"
             subject = WILDCARD if acl.allows_all else named
             plain = Reason.WILDCARD if acl.allows_all else Reason.USER
-            return Judged(_granted(listed, plain, subject), tuple(lists[:count]))
+            return ApplicationDecision(_grant(listed, plain, subject), tuple(lists[:count]))
     if not any(listed.acl.groups for listed in lists):
-        return Judged(NO_MATCH, tuple(lists))
+        return ApplicationDecision(NO_MATCH, tuple(lists))
     if groups is None:
-        return Judged(None, tuple(lists))
+        return ApplicationDecision(None, tuple(lists))
     for count, listed in enumerate(lists, start=1):
         for group in groups:
             if group in listed.acl.groups:
-                return Judged(_granted(listed, Reason.GROUP, group), tuple(lists[:count]))
-    return Judged(NO_MATCH, tuple(lists))
+                return ApplicationDecision(
+                    _grant(listed, Reason.GROUP, group), tuple(lists[:count])
+                )
+    return ApplicationDecision(NO_MATCH, tuple(lists))
 
 
-def _granted(listed: Listed, plain: Reason, subject: str) -> Decision:
+def _grant(listed: AccessList, plain: Reason, subject: str) -> Decision:
     return Decision(True, _REASONS.get(listed.kind, plain), listed.queue, subject)
 
 
-def _lists(partition: Partition, application: Application, action: Action) -> Iterator[Listed]:
+def _lists(partition: Partition, application: Application, action: Action) -> Iterator[AccessList]:
     cluster = partition.cluster
     if cluster is None or action in {Action.ADMIN, Action.MOVE}:
         raise ValueError(action)
     documented = cluster.semantics is Semantics.DOCUMENTED
     owners = frozenset({application.owner}) - {""}
-    yield Listed(ListKind.OWNER, "", Acl(text=application.owner, users=owners))
+    yield AccessList(AccessListKind.OWNER, "", Acl(text=application.owner, users=owners))
     if action is not Action.MODIFY:
         acl = parse_yarn(application.view_acl, cluster.semantics)
-        yield Listed(ListKind.VIEW, "", acl)
+        yield AccessList(AccessListKind.VIEW, "", acl)
     if action is Action.MODIFY or documented:
-        # As documented, who may modify an application may see it.
+        # As documented, users who may modify an application may also view it.
         acl = parse_yarn(application.modify_acl, cluster.semantics)
-        yield Listed(ListKind.MODIFY, "", acl)
+        yield AccessList(AccessListKind.MODIFY, "", acl)
     if documented:
         yield from _queue(partition, application.queue, submit=False)
         return
     if action is not Action.VIEW_LOGS:
         yield from _queue(partition, application.queue, submit=False)
-    yield Listed(ListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)
+    yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)
 
 
-def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[Listed]:
-    """Yield the ACLs from a queue up to the root, and what is above it as documented."""
+def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
+    """Yield the ACLs from a queue up to the root, and as documented those of the cluster."""
     path = partition.nearest(path).path
     while queue := partition.queues.get(path):
         if submit:
-            yield Listed(ListKind.QUEUE_SUBMIT, path, queue.submit_acl)
-        yield Listed(ListKind.QUEUE_ADMIN, path, queue.admin_acl)
+            yield AccessList(AccessListKind.QUEUE_SUBMIT, path, queue.submit_acl)
+        yield AccessList(AccessListKind.QUEUE_ADMIN, path, queue.admin_acl)
         path = parent_path(path)
     cluster = partition.cluster
     if cluster is not None and cluster.semantics is Semantics.DOCUMENTED:
-        yield Listed(ListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)
+        yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)

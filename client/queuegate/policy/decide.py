@@ -22,11 +22,18 @@ def decide(
     *,
     real_user: str = "",
 ) -> Decision | None:
-    """Decide about a queue, given by its path as the partition spells it.
+    """Decide whether a user may use a queue.
 
-    `groups` are all groups of the user, or None while they are not known. Returns
-    None only then, and only if the decision depends on them. `real_user` is the service
-    that acts for the user, empty if none does.
+    Args:
+        partition: The partition of the queue.
+        path: The path of the queue, as `Partition.path` returns it.
+        access: The kind of access.
+        user: The name of the user.
+        groups: All groups of the user, or None while they are not known.
+        real_user: The service that acts for the user, if any.
+
+    Returns:
+        The decision; None if `groups` is None and the decision depends on them.
     """
     decision = partition.chain(path, access).decide(user, groups)
     if real_user and (decision is None or not decision.allowed):
@@ -35,10 +42,9 @@ def decide(
 
 
 def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
-    """Return the grant of an ACL that lists `~real_user`, from the queue up; None without one.
+    """Return the grant of the nearest ACL that lists `~real_user`, if there is one.
 
-    Looked up in the ACLs and not in the chains, so that the many questions without a real
-    user do not pay for it.
+    Chains do not include these names: most questions have no real user.
     """
     path = partition.nearest(path).path
     while queue := partition.queues.get(path):
@@ -59,9 +65,9 @@ def usable(
     *,
     real_user: str = "",
 ) -> list[str] | None:
-    """Return those of the existing queues that the user may use, in the given order.
+    """Return the queues, among those at `paths`, that the user may use, in the given order.
 
-    Returns None if the groups are not known (None) and an answer depends on them.
+    Returns None if `groups` is None and a decision depends on them.
     """
     found = []
     decided: dict[

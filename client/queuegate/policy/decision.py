@@ -1,4 +1,4 @@
-"""What is asked about a queue, and what the answer is."""
+"""The kinds of access to a queue, and decisions about them."""
 
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ from queuegate.policy.names import RECOVERY_QUEUE
 
 
 class Access(StrEnum):
-    """What a user may want to do with a queue."""
+    """The kind of access to a queue."""
 
     SUBMIT = "submit"
     ADMIN = "admin"
@@ -26,12 +26,12 @@ class Reason(StrEnum):
     CLUSTER_ADMIN = "cluster admin"
     OWNER = "owner"
 
-    # The hash of an enumeration is computed in Python; decisions are looked up by it.
+    # An enumeration computes its hash in Python, and decisions are dictionary keys.
     __hash__ = str.__hash__
 
 
 class Decision(NamedTuple):
-    """The answer. A denial names no subject."""
+    """Whether access is granted, and why. A denial names no subject."""
 
     allowed: bool
     reason: Reason

@@ -1,4 +1,4 @@
-"""The evaluation of a decision, ACL by ACL, for people who ask "why?"."""
+"""Explanations: the ACLs that a decision evaluated, one by one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from queuegate.policy.yarn_acl import Semantics
 
 
 class StepOutcome(StrEnum):
-    """What the evaluation of one ACL came to."""
+    """The outcome of the evaluation of one ACL."""
 
     WILDCARD = "wildcard"
     USER = "user"
@@ -36,13 +36,14 @@ _GRANTED = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluated ACL. `queue` is empty for that of the cluster's administrators; `kind`
-    and `acl` are None for the rules about the recovery queue and about disabled ACLs.
-    """
+    """One evaluated ACL, or one of the rules about the recovery queue and disabled ACLs."""
 
     queue: str
+    """Empty for the ACL of the cluster's administrators."""
     kind: Access | None
+    """None for a rule."""
     acl: Acl | None
+    """None for a rule."""
     outcome: StepOutcome
     matched_subject: str = ""
 
@@ -52,7 +53,7 @@ class Explanation:
     """A decision with the ACLs that were evaluated, up to the one that decided."""
 
     decision: Decision | None
-    """As `decide` answers: None if groups are needed and not known."""
+    """The result of `decide`: None if it depends on groups that are not known."""
     evaluated_queue: str
     """The queue, or its nearest existing ancestor."""
     steps: tuple[Step, ...]
@@ -67,7 +68,7 @@ def explain(
     *,
     real_user: str = "",
 ) -> Explanation:
-    """Explain the decision that `decide` makes on the same arguments."""
+    """Explain the decision that `decide` makes for the same arguments."""
     decision = decide(partition, path, access, user, groups, real_user=real_user)
     if decision is ACLS_DISABLED:
         step = Step("", None, None, StepOutcome.ACLS_DISABLED)
@@ -101,8 +102,8 @@ def _acls_upwards(
 
 
 def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
-    """Say whether this ACL is the one that granted: of the deciding queue, the first
-    that holds the subject.
+    """Return the outcome of the ACL that granted access: the first one of the deciding queue
+    that lists the subject. None for any other ACL.
     """
     if decision is None or not decision.allowed or queue != decision.matched_queue:
         return None

@@ -1,9 +1,9 @@
 """Which user, group, queue and partition names are valid, and how they compare.
 
-Patterns and rules are those of YuniKorn: `pkg/common/security/acl.go` (names in
-an ACL), `pkg/common/configs/configvalidator.go` (names in limits and filters,
-queue names), `pkg/common/utils.go` (partition names). Go's `$` matches only at
-the very end of a text, so patterns are applied with `fullmatch`.
+The patterns and rules are YuniKorn's: `pkg/common/security/acl.go` (names in an ACL),
+`pkg/common/configs/configvalidator.go` (names in limits and filters, queue names) and
+`pkg/common/utils.go` (partition names). Go's `$` matches only at the very end of a text,
+so patterns are applied with `fullmatch`.
 """
 
 import re
@@ -21,23 +21,24 @@ _QUEUE_PATH = re.compile(r"root(?:\.[a-z0-9_:#/@-]{1,64})*")
 
 
 def is_user_name(text: str) -> bool:
-    """Say whether YuniKorn accepts the user name in limits, filters and requests."""
+    """Return whether YuniKorn accepts the user name in limits, filters and requests."""
     return _CONFIG_USER.fullmatch(text) is not None
 
 
 def is_group_name(text: str) -> bool:
-    """Say whether YuniKorn accepts the group name in limits and filters."""
+    """Return whether YuniKorn accepts the group name in limits and filters."""
     return _CONFIG_GROUP.fullmatch(text) is not None
 
 
 def is_queue_name(text: str) -> bool:
-    """Say whether the text may name one level of a queue path."""
+    """Return whether the text is valid as one level of a queue path."""
     return _QUEUE_LEVEL.fullmatch(text) is not None
 
 
 def queue_path(text: str) -> str | None:
-    """Return the path in lower case, in which paths compare, or None if it is not
-    a full path: `root`, or valid names below `root` joined by dots.
+    """Normalize a full path (`root`, or valid names below `root` joined by dots) to lower case.
+
+    Returns None if the text is not a full path.
     """
     # Before lower-casing: the lower case of the Kelvin sign U+212A is an ASCII `k`.
     if not text.isascii():
@@ -47,9 +48,9 @@ def queue_path(text: str) -> str | None:
 
 
 def yarn_queue_path(text: str) -> str | None:
-    """Return the full path of a queue of YARN, or None if a level has no name.
+    """Return the full path of a YARN queue, or None if a level is empty.
 
-    Case matters; `root.` may be left out. A level may have any name without a dot.
+    Paths are case-sensitive, `root.` is optional, and a level may contain anything but a dot.
     """
     levels = text.split(SEPARATOR)
     if not all(levels):
@@ -58,26 +59,26 @@ def yarn_queue_path(text: str) -> str | None:
 
 
 def parent_path(path: str) -> str:
-    """Return the path of the queue above; empty for the root."""
+    """Return the path of the parent queue; empty for the root."""
     return path.rpartition(SEPARATOR)[0]
 
 
 def is_at_or_below(path: str, prefix: str) -> bool:
-    """Say whether a queue is the one of a prefix path or below it; no prefix takes all."""
+    """Return whether a queue is `prefix` or below it. An empty prefix includes every queue."""
     return not prefix or path == prefix or path.startswith(prefix + SEPARATOR)
 
 
 def is_recovery_path(path: str) -> bool:
-    """Say whether a lower-case path is the recovery queue or below it."""
+    """Return whether a lower-case path is the recovery queue or below it."""
     return path.startswith(RECOVERY_QUEUE) and (
         len(path) == len(RECOVERY_QUEUE) or path[len(RECOVERY_QUEUE)] == SEPARATOR
     )
 
 
 def partition_name(text: str) -> str:
-    """Return the partition name without the resource manager id: `[rm]gpu` is `gpu`.
+    """Return the partition name without the resource manager ID: `[rm]gpu` becomes `gpu`.
 
-    An empty name means `default`. Case is kept: names compare with regard to it.
+    An empty name becomes `default`. Names are case-sensitive.
     """
     if not text:
         return DEFAULT_PARTITION

@@ -1,11 +1,18 @@
-"""Spark's own access rules, from the properties of an application (Spark 4, SecurityManager)."""
+"""Spark's own access rules for an application (Spark 4, `SecurityManager`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from queuegate.policy.acl import WILDCARD, Acl
-from queuegate.policy.applications import DISABLED, Action, Judged, Listed, ListKind, judge
+from queuegate.policy.applications import (
+    DISABLED,
+    AccessList,
+    AccessListKind,
+    Action,
+    ApplicationDecision,
+    evaluate,
+)
 from queuegate.policy.yarn_acl import TRIMMED
 
 _ENABLE: Final = "spark.acls.enable"
@@ -15,47 +22,54 @@ _TRUTHS: Final = {"true": True, "false": False}
 
 
 class SparkError(ValueError):
-    """A property has a value that Spark refuses; the text says which."""
+    """A property has a value that Spark refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkAcls:
-    """Who may see, change and administer an application of Spark."""
+    """Who may view, modify and administer a Spark application."""
 
     enabled: bool
     owners: Acl
-    """Whom Spark always lets see and change: the user of the application and of its process."""
+    """Users who may always view and modify it: those of the application and of its process."""
     view: Acl
     modify: Acl
     admin: Acl
     uses_groups: bool
-    """False if `spark.user.groups.mapping` names a class of the application's own: it
-    cannot be asked here, and Spark denies where its mapping fails."""
+    """False if `spark.user.groups.mapping` names a custom class, which cannot be called here;
+    Spark denies access if its mapping fails."""
 
-    def decide(self, action: Action, user: str | None, groups: Sequence[str] | None) -> Judged:
-        """Decide about an action. A user of None means that nobody had to log in.
+    def decide(
+        self, action: Action, user: str | None, groups: Sequence[str] | None
+    ) -> ApplicationDecision:
+        """Decide about an action.
 
-        `groups` are all groups of the user, or None while they are not known. Raises
-        ValueError for a move, which is none of Spark's.
+        Args:
+            action: What the user wants to do with the application.
+            user: The name of the user; None if no login is required.
+            groups: All groups of the user, or None while they are not known.
+
+        Raises:
+            ValueError: The action is `Action.MOVE`, which Spark does not have.
         """
         if not self.enabled or user is None:
             return DISABLED
-        admin = Listed(ListKind.APPLICATION_ADMIN, "", self.admin)
-        owners = Listed(ListKind.OWNER, "", self.owners)
-        lists: tuple[Listed, ...]
+        admin = AccessList(AccessListKind.APPLICATION_ADMIN, "", self.admin)
+        owners = AccessList(AccessListKind.OWNER, "", self.owners)
+        lists: tuple[AccessList, ...]
         match action:
             case Action.VIEW | Action.VIEW_LOGS:
-                lists = (owners, Listed(ListKind.VIEW, "", self.view), admin)
+                lists = (owners, AccessList(AccessListKind.VIEW, "", self.view), admin)
             case Action.MODIFY:
-                lists = (owners, Listed(ListKind.MODIFY, "", self.modify), admin)
+                lists = (owners, AccessList(AccessListKind.MODIFY, "", self.modify), admin)
             case Action.ADMIN:
                 lists = (admin,)
             case _:
                 raise ValueError(action)
-        return judge(lists, user, groups if self.uses_groups else ())
+        return evaluate(lists, user, groups if self.uses_groups else ())
 
-    def for_yarn(self) -> tuple[Acl, Acl]:
-        """Return the view and the modify ACL that Spark hands to YARN, enabled or not."""
+    def yarn_acls(self) -> tuple[Acl, Acl]:
+        """Return the view ACL and the modify ACL that Spark passes to YARN, enabled or not."""
         return self._joined(self.view), self._joined(self.modify)
 
     def _joined(self, acl: Acl) -> Acl:
@@ -71,15 +85,18 @@ class SparkAcls:
 def spark_acls(
     properties: Mapping[str, str], spark_user: str = "", process_user: str = ""
 ) -> SparkAcls:
-    """Read the properties. Raises SparkError if Spark would refuse one.
+    """Read the properties of an application.
 
-    A list is parted at commas only, its entries are trimmed, and a `*` anywhere in it, also
-    among the groups, means everybody.
+    Lists are split at commas only, and their entries are trimmed. A `*` anywhere in a list, also
+    in a list of groups, means everybody.
+
+    Raises:
+        SparkError: Spark would refuse a property.
     """
     text = properties.get(_ENABLE, "false")
     enabled = _TRUTHS.get(text.strip(TRIMMED).lower())
     if enabled is None:
-        raise SparkError(f"{_ENABLE} should be true or false, not {text!r}")
+        raise SparkError(f"{_ENABLE} must be true or false, not {text!r}")
     users = frozenset({spark_user, process_user}) - {""}
     return SparkAcls(
         enabled,

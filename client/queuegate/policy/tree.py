@@ -76,7 +76,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a YARN cluster says beside its queues."""
+    """The settings of a YARN cluster that affect access to its queues."""
 
     semantics: Semantics
     admins: Acl
@@ -84,10 +84,9 @@ class Cluster:
     acls_enabled: bool = True
     """`yarn.acl.enable`."""
     checks_submission_always: bool = False
-    """True for the fair scheduler: in Hadoop it looks at its submit ACLs even while
-    ACLs are disabled."""
+    """True for the fair scheduler: in Hadoop it checks submit ACLs even if ACLs are disabled."""
     has_short_names: bool = False
-    """True for the capacity scheduler: a name without dots is any queue of that name."""
+    """True for the capacity scheduler: a name without dots refers to any queue of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +95,20 @@ class Partition:
 
     name: str
     resolver_type: str
-    """What the configuration names as its group resolver; empty if nothing."""
+    """The group resolver that the configuration names; empty if none."""
     queues: Mapping[str, Queue]
     """By path as `path` returns it, each queue after its parent."""
     paths: tuple[str, ...]
     """All paths, sorted."""
     depth: int
-    """How many levels the deepest path has."""
+    """The number of levels of the deepest path."""
     cluster: Cluster | None = None
     """None for a partition of YuniKorn."""
     resolver_place: tuple[int, int] = (0, 0)
-    """Line and column of what the configuration names as its group resolver."""
+    """Line and column of the group resolver in the configuration."""
     short_names: Mapping[str, str] = field(default_factory=dict)
-    """Paths of queues by their last level; one that several queues share stands for itself,
-    which is the path of none."""
+    """Paths of queues by their last level. A name that several queues share maps to itself,
+    which is not the path of any queue."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
 
@@ -117,18 +116,17 @@ class Partition:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
 
     def path(self, text: str) -> str | None:
-        """Return a queue's path in the spelling in which this partition compares paths,
-        or None if the text is no path.
-        """
+        """Return the canonical path of a queue in this partition; None if the text is no path."""
         if self.cluster is None:
             return queue_path(text)
         return self.short_names.get(text) or yarn_queue_path(text)
 
     def nearest(self, path: str) -> Queue:
-        """Return the queue of a path at or below `root`, or its nearest existing ancestor:
-        there a missing queue would be created, and there YuniKorn (`placement.go`,
-        `PlaceApplication`) and the fair scheduler check access to it. A short name that
-        several queues share is a queue that lists nobody: the capacity scheduler knows none.
+        """Return the queue at a path, or its nearest existing ancestor.
+
+        A missing queue would be created below that ancestor, where YuniKorn (`placement.go`,
+        `PlaceApplication`) and the fair scheduler check access to it. A short name that several
+        queues share returns a queue without ACLs: the capacity scheduler does not resolve it.
         """
         queue = self.queues.get(path)
         if queue is not None:
@@ -258,9 +256,9 @@ def build_partition(
 def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
     """Return the chains that the root extends, for submission and administration.
 
-    As documented, the administrators of a cluster administer each queue. Hadoop asks
-    them only about applications, and its fair scheduler goes on to check submissions
-    while ACLs are disabled.
+    As documented, the administrators of a cluster administer every queue. Hadoop grants them
+    access only to applications, and its fair scheduler checks submissions even if ACLs are
+    disabled.
     """
     indexes = ChainIndexes()
     nobody = ChainEnd(NO_MATCH, indexes)
@@ -277,20 +275,21 @@ def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Policy:
-    """An immutable snapshot of everything that decides about queues."""
+    """All partitions of a configuration. Immutable."""
 
     partitions: Mapping[str, Partition]
     source: str = ""
-    """Where the configuration was read from, for people."""
+    """Where the configuration was read from, for display."""
     revision: int = 0
-    """Grows by 1 with each configuration that is served."""
+    """Increases by 1 with each configuration that is served."""
     checksum: str = ""
-    """SHA-256 of the configuration text in upper-case hexadecimal, as YuniKorn prints it."""
+    """SHA-256 of the configuration in upper-case hexadecimal, as YuniKorn prints it."""
 
     def partition(self, name: str) -> Partition | None:
-        """Return the partition of a requested name, or None.
+        """Return the partition of a requested name, or None. Names are case-sensitive.
 
-        The name is taken as it is first and then without a resource manager id
-        (`[rm]gpu` is `gpu`); case matters.
+        The exact name is looked up first, then the name without a resource manager ID:
+        `[rm]gpu` and `[other]gpu` both return `gpu`, and `[other]default` returns `default`. A
+        partition that the configuration names `[rm]gpu` is returned for that name only.
         """
         return self.partitions.get(name) or self.partitions.get(partition_name(name))

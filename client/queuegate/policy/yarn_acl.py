@@ -1,4 +1,4 @@
-"""The ACL grammar of YARN, as its documentation tells it and as Hadoop 3.4 reads it."""
+"""YARN's ACL grammar, as documented and as implemented by Hadoop 3.4."""
 
 import re
 from enum import StrEnum
@@ -7,30 +7,30 @@ from typing import Final
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 
 TRIMMED: Final = "".join(map(chr, range(0x21)))
-"""What Java's `String.trim` takes away."""
+"""The characters that Java's `String.trim` removes."""
 _SEPARATOR: Final = re.compile("[,\n]")
 _SPACE: Final = re.compile(r"\s")
 _PROXY: Final = "~"
-_SHOWN_NAMES: Final = 10
+MAX_SHOWN_NAMES: Final = 10
 
 
 class Semantics(StrEnum):
-    """Whose rules hold where YARN's documentation and its code differ."""
+    """Which rules apply where YARN's documentation and its code differ."""
 
     DOCUMENTED = "documented"
     """The administrators' guide to YARN ACLs."""
     HADOOP = "hadoop"
-    """What Hadoop 3.4 does."""
+    """The behaviour of Hadoop 3.4."""
 
 
 def parse_yarn(text: str, semantics: Semantics) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
-    Never fails: each text means something, if only nobody. As documented, only a text
-    that is just `*` lets everybody in, what follows a second space is ignored, and
-    entries are taken as they are. Hadoop parts the text at the first space only, trims
-    both lists and their entries, and takes a list that is then `*` for everybody; `~name`
-    among the users lets in whoever the service `name` acts for.
+    Never fails: every text is an ACL, even if it grants nothing. As documented, only a text
+    that is exactly `*` allows everybody, anything after a second space is ignored, and entries
+    are not trimmed. Hadoop splits the text at the first space only, trims both lists and their
+    entries, and treats a list that is then `*` as everybody; `~name` among the users grants
+    access to every user that the service `name` acts for.
     """
     if text == WILDCARD:
         return Acl(text=text, allows_all=True)
@@ -49,8 +49,8 @@ def _documented(text: str) -> Acl:
 
 
 def _usable(field: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split a list into names, and entries that are none: `~name`, and what holds white
-    space, which the documents forbid in a list.
+    """Split a list into names and unusable entries: `~name`, and entries with white space,
+    which the documentation forbids in a list.
     """
     entries = [entry for entry in field.split(",") if entry]
     odd = tuple(name for name in entries if name.startswith(_PROXY) or _SPACE.search(name))
@@ -71,8 +71,8 @@ def _entries(field: str) -> list[str]:
     return [name for entry in _SEPARATOR.split(field) if (name := entry.strip(TRIMMED))]
 
 
-def difference(text: str) -> str:
-    """Say how the meaning of an ACL differs between the two; empty if it does not."""
+def describe_difference(text: str) -> str:
+    """Describe how the two readings of an ACL differ; empty if they do not."""
     documented = parse_yarn(text, Semantics.DOCUMENTED)
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if (documented.allows_all, documented.users, documented.groups, documented.proxies) == (
@@ -82,16 +82,20 @@ def difference(text: str) -> str:
         hadoop.proxies,
     ):
         return ""
-    return f"as documented it lets in {_in_words(documented)}, in Hadoop {_in_words(hadoop)}"
+    return f"as documented it allows {_in_words(documented)}, in Hadoop {_in_words(hadoop)}"
 
 
 def _in_words(acl: Acl) -> str:
     if acl.allows_all:
         return "everybody"
-    kinds = (("user", acl.users), ("group", acl.groups), ("whoever is acted for by", acl.proxies))
+    kinds = (
+        ("user", acl.users),
+        ("group", acl.groups),
+        ("every user that is impersonated by", acl.proxies),
+    )
     parts = [
-        f"{kind} {', '.join(repr(name) for name in sorted(names)[:_SHOWN_NAMES])}"
-        f"{', …' if len(names) > _SHOWN_NAMES else ''}"
+        f"{kind} {', '.join(repr(name) for name in sorted(names)[:MAX_SHOWN_NAMES])}"
+        f"{', …' if len(names) > MAX_SHOWN_NAMES else ''}"
         for kind, names in kinds
         if names
     ]

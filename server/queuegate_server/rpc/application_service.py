@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from queuegate.policy.applications import (
+    AccessList,
+    AccessListKind,
     Action,
     Application,
-    Judged,
-    Listed,
-    ListKind,
-    NoApplications,
+    ApplicationDecision,
+    ApplicationsUnsupported,
     decide_application,
 )
 from queuegate.policy.spark import SparkError, spark_acls
@@ -31,13 +31,13 @@ _ACTIONS: Final = {
     access_pb2.APPLICATION_ACTION_ADMIN: Action.ADMIN,
 }
 _LISTS: Final = {
-    ListKind.OWNER: access_pb2.APPLICATION_LIST_OWNER,
-    ListKind.VIEW: access_pb2.APPLICATION_LIST_VIEW,
-    ListKind.MODIFY: access_pb2.APPLICATION_LIST_MODIFY,
-    ListKind.QUEUE_SUBMIT: access_pb2.APPLICATION_LIST_QUEUE_SUBMIT,
-    ListKind.QUEUE_ADMIN: access_pb2.APPLICATION_LIST_QUEUE_ADMIN,
-    ListKind.CLUSTER_ADMIN: access_pb2.APPLICATION_LIST_CLUSTER_ADMIN,
-    ListKind.APPLICATION_ADMIN: access_pb2.APPLICATION_LIST_APPLICATION_ADMIN,
+    AccessListKind.OWNER: access_pb2.APPLICATION_LIST_OWNER,
+    AccessListKind.VIEW: access_pb2.APPLICATION_LIST_VIEW,
+    AccessListKind.MODIFY: access_pb2.APPLICATION_LIST_MODIFY,
+    AccessListKind.QUEUE_SUBMIT: access_pb2.APPLICATION_LIST_QUEUE_SUBMIT,
+    AccessListKind.QUEUE_ADMIN: access_pb2.APPLICATION_LIST_QUEUE_ADMIN,
+    AccessListKind.CLUSTER_ADMIN: access_pb2.APPLICATION_LIST_CLUSTER_ADMIN,
+    AccessListKind.APPLICATION_ADMIN: access_pb2.APPLICATION_LIST_APPLICATION_ADMIN,
 }
 
 
@@ -138,10 +138,10 @@ class ApplicationChecks:
         snapshot: Snapshot,
         *,
         trusted: bool,
-    ) -> Explained[Judged]:
+    ) -> Explained[ApplicationDecision]:
         try:
             return await self._engine.check_application(_query(request, snapshot, trusted=trusted))
-        except NoApplications:
+        except ApplicationsUnsupported:
             text = "is a partition of YuniKorn, which has no ACLs for applications"
             raise InvalidRequest([("partition", text)]) from None
 
@@ -232,7 +232,7 @@ def _spark_query(
 
 
 def _decision(
-    explained: Explained[Judged], snapshot: Snapshot
+    explained: Explained[ApplicationDecision], snapshot: Snapshot
 ) -> access_pb2.CheckApplicationAccessResponse:
     decision = explained.decision
     return access_pb2.CheckApplicationAccessResponse(
@@ -244,7 +244,7 @@ def _decision(
     )
 
 
-def _step(listed: Listed) -> access_pb2.ApplicationStep:
+def _step(listed: AccessList) -> access_pb2.ApplicationStep:
     return access_pb2.ApplicationStep(
         list=_LISTS[listed.kind], queue=listed.queue, acl_text=listed.acl.text
     )

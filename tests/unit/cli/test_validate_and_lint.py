@@ -206,7 +206,7 @@ def test_files_of_the_other_family(text: str, options: list[str], status: int, w
 def test_lint_checks_the_administrators_of_the_cluster(tmp_path: Path) -> None:
     text = SITE.format("true", ADMINS.replace("bob", "bob *"))
     result = run(lint, "-", stdin=text)
-    assert '"bob *" is ambiguous: as documented it lets in user' in result.stdout
+    assert '"bob *" is ambiguous: as documented it allows user' in result.stdout
     assert result.exit_code == 1
     site = tmp_path / "yarn-site.xml"
     site.write_text(text)

@@ -24,7 +24,7 @@ def test_lines() -> None:
 @pytest.mark.parametrize(
     ("data", "position", "words"),
     [
-        (b"a b\nspark.acls.enable maybe", (2, 1), "should be true or false, not 'maybe'"),
+        (b"a b\nspark.acls.enable maybe", (2, 1), "must be true or false, not 'maybe'"),
         (b"a b\na c", (2, 1), "is already set above"),
         (b"spark.ui.view.acls a,\\\nb", (1, 1), "is not a valid property"),
         (b"= b", (1, 1), "is not a valid property"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from queuegate.policy.acl import AclError, AclNames, lists_names, parse
+from queuegate.policy.acl import AclError, AclNames, has_only_valid_names, parse
 from tests.support.oracles.queue_access import AclOracle
 from tests.unit.policy.granted import is_granted
 
@@ -103,7 +103,7 @@ def test_names_accepted_by_setting(
 @example("a, g", AclNames.YUNIKORN)
 @example("*", AclNames.EXTENDED)
 def test_a_text_of_names_only_is_parsed_whole(text: str, names: AclNames) -> None:
-    if lists_names(text, names):
+    if has_only_valid_names(text, names):
         acl = parse(text, names)
         assert not acl.dropped_users
         assert not acl.dropped_groups
@@ -113,4 +113,6 @@ def test_a_text_of_names_only_is_parsed_whole(text: str, names: AclNames) -> Non
 @given(st.lists(st.sampled_from(["a", "b9", "_x-y"]), max_size=4))
 def test_lists_of_names_are_seen_as_such(names: list[str]) -> None:
     text = ",".join(names)
-    assert all(lists_names(each, AclNames.YUNIKORN) for each in (text, f" {text}", f"a {text}"))
+    assert all(
+        has_only_valid_names(each, AclNames.YUNIKORN) for each in (text, f" {text}", f"a {text}")
+    )

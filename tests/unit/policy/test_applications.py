@@ -10,7 +10,7 @@ import pytest
 from queuegate.policy.applications import (
     Action,
     Application,
-    NoApplications,
+    ApplicationsUnsupported,
     decide_application,
 )
 from queuegate.policy.decision import Reason
@@ -137,7 +137,7 @@ def test_an_unknown_target_is_refused_and_an_unknown_queue_is_judged_above() -> 
 
 
 def test_yunikorn_has_no_applications() -> None:
-    with pytest.raises(NoApplications):
+    with pytest.raises(ApplicationsUnsupported):
         decide_application(build_partition("a", "", ()), IN_TEST, Action.VIEW, "Jane", ())
     with pytest.raises(ValueError, match="admin"):
         decide_application(document(Semantics.HADOOP), IN_TEST, Action.ADMIN, "Jane", ())
@@ -156,7 +156,7 @@ def test_spark_vectors(vector: dict[str, Any]) -> None:
         assert judged.decision is not None
         assert judged.decision.allowed is expect["allowed"]
         return
-    for acl, told in zip(acls.for_yarn(), (expect["view_app"], expect["modify_app"]), strict=True):
+    for acl, told in zip(acls.yarn_acls(), (expect["view_app"], expect["modify_app"]), strict=True):
         for read in (acl, *(parse_yarn(acl.text, semantics) for semantics in Semantics)):
             assert read.allows_all is told.get("all_allowed", False)
             assert read.users == set(told.get("users", ()))
@@ -165,7 +165,7 @@ def test_spark_vectors(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["yes", "", "\u00a0true"])
 def test_spark_refuses_what_is_no_truth_value(text: str) -> None:
-    told = re.escape(f"spark.acls.enable should be true or false, not {text!r}")
+    told = re.escape(f"spark.acls.enable must be true or false, not {text!r}")
     with pytest.raises(SparkError, match=told):
         spark_acls({"spark.acls.enable": text})
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
+from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from tests.support.oracles.yarn import YarnAclOracle
 from tests.unit.policy.granted import is_granted
 
@@ -72,18 +72,21 @@ def test_a_difference_is_told_if_and_only_if_there_is_one(text: str) -> None:
         hadoop.groups,
         hadoop.proxies,
     )
-    assert (difference(text) == "") is same
+    assert (describe_difference(text) == "") is same
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("u1 g1 g2", "as documented it lets in user 'u1' and group 'g1', in Hadoop user 'u1' and"),
-        ("alice *", "as documented it lets in user 'alice' and group '*', in Hadoop everybody"),
-        ("~knox", "as documented it lets in nobody, in Hadoop whoever is acted for by 'knox'"),
+        ("u1 g1 g2", "as documented it allows user 'u1' and group 'g1', in Hadoop user 'u1' and"),
+        ("alice *", "as documented it allows user 'alice' and group '*', in Hadoop everybody"),
+        (
+            "~knox",
+            "as documented it allows nobody, in Hadoop every user that is impersonated",
+        ),
         ("john,jane HR", ""),
     ],
 )
 def test_differences_in_words(text: str, told: str) -> None:
-    assert difference(text).startswith(told)
-    assert bool(difference(text)) is bool(told)
+    assert describe_difference(text).startswith(told)
+    assert bool(describe_difference(text)) is bool(told)

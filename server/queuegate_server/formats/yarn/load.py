@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.names import ROOT
 from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
-from queuegate.policy.yarn_acl import Semantics, difference, parse_yarn
+from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -147,7 +147,7 @@ def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
     if WILDCARD in hadoop.users | hadoop.groups:
         message = "a * among other names is an ordinary name"
         found.append(Ambiguity(message, "write * alone, or remove it"))
-    if differs := difference(text):
+    if differs := describe_difference(text):
         message = f"{quoted(text)} is ambiguous: {differs}; it is read as {semantics}"
         remedy = "write users, one space, groups, and separate names by commas only"
         found.append(Ambiguity(message, remedy))

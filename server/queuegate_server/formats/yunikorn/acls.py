@@ -15,7 +15,7 @@ from queuegate.policy.acl import (
     Acl,
     AclError,
     AclNames,
-    lists_names,
+    has_only_valid_names,
     parse,
 )
 from queuegate.policy.names import is_group_name, is_user_name
@@ -41,7 +41,7 @@ class AclReader:
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
         """Return the text if it lists valid names only, otherwise the ACL as `read` does."""
-        if scalar is None or not lists_names(scalar.text, self.names):
+        if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
         found = self._texts.get(scalar.text)
         if found is None:
