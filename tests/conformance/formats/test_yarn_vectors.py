@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import pytest
 
@@ -11,9 +10,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import QueueAcls, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.registry import LoadResult, detect_format, load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
-from tests.unit.policy.test_yarn_acl import VECTORS, readings
+from queuegate_server.formats.registry import load_policy
+from tests.support.yarn_vectors import VECTORS, loaded, readings
 
 CHECKS = [
     pytest.param(vector, semantics, expect, id=f"{vector['id']}-{semantics}")
@@ -23,30 +21,6 @@ CHECKS = [
     for semantics, expect in readings(vector)
 ]
 LOADS = [vector for vector in VECTORS if vector["input"]["op"] == "load"]
-
-
-def configuration(properties: dict[str, str]) -> str:
-    return "".join(
-        [
-            "<configuration>",
-            *(
-                f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-                for name, value in properties.items()
-            ),
-            "</configuration>",
-        ]
-    )
-
-
-def loaded(asked: dict[str, Any], semantics: Semantics) -> LoadResult:
-    text = asked.get("xml") or configuration(asked["properties"])
-    site = configuration(asked["yarn_site"]).encode()
-    options = YarnOptions(
-        semantics=lambda _: semantics,
-        site=(site, "yarn-site.xml"),
-        daemon_user=asked.get("rm_user", ""),
-    )
-    return load_policy(detect_format(text.encode()), text.encode(), "file", yarn_options=options)
 
 
 @pytest.mark.parametrize(("vector", "semantics", "expect"), CHECKS)

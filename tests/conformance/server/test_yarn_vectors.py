@@ -11,7 +11,7 @@ import pytest
 import queuegate
 from tests.support.generators.yarn import configuration
 from tests.support.servers.queuegate_server import running_server
-from tests.unit.policy.test_yarn_acl import VECTORS, readings
+from tests.support.yarn_vectors import VECTORS, readings
 
 ACTIONS = {"VIEW": "view", "VIEW_LOGS": "view_logs", "KILL": "modify", "MOVE": "move"}
 EMPTY_GROUP = "no-group"

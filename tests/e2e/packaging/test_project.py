@@ -17,6 +17,7 @@ FOLDERS = {".ci", "bench", "client", "deploy", "examples", "proto", "server", "t
 FILES = {
     ".dockerignore",
     ".gitignore",
+    "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Dockerfile",

@@ -19,8 +19,7 @@ from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
-from tests.conformance.formats.test_yarn_vectors import loaded
-from tests.unit.policy.test_yarn_acl import VECTORS, readings
+from tests.support.yarn_vectors import VECTORS, loaded, readings
 
 ACTIONS = {
     "VIEW": Action.VIEW,

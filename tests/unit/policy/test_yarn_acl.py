@@ -1,7 +1,5 @@
 """YARN's ACL grammar: the vectors of both readings, and the oracle."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +8,9 @@ from hypothesis import strategies as st
 
 from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from tests.support.oracles.yarn import YarnAclOracle
+from tests.support.yarn_vectors import VECTORS, readings
 from tests.unit.policy.granted import is_granted
 
-VECTORS = json.loads(Path("tests/vectors/yarn_vectors.json").read_text())
-SOURCES = {"seed": Semantics.DOCUMENTED, "hadoop-code": Semantics.HADOOP}
 NAMES = ["a", "u1", "g1", "g1 g2", "*", "~a", "A", "x y"]
 TEXTS = st.one_of(
     st.lists(
@@ -21,14 +18,6 @@ TEXTS = st.one_of(
     ).map("".join),
     st.text(max_size=10),
 )
-
-
-def readings(vector: dict[str, Any]) -> list[tuple[Semantics, dict[str, Any]]]:
-    """Return what a vector expects, by semantics."""
-    if vector.get("divergent"):
-        return [(SOURCES[source], answer) for source, answer in vector["expect"].items()]
-    sources = [vector["source"], *vector.get("also", [])]
-    return [(SOURCES[source], vector["expect"]) for source in sources if source in SOURCES]
 
 
 CASES = [
