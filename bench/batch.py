@@ -17,24 +17,9 @@ _BATCHES: Final = 32
 _CONCURRENCY: Final = 4
 _NEW_BATCHES: Final = 100
 _GOALS: Final = {"grpcio": 1_000_000, "native": 1_500_000}
-_PROFILE: Final = (
-    "What is left of a batch (perf, cProfile, and the parts run alone). *Asked before*: a "
-    "quarter to a third is what the bare handler needs, too. Of the rest most is to look each "
-    "question up in the memo: its hash, and lines of memory that 32,000 questions do not leave "
-    "in the processor's caches; to split the request takes a fifth. A memo of whole batches "
-    "would help here and nowhere else: schedulers do not repeat a batch byte by byte. *Never "
-    "asked before*: the users' groups are drawn at random, so that nearly every question names "
-    "a user and groups not seen together before. A quarter goes into parsing and checking these "
-    "(protobuf makes an object of each name), a fifth into the decision with the groups from "
-    "the cache, a tenth into keeping the answer, and the rest into a dozen calls in between. "
-    "Tried, and not kept because nothing was gained: to read the names in Python, to parse the "
-    "batch as one message, to keep only answers that are asked for again, and to collect "
-    "garbage less often."
-)
-
 _NOTE: Final = (
     f"One connection, {_CONCURRENCY} calls at once. *Asked before*: {_BATCHES} different "
-    f"batches of {BATCH:,} different questions in turn, all answered by the decision memo. "
+    f"batches of {BATCH:,} different questions in turn, all answered by the response cache. "
     "*Never asked before*: no question is asked twice. ghz needs more time to read such an "
     "answer than our server needs to give it; `bench.raw` takes answers as bytes, so that "
     "the server is the slower one. The processor time of the server for one check, all "
@@ -48,7 +33,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     does not look into answers.
     """
     raw: tuple[str, Generator | None] = ("`bench.raw`", Raw())
-    part = Part([], [], [_PROFILE])
+    part = Part([], [], [])
     for transport, generators in (("grpcio", (("ghz", None), raw)), ("native", (raw,))):
         table = Table(
             f"Batches of 1 000 (BatchCheckQueueAccess) over {transport}",

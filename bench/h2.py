@@ -1,6 +1,6 @@
 """The running server under h2load, if that is installed, beside the bare handler.
 
-h2load repeats one request, so the decision memo answers all but the first; in return it
+h2load repeats one request, so the response cache answers all but the first; in return it
 needs little time itself, and shows what a connection gives at most.
 """
 
@@ -46,7 +46,8 @@ def measure(scale: Scale, folder: Path) -> Part:
     table = Table(
         "One request repeated, under h2load",
         "One connection and one thread of h2load, which repeats one and the same request: a "
-        "single check, or a batch of 1 000 different questions. All answers come from the memo.",
+        "single check, or a batch of 1 000 different questions. All answers "
+        "come from the response cache.",
         (
             "load",
             "checks in a request",

@@ -18,7 +18,7 @@ from queuegate.v1 import access_pb2
 
 _QUESTIONS: Final = 4_000
 _NEW: Final = 150_000
-"""So many different questions that the memo never knows the next one."""
+"""So many different questions that the response cache never has the next one."""
 _BATCH: Final = 100
 _LARGE: Final = 1_000
 _DEADLINE: Final = 1.0

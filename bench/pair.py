@@ -89,8 +89,8 @@ class Pair:
         return Seen(seen, server.cpu_seconds() - before)
 
     def make_known(self, asked: Sequence[Asked]) -> None:
-        """Ask our server, so that its decision memo knows the answers: twice, because a full
-        memo starts anew, which may be in the middle of this.
+        """Ask our server, so that its response cache has the answers: twice, because a full
+        generation starts anew, which may be in the middle of this.
         """
         self.check_answers(asked)
         self.check_answers(asked)

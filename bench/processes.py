@@ -71,6 +71,7 @@ def running(
     on_own_core: bool = False,
     listen: str | None = None,
     extra_environment: Mapping[str, str] | None = None,
+    cwd: Path = _ROOT,
 ) -> Iterator[Running]:
     """Run a server until the end of the block. Its stderr goes to a file in a new folder.
 
@@ -92,7 +93,7 @@ def running(
             stderr=errors,
             text=True,
             env=environment,
-            cwd=_ROOT,
+            cwd=cwd,
         ) as process,
     ):
         if on_own_core:

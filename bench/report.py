@@ -22,19 +22,9 @@ _HOW_TO_READ = """\
   the kernel's account of all its threads; *CPU ratio* compares it to the bare handler's
   (smaller is better).
 - *checks/s on one core* is checks divided by that processor time.
-- Real traffic is between *asked before* (the decision memo answers everything) and *never
-  asked before* (it answers nothing). A question is answered from the memo if the same question
+- Real traffic is between *asked before* (the response cache answers everything) and *never
+  asked before* (it answers nothing). A question is answered from the cache if the same question
   has been answered on the same policy, and as long as the groups that it depends on are fresh.
-- On the same machine while it was even, commit ba84318 gave: a decision about all of 100,000
-  queues in turn 0.98 µs; single calls over grpcio, asked before, 1.02 of the bare handler's
-  calls/s (the lowest of four), 0.92 with gRPC set as ours, and over native 1.01; batches
-  1,176,382 (grpcio) and 1,752,261 checks/s (native); in the outage no known user without an
-  answer. Servers of that commit and of 27921c3 beside each other, in turn, nine rounds, twice
-  over grpcio: the later one takes 0.77 and 0.81 of the processor time for a single call that was
-  asked before, over native 0.90. Decisions and batches were not compared so; what runs for a
-  queue that has its table, and for a batch that is in the memo, is the same in both, but for one
-  comparison. So where a later run misses such a goal while the rounds of its row differ by half,
-  the machine is the likely reason.
 - Policies, users and questions are generated, the same ones in each run, and every answer is
   known: before a server is measured, its answers to thousands of questions are compared with
   what they must be, and any call that fails ends the measurement."""

@@ -16,25 +16,6 @@ _METHOD: Final = "CheckQueueAccess"
 _QUESTIONS: Final = 4_000
 _GOALS: Final = {"grpcio": 0.95, "native": 0.8}
 _GOAL_SET_AS_OURS: Final = 0.9
-_NEVER_ASKED_BEFORE: Final = (
-    " Where the time of a question *never asked before* goes, over native with 50 at once, by"
-    " leaving out one part after the other: beside one asked before it took 14 µs more. To look"
-    " into the memo in vain is nothing that can be seen. To take the question apart and to parse"
-    " and check its names is two fifths; to decide two fifths; to keep the answer a fifth. No"
-    " system calls or page faults come with it, and the garbage collector has less than 1 µs"
-    " (perf). In this process the same takes 8 µs, not 14: what it looks at is all over the"
-    " memory (tables of a thousand queues, decisions, 65,000 kept requests), and the transport"
-    " works in between. That this is the processor's caches is a conclusion: their counters"
-    " cannot be read on this machine. Found and mended: paths of queues that do not exist (15 in"
-    " 100 questions) cost all queues their tables again and again, so that more than a quarter"
-    " of all questions made a decision anew, 1.3 µs a question in this process; and over native"
-    " each call was begun as a coroutine, about 2 µs, asked before or not. Tried, and not kept,"
-    " because nothing could be told from the noise of 2 µs: to keep the names of users and groups"
-    " one by one instead of parsing them (0.7 µs less in this process), not to remember which"
-    " users came once, one decision for all tables that lead to it, to collect no garbage, and a"
-    " memo of 2,000 answers instead of 65,000. To keep no answer would save its fifth, and lose"
-    " more as soon as questions repeat."
-)
 
 
 def measure(scale: Scale, folder: Path) -> Part:
@@ -62,7 +43,6 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
         )
-        table.note += _NEVER_ASKED_BEFORE
     goal = _GOALS[transport]
     targets = [_target(found, load, transport, BARE, goal) for load in (KNOWN, NEW)]
     if is_set:
@@ -105,7 +85,7 @@ def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
     table = Table(
         "Single checks (CheckQueueAccess)",
         f"ghz, one connection. *Asked before*: {_QUESTIONS:,} different questions in turn, all "
-        "asked right before each measurement, so that the decision memo answers all of them. "
+        "asked right before each measurement, so that the response cache answers all of them. "
         "*Never asked before*: no question is asked twice, so that it answers none.",
         (
             "load",

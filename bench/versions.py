@@ -1,0 +1,239 @@
+"""Two versions of queuegate side by side: the server of this checkout, and that of another one.
+
+The other version is named by the Python of an environment in which it is installed:
+`python -m bench.versions /path/to/other/.venv/bin/python`. Both get the same questions about the
+same policy, in turn, and each has the first core to itself; what is compared is the processor time
+of a server for one call, all threads and the kernel's part included. A version that switches the
+scheduling class of its threads at run time is kept from doing so; `--batch` puts both into the
+batch class for their whole life.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import grpc
+
+from bench import policies, processes
+from bench.command import CannotMeasure
+from bench.load import Amount
+from bench.processes import Running
+from bench.questions import Questions, batches, delimited
+from bench.raw import Raw
+from bench.results import Table, spread
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+
+_BATCH: Final = 1_000
+_CONCURRENCY: Final = 4
+_UNARY_CONCURRENCY: Final = 50
+_NORMAL_CLASS: Final = "import os\nvars(os).pop('SCHED_BATCH', None)\n"
+"""A sitecustomize.py: what does not see the batch class cannot switch to it."""
+_COLUMNS: Final = (200, 200, 100_000)
+"""Users, queues, pairs."""
+
+
+class Work(NamedTuple):
+    """A load for both servers."""
+
+    name: str
+    method: str
+    checks: int
+    """In one call."""
+    concurrency: int
+    calls: int
+    messages: Callable[[], list[bytes]]
+    """Returns the messages of a round; the same ones if they have been asked before."""
+    is_known: bool
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("other", help="the Python of the other version's environment")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the calls")
+    parser.add_argument("--batch", action="store_true", help="both in the batch class")
+    parser.add_argument("--transports", nargs="+", default=["grpcio", "native"])
+    arguments = parser.parse_args()
+    pythons = {"this": sys.executable, "other": arguments.other}
+    with tempfile.TemporaryDirectory(prefix="queuegate-versions-") as name:
+        folder = Path(name)
+        specs = policies.generate(policies.MEDIUM)
+        policy = folder / "queues.yaml"
+        policy.write_text(policies.to_yaml(specs))
+        (folder / "normal").mkdir()
+        (folder / "normal" / "sitecustomize.py").write_text(_NORMAL_CLASS)
+        works = _works(
+            Questions(specs), [spec.path for spec in specs], 10 if arguments.quick else 1
+        )
+        table = Table(
+            "This version to the other one",
+            "",
+            ("work", "transport", "this, checks/s on one core", "other", "ratio"),
+        )
+        for transport in arguments.transports:
+            _measure(works, transport, pythons, folder, arguments, table)
+        print(table.markdown())
+        _starts(pythons, folder, policy, arguments)
+
+
+def _measure(
+    works: Sequence[Work],
+    transport: str,
+    pythons: dict[str, str],
+    folder: Path,
+    arguments: argparse.Namespace,
+    table: Table,
+) -> None:
+    policy = folder / "queues.yaml"
+    with (
+        _server(pythons["this"], policy, transport, folder, arguments) as this,
+        _server(pythons["other"], policy, transport, folder, arguments) as other,
+    ):
+        for work in works:
+            rates: dict[str, list[float]] = {"this": [], "other": []}
+            for number in range(arguments.rounds):
+                file = folder / "messages"
+                file.write_bytes(delimited(work.messages()))
+                pair = [("this", this), ("other", other)]
+                for name, server in pair if number % 2 else reversed(pair):
+                    if work.is_known:
+                        for _ in range(2):
+                            _ask(server, work, file, calls=None)
+                    rates[name].append(_ask(server, work, file, calls=work.calls))
+            ratios = [
+                mine / theirs for mine, theirs in zip(rates["this"], rates["other"], strict=True)
+            ]
+            table.add(
+                work.name,
+                transport,
+                f"{statistics.median(rates['this']):,.0f}",
+                f"{statistics.median(rates['other']):,.0f}",
+                spread(ratios, ".2f"),
+            )
+            print(table.rows[-1], file=sys.stderr)
+
+
+def _ask(server: Running, work: Work, file: Path, *, calls: int | None) -> float:
+    """Return the checks per second of processor time. Without a number of calls each message is
+    asked once.
+    """
+    # A generator needs two calls for its percentiles.
+    count = calls or max(2, len(work.messages()))
+    before = server.cpu_seconds()
+    Raw().run(server.address, work.method, file, Amount(work.concurrency, calls=count))
+    spent = server.cpu_seconds() - before
+    return count * work.checks / max(spent, 0.01)
+
+
+def _works(questions: Questions, paths: Sequence[str], divisor: int) -> list[Work]:
+    known = questions.mixed(4_000)
+    singles = [one.message().SerializeToString() for one in known]
+    known_batches = [
+        batch.SerializeToString() for batch in batches(questions.mixed(32 * _BATCH), _BATCH)
+    ]
+    columns = _columns(paths, 1)
+    numbers = count(2)
+
+    def new_singles() -> list[bytes]:
+        asked = questions.mixed(20_000 // divisor)
+        return [one.message().SerializeToString() for one in asked]
+
+    def new_batches() -> list[bytes]:
+        asked = questions.mixed(max(100 // divisor, 4) * _BATCH)
+        return [batch.SerializeToString() for batch in batches(asked, _BATCH)]
+
+    def new_columns() -> list[bytes]:
+        return [_columns(paths, next(numbers)) for _ in range(max(20 // divisor, 2))]
+
+    unary, batch, column = "CheckQueueAccess", "BatchCheckQueueAccess", "CheckQueueAccessColumns"
+    pairs = _COLUMNS[2]
+    return [
+        Work("unary, asked before", unary, 1, _UNARY_CONCURRENCY, 40_000 // divisor,
+             lambda: singles, True),
+        Work("unary, never asked before", unary, 1, _UNARY_CONCURRENCY, 20_000 // divisor,
+             new_singles, False),
+        Work("batches of 1,000, asked before", batch, _BATCH, _CONCURRENCY, 3_000 // divisor,
+             lambda: known_batches, True),
+        Work("batches of 1,000, never asked before", batch, _BATCH, _CONCURRENCY,
+             max(100 // divisor, 4), new_batches, False),
+        Work("columns of 100,000, asked before", column, pairs, _CONCURRENCY, 200 // divisor,
+             lambda: [columns], True),
+        Work("columns of 100,000, never asked before", column, pairs, _CONCURRENCY,
+             max(20 // divisor, 2), new_columns, False),
+    ]  # fmt: skip
+
+
+def _columns(paths: Sequence[str], seed: int) -> bytes:
+    rng = random.Random(seed)
+    users, queues, pairs = _COLUMNS
+    return access_pb2.CheckQueueAccessColumnsRequest(
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+        users=[
+            UserGroupInformation(
+                user=f"user{seed}-{number}", groups=[f"team{rng.randrange(1000)}" for _ in range(5)]
+            )
+            for number in range(users)
+        ],
+        queues=rng.sample(list(paths), queues),
+        user_indexes=rng.choices(range(users), k=pairs),
+        queue_indexes=rng.choices(range(queues), k=pairs),
+    ).SerializeToString()
+
+
+@contextmanager
+def _server(
+    python: str, policy: Path, transport: str, folder: Path, arguments: argparse.Namespace
+) -> Iterator[Running]:
+    command = processes.queuegate(policy, transport)
+    command[0] = python
+    environment = {"PYTHONPATH": str(folder / "normal")}
+    if arguments.batch:
+        command = ["chrt", "-b", "0", *command]
+        environment = {}
+    place = Path(tempfile.mkdtemp(dir=folder)) / "server"
+    with processes.running(
+        command, place, on_own_core=True, extra_environment=environment, cwd=folder
+    ) as server:
+        yield server
+
+
+def _starts(
+    pythons: dict[str, str], folder: Path, policy: Path, arguments: argparse.Namespace
+) -> None:
+    """Print the seconds from the start to SERVING, and the memory then."""
+    for name, python in pythons.items():
+        seconds, memory = [], []
+        for _ in range(arguments.rounds):
+            begin = time.perf_counter()
+            with _server(python, policy, "grpcio", folder, arguments) as server:
+                _wait_until_serving(server.address)
+                seconds.append(time.perf_counter() - begin)
+                memory.append(server.resident_mib())
+        print(f"{name}: start {spread(seconds, '.2f')} s, memory {spread(memory, '.0f')} MiB")
+
+
+def _wait_until_serving(address: str) -> None:
+    with grpc.insecure_channel(address) as channel:
+        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/grpc.health.v1.Health/Check"
+        )
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if check(b"", timeout=10, wait_for_ready=True) == b"\x08\x01":
+                return
+            time.sleep(0.005)
+    raise CannotMeasure("a server did not become ready")
+
+
+if __name__ == "__main__":
+    main()
