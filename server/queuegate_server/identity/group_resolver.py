@@ -197,12 +197,16 @@ class GroupResolver:
     def cached(self, user: str) -> CacheEntry | None:
         """Return what is known about a user, None if that is nothing or has expired.
 
-        When the entry is due, a refresh starts in the background.
+        When the entry is due, a refresh starts in the background. A local resolver needs none:
+        asking it again takes no time, so a due entry counts as expired.
         """
         now = self._clock()
         entry = self._cache.get(user, now)
-        if entry is not None and now >= entry.refresh_at:
-            self._refresh(user)
+        if entry is None or now < entry.refresh_at:
+            return entry
+        if self._guarded.is_local:
+            return None
+        self._refresh(user)
         return entry
 
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
@@ -314,8 +318,8 @@ class GroupResolver:
         return None if groups is None else Resolution(groups[0], cached=True, stale=groups[1])
 
     def _refresh(self, user: str) -> bool:
-        """Start or queue the look-up of a known user; return whether it is under way."""
-        return user in self._flights or self._refreshes.add(user)
+        """Start or queue the look-up of a known user; return False if it is not under way yet."""
+        return self._guarded.is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
         if user in self._flights or not self._cache.is_due(user):

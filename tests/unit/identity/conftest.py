@@ -1,4 +1,4 @@
-"""What the tests of identity share."""
+"""Fixtures of the tests of identity."""
 
 from collections.abc import AsyncIterator
 

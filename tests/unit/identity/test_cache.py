@@ -82,7 +82,7 @@ def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
     assert (statistics.evictions, statistics.entries) == (2, 3)
 
 
-def test_answering_again_for_the_same_user_evicts_nobody(clock: ManualClock) -> None:
+def test_another_answer_for_the_same_user_evicts_nobody(clock: ManualClock) -> None:
     cache = build_cache(clock, CacheOptions(max_entries=2))
     for _ in range(5):
         for outcome in (GROUPS, NOBODY, DOWN):
@@ -105,7 +105,7 @@ def test_a_cache_of_many_shards_holds_as_many_entries_as_one(
     assert cache.get("one more", clock.now) is not None
 
 
-def test_an_unstored_entry_is_in_no_cache(clock: ManualClock) -> None:
+def test_an_uncached_entry_is_not_in_the_cache(clock: ManualClock) -> None:
     cache = build_cache(clock)
     entry = cache.uncached("sue", DOWN)
     assert entry.refresh_at == NEVER
@@ -149,7 +149,7 @@ def test_a_limited_number_of_group_lists_is_remembered(clock: ManualClock) -> No
     assert len(cache._shared_groups) == MAX_SHARED_GROUPS
 
 
-def test_a_lower_bound_is_reached_bit_by_bit(clock: ManualClock) -> None:
+def test_a_lower_bound_is_reached_gradually(clock: ManualClock) -> None:
     cache = build_cache(clock, CacheOptions(max_entries=1000))
     for number in range(1000):
         store_outcome(cache, f"user{number}", GROUPS)
@@ -163,7 +163,7 @@ def test_a_lower_bound_is_reached_bit_by_bit(clock: ManualClock) -> None:
     assert cache.get("more999", clock.now) is not None
 
 
-def test_the_same_groups_again_renew_what_is_known(clock: ManualClock) -> None:
+def test_the_same_groups_again_renew_the_entry(clock: ManualClock) -> None:
     cache = build_cache(clock)
     first = store_outcome(cache, "sue", Found(("g1", "g2")))
     clock.advance(200)

@@ -44,7 +44,7 @@ def test_invalidating_drops_stale_groups_too(users: list[str], clock: ManualCloc
 
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
-def test_what_is_of_no_more_use_is_not_counted_as_invalidated(
+def test_expired_entries_are_not_counted_as_invalidated(
     users: list[str], clock: ManualClock
 ) -> None:
     cache = build_cache(clock)
@@ -64,7 +64,7 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
     lease = cache.reserve("sue")
     invalidate(cache, users)
     entry = cache.commit(lease, outcome)
-    assert entry.outcome == outcome, "whoever asked before gets it nevertheless"
+    assert entry.outcome == outcome, "earlier callers get it nevertheless"
     assert (cache.get("sue", clock.now) is entry) is stored
     assert (entry.refresh_at > clock.now) is stored
     assert cache.stats().outdated == (0 if stored else 1)
@@ -90,7 +90,7 @@ def test_a_failed_later_question_does_not_outdate_an_earlier_one(clock: ManualCl
     assert cache.get("sue", clock.now) is entry
 
 
-def test_an_abandoned_question_leaves_nothing(clock: ManualClock) -> None:
+def test_an_aborted_lookup_leaves_nothing(clock: ManualClock) -> None:
     cache = build_cache(clock)
     early, late = cache.reserve("sue"), cache.reserve("sue")
     cache.abort(early)

@@ -1,4 +1,4 @@
-"""Whatever happens to a cache: who keeps an entry can tell from it alone whether it holds."""
+"""Properties of the cache: an entry by itself shows whether it is still valid."""
 
 import hypothesis
 from hypothesis import strategies as st

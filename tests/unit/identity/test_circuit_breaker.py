@@ -65,7 +65,7 @@ def test_one_probe_at_a_time(clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("late", ["record_success", "record_failure", "release"])
-def test_what_was_asked_before_a_change_counts_no_more(late: str, clock: ManualClock) -> None:
+def test_a_permit_from_before_a_change_does_not_count(late: str, clock: ManualClock) -> None:
     breaker = CircuitBreaker(1, 10.0, clock)
     old, trigger = breaker.acquire(), breaker.acquire()
     assert old is not None

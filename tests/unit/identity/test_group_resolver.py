@@ -1,4 +1,4 @@
-"""A partition's users: what is asked when, who waits for it, and what they get."""
+"""The group resolver of a partition: when the resolver is asked, and who waits for it."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ async def test_an_answer_that_nobody_waits_for_is_cached(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["no such user", "the directory is down"])
-async def test_what_is_not_found_is_remembered_for_a_while(outcome: str, stack: Stack) -> None:
+async def test_other_outcomes_are_cached_for_a_while(outcome: str, stack: Stack) -> None:
     lifetime = 30 if outcome == "no such user" else 5
     stack.directory.broken = outcome != "no such user"
     assert await stack.resolve("eve") == (outcome, False)
@@ -100,7 +100,7 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
     assert stack.groups.stats().outdated == 1
 
 
-async def test_bypassing_a_broken_directory_tells_so_and_keeps_what_is_known(
+async def test_bypassing_the_cache_reports_a_failure_and_keeps_the_entry(
     stack: Stack,
 ) -> None:
     await stack.resolve()
@@ -167,5 +167,9 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
         looking_up.send(None)
     assert describe(done.value.value) == "sue"
     assert groups.cached("sue") is done.value.value.entry
+    clock.advance(250)
+    assert groups.cached("sue") is None, "due, and asked again without a refresh"
+    assert (await groups.resolve("sue")).entry.refresh_at > clock.now
+    assert groups.stats().refreshes == 0
     await groups.close()
     assert isinstance((await groups.resolve("bob")).entry.outcome, CouldNotAsk)

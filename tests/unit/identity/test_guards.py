@@ -38,7 +38,7 @@ class _Answers:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_an_exception_is_an_answer_that_tells_no_secret(
+async def test_an_exception_is_an_answer_that_reveals_no_secret(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = FakeDirectory()
@@ -97,7 +97,7 @@ async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
     assert await source.resolve("sue") == CouldNotAsk("the resolver failed: TimeoutError")
 
 
-async def test_so_many_run_and_so_many_wait() -> None:
+async def test_running_and_waiting_lookups_are_bounded() -> None:
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(9)})
     directory.hold.clear()
     source = Bulkhead(max_concurrent=3, max_waiting=2, max_wait=60, source=directory)
@@ -164,7 +164,7 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
 
 
 @pytest.mark.parametrize("whom", ["runs", "waits"])
-async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
+async def test_a_cancelled_lookup_frees_its_place(whom: str) -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",), eve=("g",))
     directory.hold.clear()
     source = Bulkhead(max_concurrent=1, max_waiting=2, max_wait=60, source=directory)
@@ -181,7 +181,7 @@ async def test_a_cancelled_lookup_gives_its_turn_back(whom: str) -> None:
     assert (source.running, source.waiting) == (0, 0)
 
 
-async def test_an_exception_gives_the_turn_back() -> None:
+async def test_an_exception_frees_the_place() -> None:
     directory = FakeDirectory(sue=("g",))
     directory.error = ValueError("bad")
     source = Bulkhead(max_concurrent=1, max_waiting=0, max_wait=60, source=directory)

@@ -137,7 +137,7 @@ def test_nobody_is_queued_for_a_resolver_that_must_not_be_asked() -> None:
     assert not world.timers
 
 
-def test_who_needs_no_look_up_any_more_is_passed_over() -> None:
+def test_users_who_need_no_lookup_any_more_are_skipped() -> None:
     world = World(capacity=1)
     users = world.add(4)
     world.superfluous = {users[1], users[2]}

@@ -1,4 +1,4 @@
-"""One piece of work per user: joined by all, owned by none."""
+"""Single flight: one look-up of a user, joined by all callers and owned by none."""
 
 import asyncio
 from collections import Counter
@@ -145,7 +145,7 @@ async def test_what_the_work_raises_reaches_all_and_is_not_kept() -> None:
     assert await flights.join("sue") == "sue-2"
 
 
-async def test_close_cancels_the_work_and_tells_those_who_wait() -> None:
+async def test_close_cancels_the_work_and_wakes_its_callers() -> None:
     work = _Work()
     flights = SingleFlight(work)
     waiting = [asyncio.create_task(flights.join(user)) for user in ("sue", "bob", "sue")]

@@ -172,7 +172,7 @@ async def test_expired_groups_are_the_answer_while_the_source_takes_long(stack: 
     assert stack.asked("bob") == 1
 
 
-async def test_refreshes_leave_turns_to_those_who_wait(clock: ManualClock) -> None:
+async def test_refreshes_leave_room_for_new_users(clock: ManualClock) -> None:
     stack = Stack(clock, max_concurrent=4)
     users = [f"u{number}" for number in range(6)]
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
@@ -227,7 +227,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     await stack.groups.close()
 
 
-async def test_who_waits_for_a_refresh_is_passed_over_if_it_came_otherwise(
+async def test_a_queued_user_who_was_looked_up_otherwise_is_skipped(
     clock: ManualClock,
 ) -> None:
     stack = Stack(clock)
