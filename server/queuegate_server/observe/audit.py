@@ -138,8 +138,6 @@ class AuditLog:
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 
     async def _is_written(self, written: "asyncio.Future[bool]") -> bool:
-        # The native transport begins a call before there is a task, which a time limit needs.
-        await asyncio.sleep(0)
         try:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 return await written

@@ -135,24 +135,21 @@ def build_server(
     metrics: Callable[[], bytes] = bytes
     admin = None
     if settings.ops.listen is not None:
-        from queuegate_server.observe.metrics.registry import (  # noqa: PLC0415 - slow, optional
-            MetricSources,
-            metrics_writer,
-        )
+        # Slow to import, and only needed with the port.
+        from queuegate_server.observe import metrics as exposition  # noqa: PLC0415
+        from queuegate_server.observe.metrics import calls as of_calls  # noqa: PLC0415
+        from queuegate_server.observe.metrics import groups as of_groups  # noqa: PLC0415
+        from queuegate_server.observe.metrics import server as of_server  # noqa: PLC0415
 
-        metrics = metrics_writer(
-            MetricSources(
-                engine=engine,
-                reloads=reloader,
-                calls=calls,
-                in_progress=call_limit,
-                decided=decisions,
-                lookups=lookups,
-                resolvers=resolvers,
-                audit=audit,
-                certificates=listeners.certificates,
-                is_ready=lambda: readiness.is_ready,
-                versions=versions(),
+        metrics = exposition.metrics_writer(
+            (
+                of_calls.CallMetrics(calls, call_limit, decisions),
+                of_groups.CacheMetrics(engine),
+                of_groups.ResolverMetrics(lookups, resolvers),
+                of_groups.LdapMetrics(resolvers),
+                of_server.PolicyMetrics(engine, reloader, lambda: readiness.is_ready, versions()),
+                of_server.AuditMetrics(audit),
+                of_server.CertificateMetrics(listeners.certificates),
             )
         )
         if worker is None:  # otherwise the supervisor serves the port
