@@ -185,7 +185,7 @@ ADMINS = "<property><name>yarn.admin.acl</name><value>bob</value></property>"
     ("text", "options", "status", "words"),
     [
         ("# Spark\nspark.acls.enable true\n", [], 0, "1 file, 0 errors, 0 warnings"),
-        ("spark.acls.enable yes\n", [], 1, "<stdin>:1:1: error: spark.acls.enable should be true"),
+        ("spark.acls.enable yes\n", [], 1, "<stdin>:1:1: error: spark.acls.enable must be true"),
         ("a=b\n", ["--format", "spark-defaults"], 0, "0 errors, 0 warnings"),
         (SITE.format("true", ADMINS), [], 0, "0 errors, 0 warnings"),
         (SITE.format("no", ADMINS), [], 0, "neither true nor false, so false"),
