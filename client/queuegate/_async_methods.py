@@ -8,10 +8,9 @@ Those of `queuegate.Client` are generated from them: run `make blocking` after a
 
 from collections.abc import Iterable
 
-from queuegate import _application_messages, _columns, _health, _requests, _responses
+from queuegate import _columns, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
-from queuegate._calls import AsyncCalls
-from queuegate._deadline import Deadline
+from queuegate._calls import AsyncCalls, Deadline
 from queuegate._results import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
 from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
@@ -109,7 +108,7 @@ class AsyncClientMethods:
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> Decision:
         """Ask whether a user may see, change or move an application."""
-        request = _application_messages.check(question)
+        request = _requests.check_application(question)
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(
             self._calls.access.CheckApplicationAccess, request, deadline
@@ -124,7 +123,7 @@ class AsyncClientMethods:
         deadline = self._calls.deadline(timeout)
         method = self._calls.access.BatchCheckApplicationAccess
         results: list[Decision | CheckFailure] = []
-        for batch in _application_messages.batches(questions):
+        for batch in _requests.application_batches(questions):
             response = await self._calls.ask(method, batch, deadline)
             results += _responses.results(batch, response)
         return results
@@ -133,12 +132,12 @@ class AsyncClientMethods:
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> ApplicationExplanation:
         """Ask as `check_application` does, and for each list that was looked at."""
-        request = _application_messages.explain(question)
+        request = _requests.explain_application(question)
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(
             self._calls.access.ExplainApplicationAccess, request, deadline
         )
-        return _application_messages.explanation(response)
+        return _responses.application_explanation(response)
 
     async def queues(
         self,
@@ -247,12 +246,12 @@ class AsyncClientMethods:
         """Ask whether the server, or one of its services by full name, is serving.
         Not tried again: a probe tells what is so now.
         """
-        request = _health.request(service)
+        request = _requests.health(service)
         deadline = self._calls.deadline(timeout)
         try:
             response = await self._calls.ask(self._calls.health, request, deadline)
         except QueuegateError as error:
-            if error.code == _health.SERVICE_UNKNOWN_CODE:
+            if error.code == "NOT_FOUND":
                 return HealthStatus.SERVICE_UNKNOWN
             raise
-        return _health.status(response)
+        return _responses.health(response)

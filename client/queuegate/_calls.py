@@ -1,21 +1,43 @@
 """A channel, the calls over it, and how they end: blocking and for asyncio."""
 
 import asyncio
-from typing import TypeVar
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
-from queuegate import _errors, _health
+from queuegate import _errors
 from queuegate._channel import ChannelPlan
-from queuegate._deadline import Deadline
 from queuegate._validation import seconds
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
+# The messages of the standard health service have one field each, number 1: a string in the
+# request, an enum in the response. The wrapper messages of protobuf have the same encoding.
+_HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
+
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
+
+
+class Deadline:
+    """The time limit of a call, which may need several requests."""
+
+    __slots__ = ("_clock", "_end", "seconds")
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start the countdown."""
+        self.seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Return the remaining seconds, at least 0."""
+        return max(0.0, self._end - self._clock())
 
 
 class BlockingCalls:
@@ -34,7 +56,7 @@ class BlockingCalls:
         self.user_groups = UserGroupServiceStub(self._channel)
         self.policy = PolicyServiceStub(self._channel)
         self.health = self._channel.unary_unary(
-            _health.METHOD, _health.serialize, _health.deserialize
+            _HEALTH_METHOD, StringValue.SerializeToString, Int32Value.FromString
         )
 
     def deadline(self, timeout: float | None) -> Deadline:
@@ -84,7 +106,7 @@ class AsyncCalls:
         self.user_groups = UserGroupServiceStub(self._channel)
         self.policy = PolicyServiceStub(self._channel)
         self.health = self._channel.unary_unary(
-            _health.METHOD, _health.serialize, _health.deserialize
+            _HEALTH_METHOD, StringValue.SerializeToString, Int32Value.FromString
         )
 
     def deadline(self, timeout: float | None) -> Deadline:

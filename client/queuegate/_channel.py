@@ -2,16 +2,24 @@
 
 import json
 import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
 
-from queuegate import _environment, _validation
+from queuegate import _validation
 from queuegate._address import Address, parse
-from queuegate._settings import FilePath, Retry, Tls
-from queuegate._token import Metadata, TokenFile
+from queuegate._settings import (
+    FilePath,
+    Retry,
+    Tls,
+    tls_from_environment,
+    token_file_from_environment,
+)
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
@@ -40,6 +48,48 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
 ]
 
 
+TOKEN_CHECK_SECONDS: Final = 1.0
+MAX_TOKEN_BYTES: Final = 4096
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class BearerToken:
+    """A token that is read again when its file changes, at most once a second.
+
+    Any number of threads may use it.
+    """
+
+    def __init__(self, path: FilePath, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read the file. Raises OSError, and ValueError if it holds no token."""
+        self._path = Path(path)
+        self._clock = clock
+        self._metadata = self._read()
+        self._look_at = clock() + TOKEN_CHECK_SECONDS
+
+    @property
+    def metadata(self) -> Metadata:
+        """What a call brings along: the token of the file, or the last one that it held."""
+        if self._clock() >= self._look_at:
+            self._look_at = self._clock() + TOKEN_CHECK_SECONDS
+            with suppress(OSError, ValueError):
+                self._metadata = self._read()
+        return self._metadata
+
+    def _read(self) -> Metadata:
+        with self._path.open("rb") as opened:
+            content = opened.read(MAX_TOKEN_BYTES + 1)
+        token = content.decode("ascii", "replace").strip()
+        # Never repeated in the message: it may be a secret all the same.
+        if (
+            not token
+            or len(content) > MAX_TOKEN_BYTES
+            or not all("!" <= sign <= "~" for sign in token)
+        ):
+            raise ValueError(f"token_file {str(self._path)!r} does not hold one token in ASCII")
+        return (("authorization", f"Bearer {token}"),)
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
     """All that a channel is opened with."""
@@ -50,7 +100,7 @@ class ChannelPlan:
     options: list[tuple[str, Any]]
     timeout: float
     """The time limit in seconds of calls that name none."""
-    token: TokenFile | None = None
+    token: BearerToken | None = None
 
     @property
     def metadata(self) -> Metadata | None:
@@ -74,9 +124,9 @@ def plan(
             raise TypeError(f"{name} must be a queuegate.{name.title()}, not {value!r}")
     parsed = parse(address)
     if tls is None and not parsed.is_unix:
-        tls = _environment.tls()
+        tls = tls_from_environment()
     if token_file is None:
-        token_file = _environment.token_file()
+        token_file = token_file_from_environment()
     if token_file is not None and tls is None and not parsed.is_local:
         raise ValueError(
             f"the token is not sent to {parsed.text} without encryption: give tls"
@@ -93,7 +143,7 @@ def plan(
         None if tls is None else _credentials(tls),
         options,
         _validation.seconds("timeout", timeout),
-        None if token_file is None else TokenFile(token_file),
+        None if token_file is None else BearerToken(token_file),
     )
 
 

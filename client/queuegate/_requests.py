@@ -3,7 +3,10 @@
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from google.protobuf.wrappers_pb2 import StringValue
+
 from queuegate import _validation
+from queuegate._applications import Action, ApplicationCheck, SparkApplication
 from queuegate._types import Access, AccessName, Check
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -22,6 +25,13 @@ ACCESS_TYPES: Final[Mapping[str, access_pb2.AccessType.ValueType]] = {
     Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
 }
 
+_ACTIONS: Final = {
+    Action.VIEW: access_pb2.APPLICATION_ACTION_VIEW,
+    Action.VIEW_LOGS: access_pb2.APPLICATION_ACTION_VIEW_LOGS,
+    Action.MODIFY: access_pb2.APPLICATION_ACTION_MODIFY,
+    Action.MOVE: access_pb2.APPLICATION_ACTION_MOVE,
+    Action.ADMIN: access_pb2.APPLICATION_ACTION_ADMIN,
+}
 
 _Question = TypeVar("_Question")
 _Asking = TypeVar(
@@ -103,6 +113,58 @@ def batches(
         yield places, batch
 
 
+def check_application(question: ApplicationCheck) -> access_pb2.CheckApplicationAccessRequest:
+    """Return the request of one question."""
+    stated = question.application
+    request = access_pb2.CheckApplicationAccessRequest(
+        user=UserGroupInformation(user=question.user, groups=question.groups),
+        partition=question.partition,
+        action=_ACTIONS[Action(question.action)],
+        target_queue=question.target_queue,
+        real_user=question.real_user,
+    )
+    if isinstance(stated, SparkApplication):
+        request.spark.SetInParent()
+        request.spark.properties.update(stated.properties)
+        request.spark.spark_user = stated.spark_user
+        request.spark.process_user = stated.process_user
+    else:
+        request.application.queue = stated.queue
+        request.application.owner = stated.owner
+        request.application.view_acl = stated.view_acl
+        request.application.modify_acl = stated.modify_acl
+    return request
+
+
+def explain_application(question: ApplicationCheck) -> access_pb2.ExplainApplicationAccessRequest:
+    """Return the request to explain one question."""
+    return access_pb2.ExplainApplicationAccessRequest(check=check_application(question))
+
+
+def application_batches(
+    questions: Iterable[ApplicationCheck],
+) -> Iterator[access_pb2.BatchCheckApplicationAccessRequest]:
+    """Return requests with the questions in order, as few as the limits allow.
+
+    Raises ValueError for a question that is too large for any request.
+    """
+    batch = access_pb2.BatchCheckApplicationAccessRequest()
+    size = 0
+    for index, question in enumerate(questions):
+        item = check_application(question)
+        item_size = item.ByteSize() + _ITEM_OVERHEAD
+        if item_size > MAX_REQUEST_BYTES:
+            raise ValueError(f"checks[{index}] is larger than a request may be (4 MiB)")
+        if len(batch.checks) == MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
+            yield batch
+            batch = access_pb2.BatchCheckApplicationAccessRequest()
+            size = 0
+        batch.checks.append(item)
+        size += item_size
+    if batch.checks:
+        yield batch
+
+
 def listing(
     user: str,
     partition: str,
@@ -165,6 +227,11 @@ def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyReq
         format=_validation.text("format", policy_format, required=False),
         content=_validation.text("content", content, required=False),
     )
+
+
+def health(service: str) -> StringValue:
+    """Return the request for the health of a service, or of the whole server without a name."""
+    return StringValue(value=_validation.text("service", service, required=False))
 
 
 def reload() -> policy_pb2.ReloadPolicyRequest:

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
+from google.protobuf.wrappers_pb2 import Int32Value
+
 from queuegate import _errors, _results, _types
+from queuegate._applications import ApplicationExplanation, ApplicationList, ApplicationStep
 from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
 from queuegate.exceptions import ServerError
@@ -34,6 +37,12 @@ _RESOLVE_OUTCOMES: Final = _names(
     user_groups_pb2.ResolveOutcome, "RESOLVE_OUTCOME_", _results.ResolveOutcome
 )
 _SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
+_LISTS: Final = _names(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
+_HEALTH: Final = {
+    1: _results.HealthStatus.SERVING,
+    2: _results.HealthStatus.NOT_SERVING,
+    3: _results.HealthStatus.SERVICE_UNKNOWN,
+}
 _ACCESSES: Final[Mapping[int, _types.Access]] = {
     number: _types.Access(access) for access, number in ACCESS_TYPES.items()
 }
@@ -112,6 +121,22 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
     )
 
 
+def application_explanation(
+    response: access_pb2.ExplainApplicationAccessResponse,
+) -> ApplicationExplanation:
+    """Return an explained decision."""
+    return ApplicationExplanation(
+        decision(response.decision),
+        tuple(
+            ApplicationStep(
+                _LISTS.get(step.list, ApplicationList.UNSPECIFIED), step.queue, step.acl_text
+            )
+            for step in response.steps
+        ),
+        groups(response.groups),
+    )
+
+
 def next_page(
     request: access_pb2.ListQueuesRequest, response: access_pb2.ListQueuesResponse
 ) -> access_pb2.ListQueuesRequest | None:
@@ -179,6 +204,11 @@ def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadR
 def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.ValidationResult:
     """Return the findings in a configuration text."""
     return _results.ValidationResult(response.valid, _diagnostics(response.diagnostics))
+
+
+def health(response: Int32Value) -> _results.HealthStatus:
+    """Return the health; an unknown number is not SERVING."""
+    return _HEALTH.get(response.value, _results.HealthStatus.UNKNOWN)
 
 
 def _diagnostics(findings: Iterable[policy_pb2.Diagnostic]) -> tuple[_results.Diagnostic, ...]:

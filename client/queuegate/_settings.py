@@ -9,6 +9,13 @@ FilePath: TypeAlias = str | os.PathLike[str]
 _MOST_ATTEMPTS: Final = 5
 """More than this gRPC silently reduces to this."""
 
+CA_FILE: Final = "QUEUEGATE_CA_FILE"
+CERTIFICATE_FILE: Final = "QUEUEGATE_CERTIFICATE_FILE"
+KEY_FILE: Final = "QUEUEGATE_KEY_FILE"
+SERVER_NAME: Final = "QUEUEGATE_SERVER_NAME"
+TOKEN_FILE: Final = "QUEUEGATE_TOKEN_FILE"  # noqa: S105 - the name of a variable
+
+
 _BACKOFF_SECONDS: Final = (0.01, 60.0)
 """With 1 ms gRPC 1.85 never makes the second attempt."""
 
@@ -68,3 +75,21 @@ class Retry:
 
 
 DEFAULT_RETRY: Final = Retry()
+
+
+def tls_from_environment() -> Tls | None:
+    """Return the TLS settings of the environment, if there are any. Raises ValueError."""
+    values = [
+        os.environ.get(name) or None for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE, SERVER_NAME)
+    ]
+    if not any(values):
+        return None
+    ca_file, certificate_file, key_file, server_name = values
+    if (certificate_file is None) != (key_file is None):
+        raise ValueError(f"{CERTIFICATE_FILE} and {KEY_FILE} belong together")
+    return Tls(ca_file, certificate_file, key_file, server_name)
+
+
+def token_file_from_environment() -> str | None:
+    """Return the path of the token file of the environment, if there is one."""
+    return os.environ.get(TOKEN_FILE) or None

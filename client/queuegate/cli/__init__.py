@@ -52,7 +52,7 @@ def _ask(options: argparse.Namespace) -> "Report":
 
 
 def _print(report: "Report", output: str) -> int:
-    from queuegate.cli.documents import to_json  # noqa: PLC0415
+    from queuegate.cli.render import to_json  # noqa: PLC0415
 
     # Names that the encoding of the terminal lacks are written as escapes.
     if hasattr(sys.stdout, "reconfigure"):

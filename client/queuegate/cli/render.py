@@ -1,8 +1,11 @@
 """Answers in words: lines of text for people. Whatever comes from outside is escaped."""
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from itertools import groupby
+from typing import Any
 
 from queuegate._applications import (
     Action,
@@ -254,3 +257,17 @@ def diagnostics(findings: Sequence[Diagnostic], colours: Colours) -> Iterator[st
 def moment(when: datetime) -> str:
     """Return a time in UTC to the second."""
     return when.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def to_json(document: Any) -> str:
+    """Return a document on several lines, in ASCII, so that no terminal acts on it."""
+    plain = (
+        asdict(document) if is_dataclass(document) and not isinstance(document, type) else document
+    )
+    return json.dumps(plain, indent=2, default=_text).replace("\x7f", "\\u007f")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

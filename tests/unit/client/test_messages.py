@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.wrappers_pb2 import Int32Value
 from hypothesis import given
 from hypothesis import strategies as st
 
 import queuegate
-from queuegate import Check, _health, _requests, _responses
+from queuegate import Check, _requests, _responses
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 ENUMS: list[tuple[Any, str, type[StrEnum]]] = [
@@ -110,10 +111,10 @@ def test_a_question_that_no_request_can_carry() -> None:
 @given(st.sampled_from(list(range(5))), st.text(max_size=20).filter(lambda text: text.isascii()))
 def test_health_messages_have_the_bytes_of_the_standard(number: int, service: str) -> None:
     # Field 1 of each, by the numbers of the standard alone.
-    assert _health.serialize(_health.request(service)) == (
+    assert _requests.health(service).SerializeToString() == (
         b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
     )
-    status = _health.status(_health.deserialize(bytes([8, number])))
+    status = _responses.health(Int32Value.FromString(bytes([8, number])))
     assert bool(status) is (number == 1)
     assert (
         str(status) == ["unknown", "serving", "not_serving", "service_unknown", "unknown"][number]

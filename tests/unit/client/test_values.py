@@ -8,7 +8,7 @@ import pytest
 
 import queuegate
 from queuegate import Access, Check, CheckFailure, Decision, Reason, Retry, Tls
-from queuegate._deadline import Deadline
+from queuegate._calls import Deadline
 
 REASON = Reason.WILDCARD
 
