@@ -18,6 +18,7 @@ from queuegate_server.runtime import child_process
 
 _PROGRAM: Final = str(Path(__file__).with_name("kerberos_bind.py"))
 _MAX_OUTPUT_BYTES: Final = 65_536
+_MAX_MEMORY_BYTES: Final = 1 << 30
 _MAX_DETAIL_CHARS: Final = 300
 
 
@@ -30,7 +31,9 @@ async def bind_with_kerberos(descriptor: int, host: str, options: LdapOptions) -
     try:
         result = await child_process.run(
             (sys.executable, "-P", _PROGRAM, str(descriptor), host, str(seconds)),
-            child_process.Limits(seconds=seconds, output_bytes=_MAX_OUTPUT_BYTES),
+            child_process.Limits(
+                seconds, output_bytes=_MAX_OUTPUT_BYTES, memory_bytes=_MAX_MEMORY_BYTES
+            ),
             environment={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
             pass_fds=(descriptor,),
         )
