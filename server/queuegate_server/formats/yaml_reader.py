@@ -380,5 +380,5 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:
     if error.context:
         message = f"{message}, {error.context}"
         if error.context_mark and error.context_mark.line != mark.line:
-            message = f"{message} that starts in line {error.context_mark.line + 1}"
+            message = f"{message} that starts on line {error.context_mark.line + 1}"
     return ParseError(position, message, _CHECK_SYNTAX)

@@ -81,7 +81,7 @@ SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
             [
                 SWALLOWED.format("3:24", "dev\\nops"),
                 "3:24: a line break in an ACL separates nothing and becomes part of a name",
-                "3:24: this ACL grants nobody: none of its entries is a valid name",
+                "3:24: this ACL grants access to nobody: none of its entries is a valid name",
             ],
         ),
         (queue("submitacl: >-", "  dev,ops"), []),
@@ -104,17 +104,17 @@ def test_swallowed_blank(text: str, expected: list[str]) -> None:
         (
             ['submitacl: "dev,x\\ny"', 'adminacl: " dev"'],
             [
-                '3:24: "dev" is a user here, but a group in line 8',
+                '3:24: "dev" is a user here, but a group on line 8',
                 "3:24: a line break in an ACL separates nothing and becomes part of a name",
             ],
         ),
         (
             ["submitacl: dev,x", 'adminacl: " dev"'],
-            ['3:24: "dev" is a user here, but a group in line 8'],
+            ['3:24: "dev" is a user here, but a group on line 8'],
         ),
         (
             ["submitacl: dev", "limits: [{limit: l, groups: [dev], maxapplications: 1}]"],
-            ['3:24: "dev" is a user here, but a group in line 8'],
+            ['3:24: "dev" is a user here, but a group on line 8'],
         ),
         # The missing blank is visible; once is enough.
         (
@@ -139,7 +139,7 @@ def test_group_as_user(lines: list[str], expected: list[str]) -> None:
 def test_groups_of_placement_filters_are_known_groups() -> None:
     rules = "    placementrules: [{name: user, filter: {groups: [dev]}}]\n"
     assert diagnostics("        submitacl: dev\n" + rules) == [
-        '1:20: "dev" is a user here, but a group in line 6'
+        '1:20: "dev" is a user here, but a group on line 6'
     ]
     expression = rules.replace("[dev]", "['dev.*']")
     assert diagnostics("        submitacl: dev\n" + expression) == []
@@ -172,8 +172,8 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
             '"sue,b\\u00a0 dev"',
             ["U+00A0 in an ACL separates nothing and becomes part of a name"],
         ),
-        ('"9a b.c"', ["this ACL grants nobody: none of its entries is a valid name"]),
-        ("9a", ["this ACL grants nobody: none of its entries is a valid name"]),
+        ('"9a b.c"', ["this ACL grants access to nobody: none of its entries is a valid name"]),
+        ("9a", ["this ACL grants access to nobody: none of its entries is a valid name"]),
         ('""', []),
         ('" "', []),
         ("sue,9a", []),
@@ -188,7 +188,9 @@ def test_single_acls(acl: str, expected: list[str]) -> None:
 
 def test_extended_names_are_names() -> None:
     acl = queue("submitacl: system:serviceaccount:ns:sa dev.team")
-    assert diagnostics(acl) == ["3:24: this ACL grants nobody: none of its entries is a valid name"]
+    assert diagnostics(acl) == [
+        "3:24: this ACL grants access to nobody: none of its entries is a valid name"
+    ]
     assert diagnostics(acl, AclNames.EXTENDED) == []
 
 
@@ -228,7 +230,7 @@ OPEN = 'this ACL does not close the queue: what "{}" grants applies here, too'
 )
 def test_queues_and_those_above(root: str, lines: list[str], expected: list[str]) -> None:
     found = [line.partition(": ")[2] for line in diagnostics(f"        {root}\n" + queue(*lines))]
-    assert [message for message in found if "grants nobody" not in message] == expected
+    assert [message for message in found if "grants access to nobody" not in message] == expected
 
 
 def test_recovery_queue() -> None:
@@ -245,10 +247,10 @@ def test_names_in_two_cases() -> None:
         'limits: [{limit: l, users: [BOB, "*"], groups: [ops]}]',
     )
     assert diagnostics(text) == [
-        '3:24: user "Sue" is spelled "SUE" in line 7',
-        '4:23: group "dev" is spelled "Dev" in line 7',
-        '4:23: user "sue" is spelled "SUE" in line 7',
-        '5:41: user "BOB" is spelled "bob" in line 7',
+        '3:24: user "Sue" is spelled "SUE" on line 7',
+        '4:23: group "dev" is spelled "Dev" on line 7',
+        '4:23: user "sue" is spelled "SUE" on line 7',
+        '5:41: user "BOB" is spelled "bob" on line 7',
     ]
 
 

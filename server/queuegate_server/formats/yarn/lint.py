@@ -44,7 +44,7 @@ def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
         if text is None:
             message = f"root has no {name}: in Hadoop it is then *, and everybody may {effect}"
             message += " every queue, whatever the other ACLs say"
-            remedy = "set both ACLs of root; a single space grants nobody"
+            remedy = "set both ACLs of root; a single space grants access to nobody"
             diagnostics.warning(root.position, message, remedy, ROOT)
         elif parse_yarn(text.text, Semantics.HADOOP).allows_all and len(scheduler.queues) > 1:
             message = f"everybody may {effect} every queue: queues inherit what root grants"

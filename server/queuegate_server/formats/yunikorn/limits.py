@@ -97,7 +97,7 @@ def _check_name(
         return
     first = seen.setdefault(text, name)
     if first is not name:
-        message = f"{kind.word} {quoted(text)} is limited twice, first in line {first.line}"
+        message = f"{kind.word} {quoted(text)} is limited twice, first on line {first.line}"
         diagnostics.error(name, message, "keep one of the two", queue)
     elif WILDCARD in seen and text != WILDCARD:
         message = f'{kind.word} {quoted(text)} is limited after the {kind.word} "*"'

@@ -168,11 +168,11 @@ def white_space(context: LintContext, diagnostics: Diagnostics) -> None:
 
 
 def nobody(context: LintContext, diagnostics: Diagnostics) -> None:
-    """Report a list that grants nobody because none of its entries is a valid name."""
+    """Report a list that grants access to nobody because none of its entries is a valid name."""
     for listed in context.acls:
         acl = listed.acl
         if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
-            message = "this ACL grants nobody: none of its entries is a valid name"
+            message = "this ACL grants access to nobody: none of its entries is a valid name"
             remedy = 'correct the names; for nobody write " " in quotes'
             diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
@@ -196,7 +196,7 @@ def group_as_user(context: LintContext, diagnostics: Diagnostics) -> None:
         found = sorted(listed.acl.users & groups.keys())
         if found and not context.has_swallowed_blank(listed):
             first = groups[found[0]].line
-            message = f"{quoted(found[0])} is a user here, but a group in line {first}"
+            message = f"{quoted(found[0])} is a user here, but a group on line {first}"
             remedy = f"for groups write {quoted(f' {listed.scalar.text}')} in quotes"
             diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
@@ -221,7 +221,7 @@ def _report_spellings(
     in_order = sorted(spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0]))
     (first, position), *others = in_order
     for name, other in others:
-        message = f"{kind} {quoted(name)} is spelled {quoted(first)} in line {position.line}"
+        message = f"{kind} {quoted(name)} is spelled {quoted(first)} on line {position.line}"
         diagnostics.warning(
             other, message, "use one spelling: names that differ in case are different"
         )

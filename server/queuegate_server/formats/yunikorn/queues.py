@@ -29,7 +29,7 @@ def check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagno
         if seen is not partition:
             position = partition.name_position or partition.position
             line = (seen.name_position or seen.position).line
-            message = f"partition {quoted(name)} is defined twice, first in line {line}"
+            message = f"partition {quoted(name)} is defined twice, first on line {line}"
             diagnostics.error(position, message, "rename or remove one; case is ignored")
 
 
@@ -81,7 +81,7 @@ def _check_name(
     seen = first.setdefault(queue.path, queue)
     if seen is not queue:
         line = seen.position.line if seen.position else 0
-        message = f"queue {quoted(queue.path)} is defined twice, first in line {line}"
+        message = f"queue {quoted(queue.path)} is defined twice, first on line {line}"
         diagnostics.error(position, message, "rename or remove one; case is ignored", queue.path)
 
 
