@@ -320,7 +320,7 @@ class GroupCache:
     def _find(self, user: str) -> CacheEntry | None:
         """Return the entry of a user, expired or not, as the one used last."""
         try:
-            return self._shards[hash(user) % len(self._shards)][user]
+            return self._shard(user)[user]
         except KeyError:
             return None
 
