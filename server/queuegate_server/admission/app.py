@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -30,6 +29,10 @@ from queuegate_server.admission.settings import AdmissionSettings
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _JSON: Final = "application/json"
+_MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+"""Two objects of the largest size that the API server accepts, and the review around them."""
+_BODY_SECONDS: Final = 5.0
+"""How long a body may take to arrive."""
 _MAX_CONFIG_MAP_CHECKS: Final = 2
 """How many ConfigMaps are checked at once: each takes a thread and up to seconds, and reviews of
 pods must not wait."""
@@ -47,16 +50,6 @@ class _Rejected(Exception):
         self.outcome = outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a request may cost."""
-
-    body_bytes: int = 8 * 1024 * 1024
-    """Two objects of the largest size that the API server accepts, and the review around them."""
-    body_seconds: float = 5.0
-    """How long the body may take to arrive."""
-
-
 class Webhook:
     """Answers reviews."""
 
@@ -66,7 +59,6 @@ class Webhook:
         namespaces: Namespaces,
         metrics: AdmissionMetrics,
         acl_names: AclNames,
-        bounds: Bounds,
     ) -> None:
         """Make the endpoints.
 
@@ -75,13 +67,11 @@ class Webhook:
             namespaces: Where annotations of namespaces are looked up.
             metrics: Where reviews are counted.
             acl_names: Which names the ACLs of queues may list.
-            bounds: What a request may cost.
         """
         self._settings = settings
         self._namespaces = namespaces
         self._metrics = metrics
         self._acl_names = acl_names
-        self._bounds = bounds
         self._checks = asyncio.Semaphore(_MAX_CONFIG_MAP_CHECKS)
 
     def routes(self) -> list[web.RouteDef]:
@@ -162,16 +152,15 @@ class Webhook:
         """Read the body within the bounds on its size and on the time it takes."""
         if request.content_type != _JSON:
             raise _Rejected(415, "malformed", f"the content type must be {_JSON}")
-        limit = self._bounds.body_bytes
-        too_large = _Rejected(413, "too_large", f"the body is longer than {limit} bytes")
-        if (request.content_length or 0) > limit:
+        too_large = _Rejected(413, "too_large", f"the body is longer than {_MAX_BODY_BYTES} bytes")
+        if (request.content_length or 0) > _MAX_BODY_BYTES:
             raise too_large
         parts = bytearray()
         try:
-            async with asyncio.timeout(self._bounds.body_seconds):
+            async with asyncio.timeout(_BODY_SECONDS):
                 async for part in request.content.iter_any():
                     parts += part
-                    if len(parts) > limit:
+                    if len(parts) > _MAX_BODY_BYTES:
                         raise too_large
         except TimeoutError:
             raise _Rejected(408, "slow", "the body took too long to arrive") from None

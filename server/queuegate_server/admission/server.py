@@ -5,7 +5,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
-from queuegate_server.admission.app import Bounds, Webhook
+from queuegate_server.admission.app import Webhook
 from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import (
     ApiServer,
@@ -62,9 +62,8 @@ class AdmissionOptions:
     """The URL of the Kubernetes API."""
     service_account: Path
     """The folder with `token` and `ca.crt`."""
-    acl_names: AclNames = AclNames.YUNIKORN
-    bounds: Bounds = field(default_factory=Bounds)
-    drain_seconds: float = 0.0
+    acl_names: AclNames
+    drain_seconds: float
     """How long reviews are still answered after readiness has ended."""
 
 
@@ -95,7 +94,6 @@ async def serve_admission(
         _namespaces(options),
         metrics,
         options.acl_names,
-        options.bounds,
     )
     stop = asyncio.Event()
     server = WebhookServer(options.listen, webhook.routes(), certificate)
