@@ -1,4 +1,4 @@
-"""Asks one address again and again until told to end: a caller with the client's own retries.
+"""A caller that calls one address in a loop, with the retries of the client.
 
 Run as a program. Prints how many calls it made, and what the caller saw fail.
 """
@@ -51,7 +51,7 @@ async def ask(address: str) -> None:
 
 
 class Load:
-    """Some callers, each a process with one connection, while the block runs."""
+    """Run callers, each a process with one connection, during the block."""
 
     def __init__(self, address: str, processes: int = 2) -> None:
         self._address = address

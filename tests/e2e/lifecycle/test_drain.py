@@ -1,4 +1,4 @@
-"""How a server ends: what was begun is finished, within bounds, and nothing holds it up."""
+"""Draining: calls in progress finish within the grace period, and nothing delays the stop."""
 
 import contextlib
 import signal
@@ -51,7 +51,7 @@ def directory(tmp_path: Path) -> ScriptedDirectory:
 
 @pytest.fixture
 def start(tmp_path: Path, directory: ScriptedDirectory) -> Start:
-    """Return what starts a server with the given drain settings."""
+    """Return a function that starts a server with the given drain settings."""
     (tmp_path / "queues.yaml").write_text(POLICY)
 
     def started(listen: tuple[str, ...] = ("127.0.0.1:0",), **drain: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a server says that cannot start: one message, which names the fault and its place."""
+"""Servers that cannot start print one message with the error and its location."""
 
 import os
 import socket
@@ -32,7 +32,7 @@ def failing_start(
 
 
 def failing_command(*arguments: str) -> tuple[int, str, str]:
-    """Do the same in this process, for faults that are found before anything starts."""
+    """Do the same in this process, for errors that are found before anything starts."""
     result = CliRunner().invoke(serve, list(arguments))
     return result.exit_code, result.stdout, result.stderr
 
@@ -59,7 +59,7 @@ def test_port_taken() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_port_taken_on_one_address_of_a_name(workers: int) -> None:
-    """Whoever connects by the name could reach either server."""
+    """Clients that connect by name could reach either server."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         address = f"localhost:{taken.getsockname()[1]}"
         outcome = failing_start("--listen", address, "--set", f"workers={workers}")

@@ -1,4 +1,4 @@
-"""A server that has no policy yet: reading it hangs until the test says so."""
+"""A server without a policy: reading it hangs until the test releases it."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ POLICY = "partitions: [{name: default, queues: [{name: root, submitacl: alice}]}
 
 @contextmanager
 def waiting_for_its_policy(folder: Path) -> Iterator[tuple[str, Callable[[str], None]]]:
-    """Start a server whose policy is a pipe: it reads until the test gives it a text."""
+    """Start a server whose policy is a pipe, which it reads until the test writes a policy."""
     path = folder / "queues.yaml"
     os.mkfifo(path)
     address = f"unix:{folder}/q.sock"
@@ -51,7 +51,7 @@ def waiting_for_its_policy(folder: Path) -> Iterator[tuple[str, Callable[[str], 
 
 
 def test_before_the_first_policy(tmp_path: Path) -> None:
-    """Calls are answered, none of them with a decision, and health says so."""
+    """Calls fail without a decision, and health reports NOT_SERVING."""
     no_retry = queuegate.Retry(attempts=1)
     with (
         waiting_for_its_policy(tmp_path) as (address, give),

@@ -1,4 +1,4 @@
-"""SIGHUP: what can change does, what cannot is told, and a bad file changes nothing."""
+"""SIGHUP: settings change or are reported to need a restart; invalid files change nothing."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_the_log_level_changes(configured: Configured) -> None:
 
 
 @BOTH
-def test_of_many_signals_the_last_one_counts(configured: Configured) -> None:
+def test_the_last_of_many_signals_counts(configured: Configured) -> None:
     with configured.running() as server, grpc.insecure_channel(server.address) as channel:
         for _ in range(300):
             server.process.send_signal(signal.SIGHUP)
@@ -87,7 +87,7 @@ def test_of_many_signals_the_last_one_counts(configured: Configured) -> None:
 
 
 @BOTH
-def test_settings_that_hang_hold_nothing_up(configured: Configured) -> None:
+def test_settings_that_hang_block_nothing(configured: Configured) -> None:
     configured.settings["ops"] = {"listen": "127.0.0.1:0"}
     with configured.running() as server:
         configured.config.unlink()
@@ -135,7 +135,7 @@ def test_bounds_and_lifetimes_change(configured: Configured) -> None:
 
 
 @SEVERAL
-def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Configured) -> None:
+def test_a_worker_that_starts_later_has_the_settings_of_the_others(configured: Configured) -> None:
     """Not those that wait for a restart, and those that have changed since the start: who was
     taken out of the callers is not let in by a new worker, whatever the file says by then.
     """
@@ -180,7 +180,7 @@ def test_a_worker_that_comes_later_has_the_settings_of_the_others(configured: Co
 
 
 @ALONE
-def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured) -> None:
+def test_a_role_of_local_callers_is_revoked(configured: Configured) -> None:
     with configured.running() as server, queuegate.Client(server.address, timeout=60) as client:
         assert client.check("alice", "root.a")
         configured.send_sighup(server, callers={"loopback": {"roles": ["read"]}})
@@ -193,7 +193,7 @@ def test_a_role_is_taken_from_whoever_is_on_this_machine(configured: Configured)
 
 
 @ALONE
-def test_what_needs_a_restart_is_named_without_its_value(configured: Configured) -> None:
+def test_keys_that_need_a_restart_are_logged_without_values(configured: Configured) -> None:
     with configured.running() as server:
         secret = {"corp": configured.directory.resolver(lookup_timeout="7s")}
         configured.send_sighup(
@@ -214,7 +214,7 @@ def test_what_needs_a_restart_is_named_without_its_value(configured: Configured)
 
 
 @BOTH
-def test_a_bad_file_changes_nothing_but_the_policy_is_read(configured: Configured) -> None:
+def test_invalid_settings_change_nothing_but_the_policy_is_reloaded(configured: Configured) -> None:
     with (
         configured.running() as server,
         queuegate.Client(server.address, timeout=60) as client,

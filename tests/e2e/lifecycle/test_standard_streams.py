@@ -1,4 +1,4 @@
-"""A server whose standard output or error is closed or full, as some start it."""
+"""A server whose standard output or error is closed or full."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.support.servers.queuegate_server import server_command
 
 @contextmanager
 def started(redirections: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run `queuegate-server serve` by a shell, with its redirections."""
+    """Run `queuegate-server serve` in a shell, with redirections."""
     command = ["sh", "-c", f'exec "$@" {redirections}', "sh", *server_command("serve", *arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
@@ -50,7 +50,7 @@ def test_it_serves_all_the_same(tmp_path: Path, redirections: str) -> None:
 
 
 def test_no_audit_log_to_what_is_closed(tmp_path: Path) -> None:
-    """Records would be lost, and nobody would know."""
+    """Records would be lost without notice."""
     listen = ("--listen", f"unix:{tmp_path}/q.sock")
     with started(">&-", *listen, "--set", "audit.path=-") as process:
         _, log = process.communicate(timeout=30)

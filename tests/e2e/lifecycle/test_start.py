@@ -1,4 +1,4 @@
-"""How a server starts."""
+"""The start of a server."""
 
 import os
 import resource
@@ -81,7 +81,7 @@ def test_without_any_configuration(plain: RunningServer) -> None:
 
 
 def test_a_policy_without_partitions(policy: Path) -> None:
-    """It opens no queue to anybody."""
+    """No user may submit to any queue."""
     policy.write_text("partitions: []\n")
     with (
         running_server("--policy", str(policy)) as server,
@@ -176,7 +176,7 @@ def test_reflection_lists_the_services(plain: RunningServer) -> None:
 
 
 def test_as_many_open_files_as_the_system_allows() -> None:
-    """And it is told if that is fewer than there may be connections."""
+    """A warning is logged if the limit is lower than that on connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, soft), hard))
     countable = 0 < hard < 1_000_000

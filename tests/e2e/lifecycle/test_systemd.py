@@ -1,4 +1,4 @@
-"""What a server tells systemd, and the unit that starts it."""
+"""Notifications for systemd, and the unit file."""
 
 import configparser
 import os
@@ -19,7 +19,7 @@ UNIT = Path(__file__).parents[3] / "deploy" / "systemd" / "queuegate.service"
 
 
 @pytest.mark.parametrize(("kind", "workers"), [("path", 1), ("abstract", 2)])
-def test_start_reload_and_end_are_told(tmp_path: Path, kind: str, workers: int) -> None:
+def test_start_reload_and_stop_are_notified(tmp_path: Path, kind: str, workers: int) -> None:
     path = write_policy(tmp_path)
     address = f"@queuegate-{os.getpid()}-{tmp_path.name}" if kind == "abstract" else f"{tmp_path}/n"
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
@@ -85,7 +85,7 @@ async def test_without_systemd_nothing_happens(variables: dict[str, str]) -> Non
         {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"},
     ],
 )
-async def test_a_watchdog_that_is_not_ours(watchdog: dict[str, str]) -> None:
+async def test_a_watchdog_of_another_process(watchdog: dict[str, str]) -> None:
     await Notifier({"NOTIFY_SOCKET": "/no/such/socket", **watchdog}).keep_alive()
 
 

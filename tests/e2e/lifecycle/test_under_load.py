@@ -1,4 +1,4 @@
-"""Workers come and go under load, and a caller that tries again sees nothing of it."""
+"""Workers that end under load, which callers with retries do not notice."""
 
 import signal
 from pathlib import Path
@@ -21,8 +21,8 @@ from tests.support.servers.workers import (
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_callers_see_nothing_of_a_worker_that_ends(tmp_path: Path, number: signal.Signals) -> None:
-    """Each worker in turn: drained as in a rolling restart, or killed."""
+def test_callers_do_not_notice_a_worker_that_ends(tmp_path: Path, number: signal.Signals) -> None:
+    """Each worker in turn is drained, as in a rolling restart, or killed."""
     path = write_policy(tmp_path)
     with several_workers("--policy", str(path)) as server, Load(server.address) as load:
         for index, pid in pids(server).items():
@@ -34,7 +34,7 @@ def test_callers_see_nothing_of_a_worker_that_ends(tmp_path: Path, number: signa
 
 
 def test_only_calls_in_flight_on_a_killed_worker_fail(tmp_path: Path) -> None:
-    """Without retries: what the other workers were asked is answered."""
+    """Without retries: the calls of the other workers succeed."""
     path = write_policy(tmp_path)
     request = access_pb2.CheckQueueAccessRequest(
         user=UserGroupInformation(user="alice"),

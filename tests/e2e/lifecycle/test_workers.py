@@ -1,4 +1,4 @@
-"""Several workers are one service: one policy, one cache to forget from, one port."""
+"""Several workers are one service: one policy, one port, and invalidation in all caches."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""The audit log of several workers: a file each, which outlives the worker."""
+"""The audit log of several workers: a file for each, which outlives the worker."""
 
 import json
 import signal
@@ -31,7 +31,7 @@ def deny(server: RunningServer, users: list[str]) -> None:
             assert not check(opened[number % len(opened)], user).allowed
 
 
-def test_a_worker_goes_on_with_the_file_of_the_one_before(tmp_path: Path) -> None:
+def test_a_worker_continues_the_file_of_its_predecessor(tmp_path: Path) -> None:
     arguments = ("--policy", str(write_policy(tmp_path)))
     names = {f"audit.log.worker-{index}" for index in range(WORKERS)}
     first, second = ([f"{part}{n}" for n in range(32)] for part in ("before", "after"))

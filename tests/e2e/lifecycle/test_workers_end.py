@@ -1,4 +1,4 @@
-"""Workers that end, hang or cannot start again, and a service that ends as one."""
+"""Workers that end, hang or cannot restart, and the end of the service."""
 
 import signal
 from pathlib import Path
@@ -42,8 +42,8 @@ def test_all_workers_serve_on_one_port_and_end_together() -> None:
         assert sum(entry["event"] == "stopped" for entry in server.logs) == WORKERS + 1
 
 
-def test_what_a_worker_does_not_confirm_fails(tmp_path: Path) -> None:
-    """A worker that hangs may still have what was to be forgotten: nobody is told it is gone."""
+def test_a_broadcast_that_a_worker_does_not_confirm_fails(tmp_path: Path) -> None:
+    """A worker that hangs may still have invalidated entries, so the call must fail."""
     with several_workers() as server:
         processes = pids(server)
         stopped = processes[0]
@@ -71,7 +71,7 @@ def test_workers_end_with_their_supervisor() -> None:
         wait_until_gone(processes)
 
 
-def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_kills_all_workers(tmp_path: Path) -> None:
     with several_workers("--set", "drain.delay=60s") as server:
         processes = list(pids(server).values())
         server.process.send_signal(signal.SIGTERM)
@@ -82,7 +82,7 @@ def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
 
 
 def test_a_crash_loop_is_slowed_down(tmp_path: Path) -> None:
-    """A new worker cannot start on a broken policy; the others keep the last good one."""
+    """A new worker cannot start with an invalid policy; the others keep the last good one."""
     path = write_policy(tmp_path)
     with several_workers("--policy", str(path)) as server:
         replace(path, "partitions: [")

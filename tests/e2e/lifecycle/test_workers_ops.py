@@ -1,4 +1,4 @@
-"""The operations port of several workers: one service, also when one of them is missing."""
+"""The operations port of several workers, also when one of them is missing."""
 
 import os
 import re
@@ -95,7 +95,7 @@ def test_all_serve(server: RunningServer) -> None:
     assert "cygrpc" not in Path(f"/proc/{server.pid}/maps").read_text()
 
 
-def test_known_traffic_is_added_up(server: RunningServer) -> None:
+def test_known_traffic_is_summed(server: RunningServer) -> None:
     address = ops_address(server)
     wanted = (STARTED, DECIDED, ("grpc_server_handled_total", "CheckQueueAccess", "OK"))
     before = counts(address, *wanted)
@@ -105,7 +105,7 @@ def test_known_traffic_is_added_up(server: RunningServer) -> None:
     assert told == {frozenset({str(index)}) for index in range(WORKERS)}
 
 
-def test_the_tables_of_metrics(server: RunningServer) -> None:
+def test_documented_metrics_of_workers(server: RunningServer) -> None:
     served = {}
     for family in text_string_to_metric_families(get(ops_address(server), "/metrics")[1]):
         name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -120,7 +120,7 @@ def test_the_tables_of_metrics(server: RunningServer) -> None:
     assert {name for name, told in served.items() if told != expected[name] and told[1]} == set()
 
 
-def test_a_worker_that_hangs_does_not_hold_up_the_others(server: RunningServer) -> None:
+def test_a_worker_that_hangs_does_not_block_the_others(server: RunningServer) -> None:
     address = ops_address(server)
     hanging = pids(server)[1]
     [decided] = counts(address, DECIDED)
@@ -150,8 +150,8 @@ def test_a_worker_that_hangs_does_not_hold_up_the_others(server: RunningServer) 
     eventually(lambda: readiness(address), {"ready": True, "serving": 2})
 
 
-def test_a_worker_that_dies_takes_no_counts_along(server: RunningServer, folder: Path) -> None:
-    """A broken policy keeps its successors from starting."""
+def test_counts_of_a_worker_that_dies_are_kept(server: RunningServer, folder: Path) -> None:
+    """An invalid policy prevents its successors from starting."""
     address = ops_address(server)
     processes = pids(server)
     send_calls(server, 10)
@@ -227,7 +227,7 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
         process.communicate(timeout=60)
 
 
-def test_a_taken_port_is_told(server: RunningServer) -> None:
+def test_a_port_in_use_is_reported(server: RunningServer) -> None:
     address = ops_address(server)
     ended = subprocess.run(
         server_command(

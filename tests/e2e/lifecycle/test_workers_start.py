@@ -1,4 +1,4 @@
-"""Several workers that cannot start say so once, and a start can be broken off."""
+"""Several workers that cannot start, or are stopped while they start."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.support.servers.queuegate_server import server_command
 from tests.support.servers.workers import POLICY, WORKERS, failing_start
 
 
-def test_a_bad_policy_is_told_once(tmp_path: Path) -> None:
+def test_an_invalid_policy_is_reported_once(tmp_path: Path) -> None:
     path = tmp_path / "queues.yaml"
     path.write_text(POLICY.replace("alice staff", "a b c"))
     status, stdout, stderr = failing_start("--policy", str(path), "--listen", "127.0.0.1:0")
@@ -27,7 +27,7 @@ def test_a_bad_policy_is_told_once(tmp_path: Path) -> None:
     assert stderr.count(str(path)) == 1
 
 
-def test_a_taken_port_is_told_once() -> None:
+def test_a_port_in_use_is_reported_once() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, _, stderr = failing_start("--listen", address)

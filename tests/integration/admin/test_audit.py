@@ -1,4 +1,4 @@
-"""The audit log of a running server: what is recorded, and what happens when it cannot be."""
+"""The audit log of a running server: which decisions are recorded, and where."""
 
 import json
 from functools import partial
@@ -82,7 +82,7 @@ ALLOWALS = [
     ("policy", "records", "expected"),
     [("block", "denials", DENIALS), ("drop", "all", DENIALS + ALLOWALS)],
 )
-def test_what_is_recorded(
+def test_which_decisions_are_recorded(
     tmp_path: Path, policy: str, records: str, expected: list[tuple[str, ...]]
 ) -> None:
     with audited_server(tmp_path, records=records, when_unwritable=policy) as (server, client):
@@ -105,7 +105,7 @@ def test_what_is_recorded(
     assert not (tmp_path / "audit.log").stat().st_mode & 0o137
 
 
-def test_a_record_says_all(tmp_path: Path) -> None:
+def test_the_fields_of_a_record(tmp_path: Path) -> None:
     with audited_server(tmp_path, records="all") as (_, client):
         client.check("carol", "root.team")
         client.check("erin", "root.team", groups=["staff"])

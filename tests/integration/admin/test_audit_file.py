@@ -1,4 +1,4 @@
-"""The file of the audit log of a running server: full disks, rotation, folders that go."""
+"""The file of the audit log of a running server: full disks, rotation, missing folders."""
 
 import os
 import resource
@@ -23,12 +23,12 @@ from tests.support.servers.queuegate_server import RunningServer, running_server
 
 
 def limit_files(server: RunningServer, size: int) -> None:
-    """Let no file of the server grow beyond a size, as a full disk does."""
+    """Limit the size of the server's files, like a full disk."""
     resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def test_block_with_a_full_disk(tmp_path: Path) -> None:
-    """No answer without its record; what needs none is answered; it recovers by itself."""
+    """No call succeeds without its record; calls that need none do; the server recovers."""
     with audited_server(tmp_path) as (server, client):
         assert not client.check(*DENIED)
         size = (tmp_path / "audit.log").stat().st_size
@@ -59,7 +59,7 @@ def test_block_with_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_drop_with_a_full_disk(tmp_path: Path) -> None:
-    """All is answered; what has no room in the buffer is counted; the rest is written later."""
+    """All calls succeed; records beyond the buffer are counted, the others are written later."""
     with audited_server(tmp_path, when_unwritable="drop", buffer="4KiB") as (server, client):
         address = ops_address(server)
 
@@ -97,7 +97,7 @@ def test_a_device_that_is_always_full(tmp_path: Path, policy: str) -> None:
 
 
 def test_block_when_nobody_reads_standard_output(tmp_path: Path) -> None:
-    """A write that hangs ends in an error, and no call waits for ever."""
+    """A write that hangs becomes an error, and no call waits forever."""
     with audited_server(tmp_path, "-", records="all") as (server, client):
         # More than a pipe holds.
         question = [queuegate.Check("x" * 200, f"root.{'y' * 60}.open")] * 1_000
@@ -128,7 +128,7 @@ def test_rotation(tmp_path: Path) -> None:
     assert len(users) > 30
 
 
-def test_a_file_that_others_rotate(tmp_path: Path) -> None:
+def test_a_file_that_another_program_rotates(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     with audited_server(tmp_path) as (_, client):
 
@@ -147,7 +147,7 @@ def test_a_file_that_others_rotate(tmp_path: Path) -> None:
         assert users() == ["four"]
 
 
-def test_a_folder_that_goes_and_comes_back(tmp_path: Path) -> None:
+def test_a_folder_that_disappears_and_returns(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     with audited_server(tmp_path, "logs/audit.log") as (_, client):
@@ -160,7 +160,7 @@ def test_a_folder_that_goes_and_comes_back(tmp_path: Path) -> None:
 
 
 def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
-    """What has waited may be more than a file holds, and than the disk has room for."""
+    """The buffer may hold more than a file, and more than the disk has room for."""
     folder = tmp_path / "logs"
     folder.mkdir()
     changes = {"when_unwritable": "drop", "max_size": "4KiB", "keep": 20}
@@ -177,7 +177,7 @@ def test_files_keep_their_size_after_an_outage(tmp_path: Path) -> None:
     assert sum(len(audit_records(folder, file.name)) for file in files) == 60
 
 
-def test_start_up_faults(tmp_path: Path) -> None:
+def test_errors_at_the_start(tmp_path: Path) -> None:
     def starts_on(name: str) -> None:
         with running_server("--set", f"audit.path={tmp_path / name}"):
             pass

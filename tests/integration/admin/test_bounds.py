@@ -28,7 +28,7 @@ def place(server: RunningServer) -> tuple[str, int]:
 
 
 def exchange(place: tuple[str, int], sent: bytes) -> bytes:
-    """Send and return all that comes until the server closes the connection."""
+    """Send a request, and return all data until the server closes the connection."""
     with socket.create_connection(place, 60) as connection:
         connection.sendall(sent)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -58,7 +58,7 @@ def test_one_request_a_connection(
     assert "aiohttp.server" not in {entry["logger"] for entry in server.logs}
 
 
-def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[str, int]) -> None:
+def test_an_incomplete_request_is_cut_off(place: tuple[str, int]) -> None:
     start = time.monotonic()
     with ExitStack() as stack:
         waiting = [stack.enter_context(socket.create_connection(place, 100)) for _ in range(2)]
@@ -72,7 +72,7 @@ def test_a_client_that_sends_nothing_or_half_a_request_is_cut_off(place: tuple[s
     assert time.monotonic() - start < 60
 
 
-def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str, int]) -> None:
+def test_connections_are_bounded(server: RunningServer, place: tuple[str, int]) -> None:
     """Connections above the bound are closed at once, and the port answers again."""
     with ExitStack() as stack:
         connections = [stack.enter_context(socket.create_connection(place, 60)) for _ in range(300)]
@@ -106,12 +106,12 @@ def test_many_connections_do_not_add_up(server: RunningServer, place: tuple[str,
         ("localhost:http", "ops.listen: the port must be"),
     ],
 )
-def test_addresses_that_are_none(address: str, message: str) -> None:
+def test_invalid_addresses(address: str, message: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(message)):
         load_settings(options=[f"ops.listen={address}"])
 
 
-def test_an_address_that_is_taken(server: RunningServer) -> None:
+def test_an_address_in_use(server: RunningServer) -> None:
     address = ops_address(server)
     outcome = subprocess.run(
         server_command("serve", "--listen", "127.0.0.1:0", "--set", f"ops.listen={address}"),

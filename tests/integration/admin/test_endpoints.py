@@ -97,7 +97,7 @@ def test_while_serving(server: RunningServer) -> None:
     assert get(address, "/") == (404, "Not Found\n")
 
 
-def test_a_failed_reload_is_told_and_leaves_it_ready(server: RunningServer, policy: Path) -> None:
+def test_a_failed_reload_leaves_the_server_ready(server: RunningServer, policy: Path) -> None:
     address = ops_address(server)
     revision = get_json(address, "/readyz")[1]["policy"]["revision"]
     replace(policy, ALICE.replace('"alice"', '"a secret-name c"'))
@@ -127,7 +127,7 @@ def test_until_the_end_of_the_drain(policy: Path) -> None:
         assert not answers(address)
 
 
-def test_there_is_no_such_port_unless_it_is_set() -> None:
-    """Two servers on one machine must not get into each other's way."""
+def test_no_admin_port_by_default() -> None:
+    """Two servers on one machine must not conflict."""
     with running_server() as server:
         assert "operations port is open" not in [log["event"] for log in server.logs]

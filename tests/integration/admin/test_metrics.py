@@ -94,7 +94,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
 
 
 def certificate(folder: Path, *, days: int = 1) -> dict[str, str]:
-    """Write a new certificate; return what the settings say of it."""
+    """Write a new certificate; return its settings."""
     issued = trustme.CA().issue_cert("localhost", not_after=NOW + dt.timedelta(days))
     issued.private_key_and_cert_chain_pem.write_to_path(folder / "new.pem")
     pem = str((folder / "new.pem").replace(folder / "server.pem"))
@@ -256,8 +256,8 @@ def documented(heading: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     }
 
 
-def test_the_table_of_metrics(shared: Setup) -> None:
-    """Every metric is in the table with its type and labels, and the other way round."""
+def test_documented_metrics(shared: Setup) -> None:
+    """The table lists exactly the exported metrics, with their types and labels."""
     with pytest.raises(queuegate.GroupsUnavailable):
         shared.client.check("mary", "root", partition="other")
     served = {}

@@ -112,7 +112,7 @@ def test_plaintext_beyond_this_machine_is_refused_at_the_start() -> None:
     assert "insecure: true" in outcome.stderr
 
 
-def test_what_is_open_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_insecure_settings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     settings = load_settings(None, {}, ['listen=[{"address": "0.0.0.0:1", "insecure": true}]'])
     with caplog.at_level(logging.WARNING):
         Listeners(settings, lambda: 0.0, lambda: 0.0).warn()

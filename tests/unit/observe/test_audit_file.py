@@ -1,4 +1,4 @@
-"""The file of the audit log, where no server can be made to do it."""
+"""The file of the audit log, for faults that a running server does not show."""
 
 import errno
 from pathlib import Path
@@ -24,7 +24,7 @@ BIG = 1 << 20
         (RECORD + b"{", RECORD + b"{\n" + RECORD),
     ],
 )
-def test_the_end_of_a_file_that_is_there(tmp_path: Path, before: bytes, after: bytes) -> None:
+def test_an_incomplete_record_is_removed(tmp_path: Path, before: bytes, after: bytes) -> None:
     path = tmp_path / "audit.log"
     path.write_bytes(before)
     file = AuditFile(path, BIG, 5)
@@ -34,7 +34,7 @@ def test_the_end_of_a_file_that_is_there(tmp_path: Path, before: bytes, after: b
 
 
 @pytest.mark.parametrize("keep", [0, 1, 3])
-def test_as_many_old_files_as_are_to_be_kept(tmp_path: Path, keep: int) -> None:
+def test_only_the_configured_number_of_rotated_files_is_kept(tmp_path: Path, keep: int) -> None:
     file = AuditFile(tmp_path / "audit.log", len(RECORD), keep)
     for _ in range(6):
         file.write(RECORD)
@@ -45,7 +45,7 @@ def test_as_many_old_files_as_are_to_be_kept(tmp_path: Path, keep: int) -> None:
 
 
 def test_a_rotation_that_fails_loses_nothing(tmp_path: Path) -> None:
-    """A folder stands where the old file should go."""
+    """A folder has the name of the rotated file."""
     path = tmp_path / "audit.log"
     (tmp_path / "audit.log.1").mkdir()
     file = AuditFile(path, len(RECORD), 1)
@@ -59,10 +59,10 @@ def test_a_rotation_that_fails_loses_nothing(tmp_path: Path) -> None:
     assert path.read_bytes() == RECORD
 
 
-def test_a_rotation_that_always_fails_keeps_the_old_files(
+def test_repeated_failing_rotations_keep_the_old_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for a file that is mounted: the others of its folder can be renamed, it cannot."""
+    """A mounted file cannot be renamed, but the other files of its folder can."""
     path = tmp_path / "audit.log"
     for number in range(1, 4):
         (tmp_path / f"audit.log.{number}").write_text(str(number))

@@ -1,4 +1,4 @@
-"""Records for standard output are cut between lines only."""
+"""Records for standard output are split only between lines."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Equal warnings are counted, not repeated without end."""
+"""Sampling of equal warnings."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ def suppressed(record: logging.LogRecord) -> int:
     return int(record.__dict__.get("suppressed", 0))
 
 
-def test_the_first_of_a_second_pass_and_the_others_are_counted(
+def test_the_first_lines_of_a_second_pass_and_the_others_are_counted(
     lines: _Lines, clock: ManualClock
 ) -> None:
     warn(2000, method="Check", code="UNAVAILABLE")
@@ -74,7 +74,7 @@ def test_lines_that_differ_do_not_hide_each_other(lines: _Lines) -> None:
     assert len(lines.records) == MAX_LINES + 3
 
 
-def test_what_only_operators_cause_is_never_suppressed(lines: _Lines) -> None:
+def test_lines_that_callers_do_not_cause_are_never_suppressed(lines: _Lines) -> None:
     warn(50, name="reload", message="finding in the policy")
     assert len(lines.records) == 50
 
@@ -88,7 +88,7 @@ def test_lines_below_warning_are_never_suppressed(lines: _Lines) -> None:
     assert len(lines.records) == 50
 
 
-def test_what_is_remembered_is_bounded(lines: _Lines) -> None:
+def test_the_number_of_windows_is_bounded(lines: _Lines) -> None:
     limit = lines.filters[0]
     assert isinstance(limit, LogSampler)
     for number in range(5000):
@@ -96,7 +96,7 @@ def test_what_is_remembered_is_bounded(lines: _Lines) -> None:
     assert len(limit._windows) == log_sampling.MAX_WINDOWS
 
 
-async def test_the_count_is_told_when_no_other_line_comes(
+async def test_the_count_is_logged_when_no_other_line_follows(
     lines: _Lines, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later: list[tuple[Any, ...]] = []
@@ -114,7 +114,7 @@ async def test_the_count_is_told_when_no_other_line_comes(
     assert lines.records[-1] is told
 
 
-def test_a_line_need_not_be_made_to_be_counted(lines: _Lines, clock: ManualClock) -> None:
+def test_a_line_is_counted_before_it_is_built(lines: _Lines, clock: ManualClock) -> None:
     limit = lines.filters[0]
     assert isinstance(limit, LogSampler)
     about = {"method": "Check", "code": "UNAVAILABLE"}

@@ -1,4 +1,4 @@
-"""The log where standard error takes no more: lines are whole or counted."""
+"""The log when stderr accepts no more lines: lines are complete, or counted as lost."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ def line(text: str) -> logging.LogRecord:
 
 
 @pytest.mark.parametrize("length", [10, 1_000, 30_000])
-def test_what_a_full_pipe_does_not_take_is_counted(
+def test_lines_that_a_full_pipe_rejects_are_counted(
     monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     pipe, end = os.pipe()
@@ -45,7 +45,7 @@ def fill(log: StderrHandler, pipe: int, length: int) -> None:
     assert len(before) - len(whole) <= 1
 
 
-def test_a_standard_error_that_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stderr_without_a_descriptor(capsys: pytest.CaptureFixture[str]) -> None:
     log = StderrHandler()
     log.handle(line("one"))
     assert capsys.readouterr().err == "one\n"

@@ -27,7 +27,7 @@ _SEPARATORS = "\r\x0b\x0c\x1b\x07\x00\x85\x9b\u2028\u2029\u202e"
 
 
 def written_by(do: Callable[[], None]) -> str:
-    """Return what is written to stderr; leave the logging of the tests as it was."""
+    """Yield what is written to stderr, and restore the logging of the tests."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     try:
@@ -97,7 +97,7 @@ def test_the_level_can_change() -> None:
     assert [json.loads(line)["event"] for line in written_by(log).splitlines()] == ["two"]
 
 
-def test_a_worker_is_named() -> None:
+def test_lines_of_a_worker_carry_its_index() -> None:
     def log() -> None:
         logs.configure("info", "json", worker=3)
         logging.getLogger("queuegate_server.test").info("here")

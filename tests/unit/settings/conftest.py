@@ -1,4 +1,4 @@
-"""Where the settings of a test are."""
+"""Fixtures for tests of the settings."""
 
 from pathlib import Path
 
@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A path of one word, for messages that can be compared."""
+    """A path without folders, for messages that are compared."""
     monkeypatch.chdir(tmp_path)
     return Path("queuegate.yaml")

@@ -1,4 +1,4 @@
-"""Addresses as texts: what is accepted, and what is said of the rest."""
+"""Parsing of addresses: accepted texts, and messages for the others."""
 
 import pytest
 
@@ -59,13 +59,13 @@ def test_refused(text: str) -> None:
     ("text", "expected"),
     [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9464", ("::1", 9464)), ("a-b.c:1", ("a-b.c", 1))],
 )
-def test_host_and_port(text: str, expected: tuple[str, int]) -> None:
+def test_valid_host_ports(text: str, expected: tuple[str, int]) -> None:
     assert parse_host_port(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "1", ":1", "::1:1", "[1]:1", "a b:1", "a:", "a:65536", "a:" + "9" * 5_000]
 )
-def test_no_host_and_port(text: str) -> None:
+def test_invalid_host_ports(text: str) -> None:
     with pytest.raises(MalformedAddress, match=r"host:port|0 to 65535"):
         parse_host_port(text)

@@ -47,7 +47,7 @@ def test_durations(written: object, expected: float) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_what_is_no_duration(written: object) -> None:
+def test_invalid_durations(written: object) -> None:
     with pytest.raises(PydanticCustomError, match="not a duration: write a number with a unit"):
         seconds(written)
 
@@ -77,13 +77,13 @@ def test_sizes(written: object, expected: int) -> None:
     "written",
     ["", "MiB", "4 MiB", "4mib", "4M", "-4MiB", "0.3B", 0.5, -1, True, None, "4MiB\n", math.inf],
 )
-def test_what_is_no_size(written: object) -> None:
+def test_invalid_sizes(written: object) -> None:
     with pytest.raises(PydanticCustomError, match="not a size: write a number with a unit"):
         size(written)
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_a_finite_duration_or_refused(text: str) -> None:
+def test_any_text_is_a_finite_duration_or_rejected(text: str) -> None:
     try:
         number = seconds(text)
     except PydanticCustomError:
@@ -91,7 +91,7 @@ def test_any_text_is_a_finite_duration_or_refused(text: str) -> None:
     assert 0 <= number < math.inf
 
 
-def test_fields_take_text_and_keep_their_bounds() -> None:
+def test_fields_accept_text_and_keep_their_bounds() -> None:
     model = _Model.model_validate({"wait": "2m", "limit": "4KiB"})
     assert (model.wait, model.limit) == (120.0, 4096)
     with pytest.raises(ValidationError) as caught:

@@ -1,4 +1,4 @@
-"""Settings from variables and options: names, values, and where they are laid."""
+"""Settings from variables and options: names, values, and their place in the tree."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_names_are_spelled_as_in_the_file() -> None:
         "QUEUEGATE_ADMISSION_PORT_443_TCP",
     ],
 )
-def test_variable_with_another_use_is_left_alone(name: str) -> None:
+def test_variables_of_others_are_ignored(name: str) -> None:
     assert environment(name, "tcp://10.0.0.1:443") == []
 
 
@@ -83,7 +83,7 @@ def test_variable_with_another_use_is_left_alone(name: str) -> None:
         ("QUEUEGATE_POLICY____PATH", "did you mean QUEUEGATE_POLICY?"),
     ],
 )
-def test_variable_that_names_nothing_is_a_fault(name: str, remedy: str) -> None:
+def test_variable_without_a_setting_is_an_error(name: str, remedy: str) -> None:
     [problem] = environment(name)
     assert str(problem) == f"{name}: error: is not a setting ({remedy})"
 
@@ -106,13 +106,13 @@ def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], valu
 
 
 @pytest.mark.parametrize("option", ["", "=", "grace", "=x", "a..b=x", ".a=x", "a.=x"])
-def test_option_without_key_or_value_is_a_fault(option: str) -> None:
+def test_option_without_key_or_value_is_an_error(option: str) -> None:
     [problem] = from_options([option])
     assert isinstance(problem, Diagnostic)
     assert problem.message == "must have the form key=value, such as drain.grace=30s"
 
 
-def test_laying_over_makes_sections_and_replaces_values() -> None:
+def test_overrides_create_sections_and_replace_values() -> None:
     tree: dict[str, Any] = {"policy": {"path": "a", "format": "yunikorn"}, "log": None}
     overrides = Overrides()
     assert overrides.apply(tree, Override("X", ("policy", "path"), "b")) is None
@@ -125,13 +125,13 @@ def test_laying_over_makes_sections_and_replaces_values() -> None:
     }
 
 
-def test_a_single_value_has_no_keys_below_it() -> None:
+def test_a_single_value_cannot_be_a_section() -> None:
     overrides = Overrides()
     problem = overrides.apply({"log": "x"}, Override("Q", ("log", "level"), "debug"))
     assert str(problem) == "Q: error: log is a single value, not a section"
 
 
-def test_the_last_one_that_touched_a_value_is_its_origin() -> None:
+def test_the_last_override_is_the_origin_of_a_value() -> None:
     tree: dict[str, Any] = {}
     overrides = Overrides()
     overrides.apply(tree, Override("first", ("a", "b"), "1"))

@@ -32,7 +32,7 @@ def test_empty_file_is_the_default(file: Path, text: str) -> None:
     assert load_settings(file) == Settings()
 
 
-def test_example_loads_and_says_the_defaults() -> None:
+def test_the_example_lists_the_defaults() -> None:
     settings = load_settings(EXAMPLE)
     assert settings.policy.path == Path("examples/queues.yaml")
     accounts = settings.resolvers["accounts"]
@@ -46,12 +46,12 @@ def test_example_loads_and_says_the_defaults() -> None:
         assert getattr(settings, section) == getattr(Settings(), section), section
 
 
-def test_example_names_every_setting_of_its_resolver() -> None:
+def test_the_example_lists_every_option_of_its_resolver() -> None:
     named = yaml.safe_load(EXAMPLE.read_text())["resolvers"]["accounts"]
     assert set(named) == {"type", *options_model("os").model_fields}
 
 
-def test_command_line_wins_over_variables_and_these_over_the_file(file: Path) -> None:
+def test_options_override_variables_which_override_the_file(file: Path) -> None:
     file.write_text("log: {level: info, format: json}\ndrain: {grace: 1s, delay: 1s}\n")
     settings = load_settings(
         file,
@@ -101,7 +101,7 @@ def test_paths_keep_their_text(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "DEFAULT", "Default"])
-def test_default_partition_has_one_spelling(name: str) -> None:
+def test_default_partition_matches_in_any_case(name: str) -> None:
     settings = load_settings(None, {}, [f"partitions.{name}.acl_names=extended"])
     assert settings.partitions["default"].acl_names is AclNames.EXTENDED
 

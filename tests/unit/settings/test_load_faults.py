@@ -1,4 +1,4 @@
-"""Every fault of the settings, with its place."""
+"""Errors in the settings, with their location."""
 
 from pathlib import Path
 
@@ -184,7 +184,7 @@ from tests.support.settings_faults import faults
         ),
     ],
 )
-def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> None:
+def test_error_in_the_file_is_located(file: Path, text: str, fault: str) -> None:
     assert f"queuegate.yaml:{fault}" in faults(file, text)
 
 
@@ -197,12 +197,12 @@ def test_fault_in_the_file_has_its_place(file: Path, text: str, fault: str) -> N
         ("text", "queuegate.yaml: error: contains no keys (write keys and values"),
     ],
 )
-def test_file_that_is_no_settings_is_a_fault(file: Path, text: str, place: str) -> None:
+def test_file_without_settings_is_an_error(file: Path, text: str, place: str) -> None:
     [fault] = faults(file, text)
     assert fault.startswith(place)
 
 
-def test_missing_file_is_a_fault(file: Path) -> None:
+def test_missing_file_is_an_error(file: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(file)
     assert str(caught.value) == (
@@ -211,6 +211,6 @@ def test_missing_file_is_a_fault(file: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["path", "configs", "defaults"])
-def test_policies_are_named_in_one_way(file: Path, source: str) -> None:
+def test_policy_and_policies_exclude_each_other(file: Path, source: str) -> None:
     (fault,) = faults(file, f"policy: {{{source}: a}}\npolicies: [{{path: b}}]")
     assert "give either policy or policies, not both" in fault

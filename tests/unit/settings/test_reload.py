@@ -38,7 +38,7 @@ def keys(value: object, prefix: str = "") -> Iterator[str]:
 
 
 def changed(value: object, path: list[str]) -> object:
-    """Return the settings with another value at that place, whether or not it is allowed."""
+    """Return the settings with another value of a key, valid or not."""
     if path:
         name, *rest = path
         if isinstance(value, BaseModel):
@@ -52,7 +52,7 @@ def changed(value: object, path: list[str]) -> object:
 
 
 @pytest.mark.parametrize("key", list(keys(RUNNING)))
-def test_a_change_holds_or_is_named(key: str) -> None:
+def test_a_change_applies_or_is_reported(key: str) -> None:
     read = changed(RUNNING, key.split("."))
     assert isinstance(read, Settings)
     holding = with_changes(RUNNING, read)
@@ -61,7 +61,7 @@ def test_a_change_holds_or_is_named(key: str) -> None:
     assert differences(holding, read) == ([] if at_once else [key])
 
 
-def test_the_bound_on_calls_grows_only_to_what_it_was() -> None:
+def test_the_limit_on_calls_never_exceeds_its_initial_value() -> None:
     limits = RUNNING.limits.model_copy(update={"max_concurrent_calls": 5_000})
     read = RUNNING.model_copy(update={"limits": limits})
     holding = with_changes(RUNNING, read)
@@ -69,13 +69,13 @@ def test_the_bound_on_calls_grows_only_to_what_it_was() -> None:
     assert differences(holding, read) == ["limits.max_concurrent_calls"]
 
 
-def test_partitions_that_come_and_go_wait() -> None:
+def test_added_and_removed_partitions_need_a_restart() -> None:
     read = RUNNING.model_copy(update={"partitions": {"other": PartitionSettings()}})
     holding = with_changes(RUNNING, read)
     assert differences(holding, read) == ["partitions.default", "partitions.other"]
 
 
-def test_callers_change_but_for_their_file() -> None:
+def test_callers_change_except_for_their_token_file() -> None:
     def settings(token_file: str | None, roles: str) -> Settings:
         callers = {"token_file": token_file, "loopback": {"roles": roles}}
         return Settings.model_validate({"callers": callers})
@@ -86,7 +86,7 @@ def test_callers_change_but_for_their_file() -> None:
     assert differences(holding, read) == ["callers.token_file"]
 
 
-async def test_a_reading_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reload, "READ_TIMEOUT", 0.05)
     may_go_on = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Faults of settings from several sources: all at once, each with where its value came from."""
+"""Errors from several sources: reported together, each with the origin of its value."""
 
 from pathlib import Path
 
@@ -35,23 +35,23 @@ from tests.support.settings_faults import faults
         ),
     ],
 )
-def test_fault_elsewhere_names_its_origin(
+def test_error_outside_the_file_names_its_origin(
     variables: dict[str, str], options: list[str], fault: str
 ) -> None:
     assert any(line.startswith(fault) for line in faults(None, "", variables, *options))
 
 
-def test_a_value_laid_over_the_file_is_not_blamed_on_it(file: Path) -> None:
+def test_error_in_an_override_is_not_located_in_the_file(file: Path) -> None:
     [fault] = faults(file, "drain: {grace: 1s, delay: 1s}", {"QUEUEGATE_DRAIN__GRACE": "x"})
     assert fault.startswith("QUEUEGATE_DRAIN__GRACE: error: drain.grace: ")
 
 
-def test_a_fault_in_the_file_is_not_blamed_on_what_is_laid_over_it(file: Path) -> None:
+def test_error_in_the_file_is_not_attributed_to_an_override(file: Path) -> None:
     [fault] = faults(file, "drain: {grace: x}", {"QUEUEGATE_DRAIN__DELAY": "1s"})
     assert fault.startswith("queuegate.yaml:1:16: error: drain.grace: ")
 
 
-def test_every_fault_is_told_at_once(file: Path) -> None:
+def test_all_errors_are_reported_at_once(file: Path) -> None:
     text = """\
 listen: [localhost]
 polcy: {path: x}
@@ -85,7 +85,7 @@ drain: {grace: 1s, grace: 2s}
     ]
 
 
-def test_values_are_not_repeated_in_findings(file: Path) -> None:
+def test_diagnostics_do_not_quote_values(file: Path) -> None:
     text = "resolvers: {r: {type: os, bind_password: hunter2, max_concurrent: hunter2}}"
     found = "\n".join(faults(file, text, {"QUEUEGATE_LIMITS__MAX_MESSAGE": "hunter2"}))
     assert "hunter2" not in found

@@ -75,7 +75,7 @@ async def test_no_answer(pair: tuple[Channel, Channel]) -> None:
     assert pair[0]._pending == {}
 
 
-async def test_whoever_waits_learns_of_the_end(pair: tuple[Channel, Channel]) -> None:
+async def test_pending_requests_fail_when_the_channel_closes(pair: tuple[Channel, Channel]) -> None:
     waiting = asyncio.create_task(pair[0].ask("hang", seconds=60))
     await asyncio.sleep(0)
     pair[1].close()

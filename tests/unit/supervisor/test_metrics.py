@@ -1,4 +1,4 @@
-"""Metrics of several processes, told as those of one service."""
+"""Metrics of several processes, merged into those of one service."""
 
 from collections.abc import Container
 from typing import Any
@@ -33,7 +33,7 @@ def samples(
     }
 
 
-def test_counters_and_histograms_are_added_up_and_gauges_are_told_apart() -> None:
+def test_counters_and_histograms_are_summed_and_gauges_labelled() -> None:
     merged = MergedMetrics()
     merged.update(0, 100, exposition(3, 10, [0.05, 5]))
     merged.update(1, 101, exposition(4, 20, [0.5]))
@@ -54,8 +54,8 @@ def test_counters_and_histograms_are_added_up_and_gauges_are_told_apart() -> Non
     assert "# HELP calls_total Calls." in merged.text({0, 1})
 
 
-def test_what_a_worker_has_counted_stays_after_its_end() -> None:
-    """A counter that goes down looks to Prometheus like a restart of everything."""
+def test_counts_of_a_worker_that_has_ended_are_kept() -> None:
+    """To Prometheus, a counter that decreases looks like a restart."""
     merged = MergedMetrics()
     merged.update(0, 100, exposition(3, 10, [0.05]))
     merged.update(0, 100, exposition(5, 10, [0.05]))
@@ -67,7 +67,7 @@ def test_what_a_worker_has_counted_stays_after_its_end() -> None:
     assert found["entries", (("partition", "default"), ("worker", "0"))] == 40
 
 
-def test_of_a_worker_that_does_not_answer_only_the_counts_are_told() -> None:
+def test_a_silent_worker_exports_only_counters() -> None:
     merged = MergedMetrics()
     merged.update(0, 100, exposition(3, 10, []))
     merged.update(1, 101, exposition(4, 20, []))
@@ -78,7 +78,7 @@ def test_of_a_worker_that_does_not_answer_only_the_counts_are_told() -> None:
     ]
 
 
-def test_text_that_is_no_exposition_changes_nothing() -> None:
+def test_malformed_metrics_change_nothing() -> None:
     merged = MergedMetrics()
     merged.update(0, 100, exposition(3, 10, []))
     before = merged.text({0, 1})
@@ -87,5 +87,5 @@ def test_text_that_is_no_exposition_changes_nothing() -> None:
     assert merged.text({0, 1}) == before
 
 
-def test_nothing_known() -> None:
+def test_no_workers_yet() -> None:
     assert MergedMetrics().text({0}) == ""

@@ -3,7 +3,7 @@
 from queuegate_server.supervisor.supervisor import Revisions
 
 
-def test_whoever_reads_a_policy_later_gets_its_number() -> None:
+def test_a_policy_keeps_its_revision_in_other_workers() -> None:
     revisions = Revisions()
     assert [revisions.revision("a", 0) for _ in range(3)] == [1, 1, 1]
     assert revisions.revision("b", 1) == 2
@@ -13,14 +13,14 @@ def test_whoever_reads_a_policy_later_gets_its_number() -> None:
     assert revisions.revision("c", 0) == 3  # a new worker
 
 
-def test_a_policy_that_comes_back_is_new() -> None:
+def test_a_policy_that_is_restored_gets_a_new_revision() -> None:
     revisions = Revisions()
     assert revisions.revision("a", 0) == 1
     assert revisions.revision("b", 1) == 2
     assert [revisions.revision("a", 2), revisions.revision("a", 2)] == [3, 3]
 
 
-def test_numbers_grow_in_each_worker_and_little_is_kept() -> None:
+def test_revisions_grow_and_are_bounded() -> None:
     revisions = Revisions()
     current = 0
     for number in range(1000):

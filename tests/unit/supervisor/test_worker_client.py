@@ -1,4 +1,4 @@
-"""A worker's answers to its supervisor, over a real pair of sockets."""
+"""A worker's end of the channel, over a real pair of sockets."""
 
 import asyncio
 import base64
@@ -81,7 +81,7 @@ def joined(mine: bytes, others: list[bytes]) -> bytes:
     return b"+".join([mine, *others])
 
 
-async def test_a_method_is_answered_when_all_have_confirmed(
+async def test_a_broadcast_responds_when_all_workers_have_confirmed(
     supervisor: tuple[Supervisor, WorkerClient],
 ) -> None:
     other, worker = supervisor
@@ -97,7 +97,7 @@ async def test_a_method_is_answered_when_all_have_confirmed(
 
 
 @pytest.mark.parametrize(("data", "expected"), [(b"a", b"A"), (b"early", b"")])
-async def test_the_others_call_it_as_well(
+async def test_a_broadcast_of_another_worker_is_executed(
     supervisor: tuple[Supervisor, WorkerClient], data: bytes, expected: bytes
 ) -> None:
     other, worker = supervisor
@@ -119,7 +119,9 @@ async def test_metrics_readiness_and_reload(supervisor: tuple[Supervisor, Worker
     assert other.reloads == 1
 
 
-async def test_the_revision_is_the_supervisors(supervisor: tuple[Supervisor, WorkerClient]) -> None:
+async def test_revisions_are_assigned(
+    supervisor: tuple[Supervisor, WorkerClient],
+) -> None:
     other, worker = supervisor
     assert await worker.revision("checksum", 2) == 42
     other.channel.close()
@@ -127,7 +129,7 @@ async def test_the_revision_is_the_supervisors(supervisor: tuple[Supervisor, Wor
 
 
 @pytest.mark.parametrize("way", ["stop", "gone"])
-async def test_it_ends_when_told_and_when_alone(
+async def test_a_worker_stops_on_request_and_without_its_supervisor(
     supervisor: tuple[Supervisor, WorkerClient], way: str
 ) -> None:
     other, worker = supervisor
