@@ -26,14 +26,14 @@ _FAILED = 1
     help="The server's own configuration (queuegate.yaml).",
 )
 @click.option("--user", required=True, help="The user to look up.")
-@click.option("--resolver", help="Its name in `resolvers`, if there are several of type ldap.")
+@click.option("--resolver", help="The name of the resolver, if there are several of type ldap.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
 )
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
-    """Look one user up at every server of a directory, and show every step.
+    """Look up one user at every server of a directory, and show every step.
 
-    Exit status: 0 every server knows the user, 1 one does not or fails, 2 wrong usage or
+    Exit status: 0 if every server knows the user, 1 if one does not or fails, 2 for wrong usage or
     configuration.
     """
     try:
@@ -65,7 +65,7 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
     if name in known:
         return name, known[name]
     names = ", ".join(known) or "none"
-    raise Failure(f"choose one of the resolvers of type ldap by --resolver; there are: {names}")
+    raise Failure(f"choose a resolver of type ldap with --resolver; there are: {names}")
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
