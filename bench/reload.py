@@ -98,15 +98,8 @@ def _under_load(scale: Scale, folder: Path) -> tuple[Table, Target]:
         "Single checks while a very large policy is loaded again",
         f"{_CALLS_PER_SECOND} calls/s over grpcio, open loop, for so long that the file is "
         f"replaced, read and served, and the old policy freed; {_QUESTIONS:,} different questions "
-        "in turn. The server has one core, on which it loads, too. Milliseconds. Without turns "
-        "the longest call took 0.4 to 1.6 s, though the loop was never held up for more than "
-        "15 ms: beside a thread that computes, each turn of the loop waits 5 ms for the "
-        "interpreter, and gRPC takes its calls one after the other, each in a turn, so that "
-        "at times fewer than 200 a second got in (a bare handler does no better) and all stood "
-        "in a line until the parse was over. With an interval of 0.5 ms instead of 5 they did so "
-        "at 1,000 calls/s (0.5 s); with turns the longest took 20 ms there, and at 2,000 calls/s, "
-        "for which half of the core is just enough, 0.2 s. To read and hash 23 MB in one go, which "
-        "is done twice, held the only core up for 50 to 100 ms; that is done in turns, too.",
+        "in turn. The server has one core, on which it loads, too. Milliseconds. The "
+        "policy is parsed in a niced child process, on the same core.",
         ("queues", "meanwhile", "calls", "p50", "p99", "p99.9", "longest"),
     )
     command = processes.queuegate(policy)

@@ -158,22 +158,27 @@ class Rebuild:
         self._acls: list[str] = []
         self._paths: list[str] = []
         self._diagnostics: list[Diagnostic] = []
-        self._actions: dict[str, Callable[..., None]] = {
-            "partition": self._begin_partition,
-            "acls": self._acls.extend,
-            "queues": self._add_queues,
-            "order": self._add_order,
-            "built": self._end_partition,
-            "diagnostics": self._add_diagnostics,
-            "end": self._end,
-        }
         self.result: ParsedPolicies | None = None
         """Not None after the last line."""
 
     def add(self, line: bytes | bytearray) -> None:
         """Add the next line."""
         kind, content = json.loads(line)
-        self._actions[kind](content)
+        match kind:
+            case "partition":
+                self._begin_partition(content)
+            case "acls":
+                self._acls += content
+            case "queues":
+                self._add_queues(content)
+            case "order":
+                self._builder.add_sorted_paths([self._paths[index] for index in content])
+            case "built":
+                self._partitions[content] = self._builder.build()
+            case "diagnostics":
+                self._diagnostics += map(_diagnostic, content)
+            case "end":
+                self._end(content)
 
     def _begin_partition(self, content: Sequence[Any]) -> None:
         name, resolver_type, position, acl_names, cluster = content
@@ -195,16 +200,6 @@ class Rebuild:
             QueueAcls(path, acls[first], acls[second])
             for path, first, second in zip(paths, submit, admin, strict=True)
         )
-
-    def _add_order(self, content: Sequence[int]) -> None:
-        paths = self._paths
-        self._builder.add_sorted_paths([paths[index] for index in content])
-
-    def _end_partition(self, name: str) -> None:
-        self._partitions[name] = self._builder.build()
-
-    def _add_diagnostics(self, content: Sequence[Sequence[Any]]) -> None:
-        self._diagnostics += map(_diagnostic, content)
 
     def _end(self, content: Sequence[Any]) -> None:
         files, empty, spark_defaults, formats, checksum = content

@@ -111,4 +111,5 @@ def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
                 job.future.set_exception(error)
             else:
                 job.future.set_result(result)
+                del result  # may be large, and the next job may never come
         del job

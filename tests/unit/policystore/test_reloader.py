@@ -1,15 +1,18 @@
 """Where policies are parsed: the first ones in this process, all others in a child."""
 
+import gc
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from queuegate.policy.tree import Partition
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.runtime import gc_tuning
 from queuegate_server.settings.model import Settings
 
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: {}\n"
@@ -70,3 +73,24 @@ async def test_a_text_beyond_the_limits_leaves_the_last_good_policy(
     state = loading.reloader.state
     assert state.failed_at is not None
     assert not state.succeeded
+
+
+async def test_a_replaced_policy_is_freed_without_a_collection(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is served is exempt from collections: in a cycle, it would stay for good."""
+
+    def partitions() -> int:
+        return sum(isinstance(each, Partition) for each in gc.get_objects())
+
+    monkeypatch.setattr(gc_tuning, "freeze", lambda: None)
+    gc.collect()
+    before = partitions()
+    gc.disable()
+    try:
+        for user in ("alice", "bob", "carol"):
+            assert not await loading.load(user)
+            assert loading.served == user
+            assert partitions() == before + 1
+    finally:
+        gc.enable()
