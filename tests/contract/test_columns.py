@@ -75,7 +75,7 @@ def alone(client: queuegate.Client, check: Check) -> object:
         return type(error), error.code
 
 
-def told(result: object) -> object:
+def comparable(result: object) -> object:
     if isinstance(result, queuegate.CheckFailure):
         return type(result.error), result.error.code
     return result
@@ -87,16 +87,16 @@ def test_columns_are_as_single_checks(server: RunningServer) -> None:
         expected = {check: alone(client, check) for check in dict.fromkeys(checks)}
         results = client.check_many(checks)
         assert client._has_columns
-    assert [told(result) for result in results] == [expected[check] for check in checks]
+    assert [comparable(result) for result in results] == [expected[check] for check in checks]
     assert len({id(result) for result in results}) < len(results)
 
 
 async def test_columns_for_asyncio(server: RunningServer) -> None:
     checks = many()
     with queuegate.Client(server.address, timeout=60) as client:
-        expected = [told(result) for result in client.check_many(checks)]
+        expected = [comparable(result) for result in client.check_many(checks)]
     async with queuegate.aio.Client(server.address, timeout=60) as client:
-        assert [told(result) for result in await client.check_many(checks)] == expected
+        assert [comparable(result) for result in await client.check_many(checks)] == expected
 
 
 @settings(max_examples=30, deadline=None)
@@ -105,7 +105,7 @@ def test_mixed_questions_are_as_single_checks(server: RunningServer, checks: lis
     with pytest.MonkeyPatch.context() as patch, queuegate.Client(server.address, timeout=60) as one:
         patch.setattr(_columns, "_FEWEST", 2)
         patch.setattr(_columns, "_FEWEST_OF_MIXED", 4)
-        results = [told(result) for result in one.check_many(checks)]
+        results = [comparable(result) for result in one.check_many(checks)]
         expected = {check: alone(one, check) for check in dict.fromkeys(checks)}
         assert results == [expected[check] for check in checks]
         assert one._has_columns

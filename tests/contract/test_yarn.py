@@ -70,16 +70,16 @@ def test_the_other_family_is_served_beside_it(client: queuegate.Client) -> None:
 
 
 def test_explanations(client: queuegate.Client) -> None:
-    told = client.explain("Bob", "Test", partition="hadoop")
-    assert [(step.queue, step.outcome) for step in told.steps][-1] == (
+    explanation = client.explain("Bob", "Test", partition="hadoop")
+    assert [(step.queue, step.outcome) for step in explanation.steps][-1] == (
         "",
         StepOutcome.CLUSTER_ADMIN,
     )
-    assert told.evaluated_queue == "root.Test"
+    assert explanation.evaluated_queue == "root.Test"
 
 
-def test_faulty_requests_are_told_by_the_rules_of_the_partition(client: queuegate.Client) -> None:
-    with pytest.raises(queuegate.QueuegateError, match="names without dots"):
+def test_faulty_requests_are_judged_by_the_rules_of_the_partition(client: queuegate.Client) -> None:
+    with pytest.raises(queuegate.QueuegateError, match="write names joined by dots"):
         client.check("bob", "root..a", partition="hadoop")
     assert not client.check("bob", "root.a b", partition="hadoop", groups=["g"]).allowed
 

@@ -39,9 +39,9 @@ def test_applications(
     decision = client.check_application(asked)
     assert decision.reason is reason
     assert decision.allowed is (reason is not Reason.NO_MATCH)
-    told = client.explain_application(asked)
-    assert told.decision == decision
-    assert told.steps
+    explanation = client.explain_application(asked)
+    assert explanation.decision == decision
+    assert explanation.steps
     assert client.check_applications([asked, asked]) == [decision, decision]
 
 
@@ -53,8 +53,8 @@ def test_a_service_that_acts_for_the_user(
     asked = queuegate.Check("eve", "a", "proxied", groups=["g"], real_user="knox")
     other = queuegate.Check("knox", "a", "proxied", groups=["g"])
     assert [bool(one) for one in client.check_many([asked, other])] == [True, False]
-    told = client.explain("eve", "a", partition="proxied", real_user="knox")
-    assert (told.decision, told.steps[-1].outcome) == (decision, StepOutcome.USER)
+    explanation = client.explain("eve", "a", partition="proxied", real_user="knox")
+    assert (explanation.decision, explanation.steps[-1].outcome) == (decision, StepOutcome.USER)
     assert client.queues("eve", partition="proxied", groups=["g"], real_user="knox") == ["root"]
     assert client.queues("eve", partition="proxied", groups=["g"]) == []
     app = queuegate.Application("a", "olga", view_acl="~hue")
@@ -110,7 +110,11 @@ def test_faulty_questions_about_applications(client: queuegate.Client) -> None:
     admin = queuegate.ApplicationCheck("John", "admin", TEST_APP, "hadoop")
     first, second, third, fourth = client.check_applications([in_yunikorn, good, no_target, admin])
     assert second
-    for failed, words in ((first, "of YuniKorn"), (third, "is required"), (fourth, "Spark's only")):
+    for failed, words in (
+        (first, "of YuniKorn"),
+        (third, "is required"),
+        (fourth, "in Spark only"),
+    ):
         assert isinstance(failed, queuegate.CheckFailure)
         assert words in str(failed.error)
 

@@ -31,17 +31,17 @@ def test_start_reload_and_stop_are_notified(tmp_path: Path, kind: str, workers: 
         ) as server,
     ):
         systemd.wait_for("READY=1")
-        assert systemd.told == ["READY=1"]
+        assert systemd.received == ["READY=1"]
         server.process.send_signal(signal.SIGHUP)
         systemd.wait_for("READY=1", count=2)
-        reloading = systemd.told[1]
+        reloading = systemd.received[1]
         assert reloading.startswith("RELOADING=1\nMONOTONIC_USEC=")
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         assert before < int(reloading.rpartition("=")[2]) <= now
         assert server.stop() == 0
         systemd.wait_for("STOPPING=1")
         # Only one process speaks for the service.
-        assert [states.split("\n")[0] for states in systemd.told] == [
+        assert [states.split("\n")[0] for states in systemd.received] == [
             "READY=1",
             "RELOADING=1",
             "READY=1",

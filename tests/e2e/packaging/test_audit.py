@@ -14,7 +14,7 @@ SKIPPED = {"name": "c", "skip_reason": "not found"}
 
 
 @pytest.mark.parametrize(
-    ("found", "status", "told"),
+    ("found", "status", "message"),
     [
         ([CLEAN], 0, "1 packages, 0 vulnerable, 0 not known"),
         ([CLEAN, BAD, SKIPPED], 1, "b 2: PYSEC-1, fixed in: 3"),
@@ -23,10 +23,10 @@ SKIPPED = {"name": "c", "skip_reason": "not found"}
     ],
 )
 def test_report(
-    capsys: pytest.CaptureFixture[str], found: list[dict[str, Any]], status: int, told: str
+    capsys: pytest.CaptureFixture[str], found: list[dict[str, Any]], status: int, message: str
 ) -> None:
     assert audit.report(found) == status
-    assert told in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("output", ["", "no JSON", "timeout"])

@@ -38,7 +38,7 @@ def modules(folder: Path) -> Iterator[str]:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                # `from google.protobuf import x`: x may be what tells the distributions apart.
+                # `from google.protobuf import x`: x may distinguish the distributions.
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.packaging.dockerfile import PROJECT, instructions, stage
 from tests.support.eventually import eventually
 
-# Whoever comes first waits for the installation.
+# The first test waits for the installation.
 pytestmark = pytest.mark.timeout(300)
 
 TEXT = (PROJECT / "Dockerfile").read_text()

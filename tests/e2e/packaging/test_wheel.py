@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from tests.e2e.packaging.dockerfile import PROJECT, environment
 from tests.e2e.packaging.locks import pinned
 
-# Whoever comes first waits for the installation.
+# The first test waits for the installation.
 pytestmark = pytest.mark.timeout(300)
 
 SERVER_ONLY = ("click", "grpc_health", "pydantic", "structlog", "uvloop", "watchfiles", "yaml")

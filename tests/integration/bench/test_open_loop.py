@@ -1,4 +1,4 @@
-"""The load generator of the overload benchmark tells what became of its calls."""
+"""The load generator of the overload benchmark reports the outcome of every call."""
 
 import socket
 import threading

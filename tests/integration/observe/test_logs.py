@@ -1,4 +1,4 @@
-"""What a running server logs about calls, and what it tells the caller of it."""
+"""What a running server logs about calls, and how callers find the log entry of their call."""
 
 import json
 import signal
@@ -126,7 +126,7 @@ def test_every_call_is_a_line_at_debug(directory: ScriptedDirectory) -> None:
         assert ask(server.address, "alice", queue="").code() is grpc.StatusCode.INVALID_ARGUMENT
         entry = server.wait_for_log("call", count=2)
         assert (entry["code"], entry["reason"]) == ("INVALID_ARGUMENT", "INVALID_FIELD")
-        # gRPC tells something of its own at each call.
+        # gRPC adds a detail of its own to each call.
         assert not [line for line in server.logs if line["logger"].startswith("grpc.")]
 
 
@@ -149,14 +149,14 @@ def test_an_outage_does_not_flood_the_log(server: RunningServer) -> None:
         codes = [call.code() for call in pending]
     assert grpc.StatusCode.OK not in codes
 
-    def told() -> int:
+    def logged_calls() -> int:
         """Count the calls that failed by what the log says."""
         lines = [entry for entry in server.logs if entry.get("method") == METHOD]
         written = len([entry for entry in lines if entry["event"] == "call failed"])
         suppressed = [int(entry.get("suppressed", 0)) for entry in lines]
         return written + sum(suppressed)
 
-    eventually(told, calls)
+    eventually(logged_calls, calls)
     seconds = time.monotonic() - begin + 1
     written = [entry for entry in server.logs if entry["level"] == "warning"]
     # Calls and look-ups: unavailable, overloaded, could not be asked.

@@ -105,7 +105,7 @@ def test_a_link_to_another_place_is_followed(tmp_path: Path, linked: str) -> Non
 def test_sighup_reads_the_file_again(reloading: ReloadingServer) -> None:
     reloading.replace("partitions: 7\n")
     eventually(lambda: reloading.count(NOT_VALID), 1)
-    # The watch has nothing more to tell: only the signal makes a second attempt.
+    # The watcher has nothing more to report: only the signal makes a second attempt.
     reloading.send_sighup()
     eventually(lambda: reloading.count(NOT_VALID), 2)
     reloading.replace(BOB)
@@ -128,7 +128,7 @@ def test_reload_call_tells_what_came_of_it(reloading: ReloadingServer) -> None:
     assert finding.message
     assert finding.remedy
     assert reloading.owner() == ["bob"]
-    # A warning stops nothing and is told with the answer and afterwards.
+    # A warning stops nothing; it is part of the answer and of later answers.
     reloading.replace(BOB.replace('"bob"', '"bob,no/name"'))
     result = reloading.reload()
     assert (result.succeeded, result.revision) == (True, 3)

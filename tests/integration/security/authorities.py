@@ -159,8 +159,8 @@ def client(address: str, tls: queuegate.Tls | None = None, **options: Any) -> qu
 
 def reveals_nothing(error: queuegate.QueuegateError) -> bool:
     """Say that a refusal has no word of the policy."""
-    told = f"{error} {error.reason} {error.code}"
-    return "secret" not in told and "root" not in told and "open" not in told
+    message = f"{error} {error.reason} {error.code}"
+    return "secret" not in message and "root" not in message and "open" not in message
 
 
 def channel(

@@ -106,7 +106,7 @@ def until_told_to_go(address: str) -> None:
 
 
 def test_who_watches_the_health_leaves_room_for_calls(tmp_path: Path) -> None:
-    """Whoever can connect may watch, without any role."""
+    """Any client that can connect may watch, without any role."""
     with configured(tmp_path) as server, channel(server.address) as asking:
         stub = health_pb2_grpc.HealthStub(asking)
         watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(60)]

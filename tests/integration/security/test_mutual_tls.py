@@ -209,7 +209,7 @@ def test_tls_1_2_at_least(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
-    # OpenSSL itself refuses to speak what is old, unless told.
+    # OpenSSL itself refuses old versions unless it is configured otherwise.
     context.set_ciphers("ALL:@SECLEVEL=0")
     host, port = server.address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=60) as plain:

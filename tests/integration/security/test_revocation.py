@@ -1,4 +1,4 @@
-"""Whoever loses a right loses it at once: also on a connection, a stream or a TLS session."""
+"""Revoked rights end at once, even on an open connection, stream or TLS session."""
 
 import itertools
 import queue
@@ -78,7 +78,7 @@ def served(tmp_path: Path, authority: Authority) -> Iterator[Served]:
 
 
 class Stream:
-    """A stream that sends a question when told to."""
+    """A stream that sends a question on request."""
 
     def __init__(self, asking: grpc.Channel, metadata: Any = ()) -> None:
         self._numbers = itertools.count(1)

@@ -39,7 +39,7 @@ def test_each_socket_has_its_own_mode_and_accounts(tmp_path: Path) -> None:
 
 
 class BindsSocket:
-    """Binds a Unix socket as gRPC does, and tells what it was before anything else happened."""
+    """Binds a Unix socket as gRPC does, and returns its mode before anything else happened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -164,5 +164,5 @@ def test_files_that_everybody_may_read_or_change_are_warned_of(
         caplog.clear()
         listeners = Listeners(settings, lambda: 0.0, lambda: 0.0)
         listeners.warn()
-        told = [Path(record.__dict__["file"]).name for record in caplog.records]
-        assert "".join(told) == warned
+        logged = [Path(record.__dict__["file"]).name for record in caplog.records]
+        assert "".join(logged) == warned

@@ -161,7 +161,7 @@ def test_the_command_makes_a_token_that_works(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     result = CliRunner().invoke(command_group(), ["token", "ci"])
-    token, entry = (told.rpartition(": ")[2] for told in result.output.splitlines())
+    token, entry = (printed.rpartition(": ")[2] for printed in result.output.splitlines())
     assert token not in entry
     before = (folder / "tokens").read_text()
     replace(folder / "tokens", f"{before}{entry}\n")

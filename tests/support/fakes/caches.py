@@ -18,7 +18,7 @@ WALL: Final = 1_700_000_000.0
 def build_cache(
     clock: ManualClock, options: CacheOptions | None = None, chance: float = 0.0
 ) -> GroupCache:
-    """Return an empty cache whose lifetimes are not shortened unless told."""
+    """Return an empty cache whose lifetimes are shortened by `chance` only."""
     start = clock.now
     return GroupCache(
         options or CacheOptions(), clock, lambda: WALL + clock.now - start, lambda: chance

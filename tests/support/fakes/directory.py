@@ -7,7 +7,7 @@ from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, O
 
 
 class FakeDirectory:
-    """Knows the users it is told of.
+    """Knows the users that a test names.
 
     Look-ups wait while `hold` is clear; `broken` makes them fail, `error` makes them raise.
     """

@@ -9,13 +9,13 @@ from typing import Self
 
 
 class NotifySocket:
-    """Receives what a server tells `NOTIFY_SOCKET`; a path, or an abstract name with `@`."""
+    """Receives what a server sends to `NOTIFY_SOCKET`: a path, or an abstract name with `@`."""
 
     def __init__(self, address: str) -> None:
         self.environment = {"NOTIFY_SOCKET": address}
         self._address = address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.told: list[str] = []
+        self.received: list[str] = []
 
     def __enter__(self) -> Self:
         self._socket.bind(self._address.replace("@", "\0", 1))
@@ -32,9 +32,11 @@ class NotifySocket:
             Path(self._address).unlink()
 
     def wait_for(self, text: str, *, count: int = 1, seconds: float = 60) -> None:
-        """Wait until a state was told so often."""
+        """Wait until a state was received `count` times."""
         end = time.monotonic() + seconds
-        while sum(text in states for states in self.told) < count:
-            assert time.monotonic() < end, f"{text!r} was not told {count} times: {self.told}"
+        while sum(text in states for states in self.received) < count:
+            assert time.monotonic() < end, (
+                f"{text!r} was not received {count} times: {self.received}"
+            )
             if select.select([self._socket], [], [], 0.1)[0]:
-                self.told.append(self._socket.recv(4096).decode())
+                self.received.append(self._socket.recv(4096).decode())

@@ -43,7 +43,7 @@ class Scripted:
             self._script, self._read = json.loads(self._answers.read_text()), written
         script = self._script
         answer = script[user] if user in script else script["*"]
-        # Whoever sees the question recorded knows that a later script does not answer it.
+        # Once the question is recorded, a later script no longer answers it.
         with self._asked.open("a") as asked:
             asked.write(f"{user}\n")
         await asyncio.sleep(answer.get("seconds", 0))

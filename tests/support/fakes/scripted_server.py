@@ -1,4 +1,4 @@
-"""A server of the contract for tests of clients: it records, waits and fails as told.
+"""A server of the contract for tests of clients: it records, waits and fails by a script.
 
 Its answers follow from the request: users whose name starts with `denied` are
 denied, in a batch those that start with `faulty` are refused, all others are allowed.

@@ -1,5 +1,5 @@
 """A second reader of Hadoop's configuration files and of allocation files: the standard library's
-XML, recursion, and the rules in the order in which they are told.
+XML, recursion, and the rules in the order in which they are documented.
 """
 
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""Ports for servers that must be told one before they start."""
+"""Ports for servers that need one before they start."""
 
 import itertools
 import os
@@ -15,7 +15,7 @@ _offsets = itertools.count(os.getpid() * 97)
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that no other process of the tests is told."""
+    """Return a port that nobody listens on, and that no other process of the tests gets."""
     while True:
         port = _FIRST + next(_offsets) % _NUMBER
         if _is_ours(port) and _is_unused(port):

@@ -95,7 +95,7 @@ def escaped(value: str) -> str:
 
 
 STRANGE = ("Smith, Team (EU) #1", "größe und länge", 'a"b\\c', "x+y=z", "*)(uid=*")
-"""Names of groups that break whoever takes DNs and filters for plain text."""
+"""Names of groups that break code that treats DNs and filters as plain text."""
 
 
 def standard() -> str:

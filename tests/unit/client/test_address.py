@@ -1,4 +1,4 @@
-"""Addresses: what is accepted, and what gRPC is told."""
+"""Addresses: what is accepted, and what is passed to gRPC."""
 
 import pytest
 

@@ -33,20 +33,20 @@ MIXED = _columns._FEWEST_OF_MIXED
 
 
 def answer(request: Request) -> Response:
-    """Answer as a server does; who may is told by all that was asked."""
+    """Answer as a server does; each decision names the whole question."""
     response = Response()
     numbers: dict[str, int] = {}
     failed = []
     for place in range(len(request.user_indexes)):
         user = request.users[request.user_indexes[place]]
         asked = (user.user, tuple(user.groups), request.queues[request.queue_indexes[place]])
-        told = repr((*asked, request.partition, request.access))
+        question = repr((*asked, request.partition, request.access))
         if user.user == "wrong":
             failed.append(place)
-        elif told not in numbers:
-            numbers[told] = len(numbers) + 1
-            response.decisions.add(allowed=True, matched_subject=told)
-        response.decision_indexes.append(numbers.get(told, 0))
+        elif question not in numbers:
+            numbers[question] = len(numbers) + 1
+            response.decisions.add(allowed=True, matched_subject=question)
+        response.decision_indexes.append(numbers.get(question, 0))
     if failed:
         response.errors.add(error=status_pb2.Status(code=INVALID), questions=failed)
     return Response.FromString(response.SerializeToString())

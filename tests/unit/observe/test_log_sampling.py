@@ -103,15 +103,15 @@ async def test_the_count_is_logged_when_no_other_line_follows(
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda *arguments: later.append(arguments))
     warn(2000, method="Check", code="UNAVAILABLE")
-    [(_, tell, key)] = later
+    [(_, report, key)] = later
     clock.advance(1)
-    tell(key)
-    told = lines.records[-1]
-    assert told.getMessage() == "lines like one before were suppressed"
-    assert (told.__dict__["like"], suppressed(told)) == ("call failed", 2000 - MAX_LINES)
-    assert (told.__dict__["method"], told.__dict__["code"]) == ("Check", "UNAVAILABLE")
-    tell(key)
-    assert lines.records[-1] is told
+    report(key)
+    summary = lines.records[-1]
+    assert summary.getMessage() == "lines like one before were suppressed"
+    assert (summary.__dict__["like"], suppressed(summary)) == ("call failed", 2000 - MAX_LINES)
+    assert (summary.__dict__["method"], summary.__dict__["code"]) == ("Check", "UNAVAILABLE")
+    report(key)
+    assert lines.records[-1] is summary
 
 
 def test_a_line_is_counted_before_it_is_built(lines: _Lines, clock: ManualClock) -> None:

@@ -35,11 +35,11 @@ def fill(log: StderrHandler, pipe: int, length: int) -> None:
     for _ in range(2):
         log.handle(line("after"))
     written += os.read(pipe, 1 << 20)
-    *before, told, first, second, rest = written.decode().split("\n")
+    *before, loss, first, second, rest = written.decode().split("\n")
     assert (first, second, rest) == ("after", "after", "")
     whole = [text for text in before if text == "x" * length]
-    assert told.startswith("lines of the log were lost")
-    assert len(whole) + int(told.rpartition("none")[2]) == number
+    assert loss.startswith("lines of the log were lost")
+    assert len(whole) + int(loss.rpartition("none")[2]) == number
     # At most one line is torn, and nothing follows it in its line.
     assert set("".join(before)) == {"x"}
     assert len(before) - len(whole) <= 1

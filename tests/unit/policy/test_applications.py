@@ -155,17 +155,19 @@ def test_spark_vectors(vector: dict[str, Any]) -> None:
         assert judged.decision is not None
         assert judged.decision.allowed is expect["allowed"]
         return
-    for acl, told in zip(acls.yarn_acls(), (expect["view_app"], expect["modify_app"]), strict=True):
+    for acl, listed in zip(
+        acls.yarn_acls(), (expect["view_app"], expect["modify_app"]), strict=True
+    ):
         for read in (acl, *(parse_yarn(acl.text, semantics) for semantics in Semantics)):
-            assert read.allows_all is told.get("all_allowed", False)
-            assert read.users == set(told.get("users", ()))
-            assert read.groups == set(told.get("groups", ()))
+            assert read.allows_all is listed.get("all_allowed", False)
+            assert read.users == set(listed.get("users", ()))
+            assert read.groups == set(listed.get("groups", ()))
 
 
 @pytest.mark.parametrize("text", ["yes", "", "\u00a0true"])
 def test_spark_refuses_what_is_no_truth_value(text: str) -> None:
-    told = re.escape(f"spark.acls.enable must be true or false, not {text!r}")
-    with pytest.raises(SparkError, match=told):
+    message = re.escape(f"spark.acls.enable must be true or false, not {text!r}")
+    with pytest.raises(SparkError, match=message):
         spark_acls({"spark.acls.enable": text})
 
 

@@ -1,4 +1,4 @@
-"""Hadoop's `~name`: whoever the service `name` acts for."""
+"""Hadoop's `~name`: any user on whose behalf the service `name` acts."""
 
 import pytest
 
@@ -53,9 +53,9 @@ def test_a_real_user_in_hadoop(
         assert decision == (True, Reason.USER, matched, f"~{real_user}")
         # Known without the groups.
         assert decide(tree, path, access, user, None, real_user=real_user) == decision
-    told = explain(tree, path, access, user, (), real_user=real_user)
-    assert told.decision == decision
-    assert (told.steps[-1].outcome is StepOutcome.USER) is decision.allowed
+    explanation = explain(tree, path, access, user, (), real_user=real_user)
+    assert explanation.decision == decision
+    assert (explanation.steps[-1].outcome is StepOutcome.USER) is decision.allowed
     listed = usable(tree, tree.paths, access, user, (), real_user=real_user)
     assert listed is not None
     if path in tree.queues:

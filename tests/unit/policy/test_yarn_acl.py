@@ -65,7 +65,7 @@ def test_a_difference_is_told_if_and_only_if_there_is_one(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("u1 g1 g2", "as documented it allows user 'u1' and group 'g1', in Hadoop user 'u1' and"),
         ("alice *", "as documented it allows user 'alice' and group '*', in Hadoop everybody"),
@@ -76,6 +76,6 @@ def test_a_difference_is_told_if_and_only_if_there_is_one(text: str) -> None:
         ("john,jane HR", ""),
     ],
 )
-def test_differences_in_words(text: str, told: str) -> None:
-    assert describe_difference(text).startswith(told)
-    assert bool(describe_difference(text)) is bool(told)
+def test_differences_in_words(text: str, message: str) -> None:
+    assert describe_difference(text).startswith(message)
+    assert bool(describe_difference(text)) is bool(message)

@@ -1,4 +1,4 @@
-"""A policy that is no longer served is let go of at once, also if nobody asks any more."""
+"""A replaced policy is freed at once, even if no more calls come."""
 
 import weakref
 
