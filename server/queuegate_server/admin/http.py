@@ -147,7 +147,7 @@ async def _one_request(request: web.Request, handler: Handler) -> web.StreamResp
 def _is_internal_error(record: logging.LogRecord) -> bool:
     """Keep tracebacks of malformed requests out of the log.
 
-    A gRPC client that is configured with this port sends them for ever.
+    A gRPC client that is configured with this port keeps sending them.
     """
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, HttpProcessingError):

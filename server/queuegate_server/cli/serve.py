@@ -20,7 +20,7 @@ from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.runtime import fds
-from queuegate_server.runtime.event_loop import run_in_loop
+from queuegate_server.runtime.event_loop import LoopWatchdog, run_in_loop
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.load import SettingsError, load_settings
@@ -128,10 +128,10 @@ def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
 
 def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec | None) -> None:
     channel_args.set_environment_defaults(os.environ)
-    from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - as above
-    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - as above
+    from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - slow
+    from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - slow
     from queuegate_server.server import lifecycle  # noqa: PLC0415 - slow, not for --help
-    from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - as above
+    from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - slow
 
     def announce(addresses: list[str], policy: Policy) -> list[str]:
         lines = _announcement(addresses, policy)
@@ -162,8 +162,8 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
     """Supervise several workers; this process never imports gRPC."""
-    from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - as there
-    from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - as said
+    from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - for workers only
+    from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - for workers only
         CannotStart,
         Supervisor,
     )
@@ -179,8 +179,9 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
         supervisor = Supervisor(
             settings, content=content, announce=_print, read_settings=read_again, notifier=notifier
         )
-        async with serve_admin_port(settings.ops.listen, supervisor):
-            await supervisor.run()
+        with LoopWatchdog():
+            async with serve_admin_port(settings.ops.listen, supervisor):
+                await supervisor.run()
 
     try:
         asyncio.run(main())

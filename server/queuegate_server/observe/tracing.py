@@ -62,7 +62,7 @@ class Tracer:
         """Set up the exporter. Raises TracingNotInstalled."""
         try:
             from opentelemetry import context, trace  # noqa: PLC0415 - only if enabled
-            from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as said
+            from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - optional
                 TraceContextTextMapPropagator,
             )
 
@@ -206,13 +206,13 @@ class _TracedResolver:
 
 def _provider(settings: Tracing) -> "TracerProvider":
     # Imported here because a plain installation does not include them.
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - as said
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - optional
         OTLPSpanExporter,
     )
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as said
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as said
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as said
-    from opentelemetry.sdk.trace.sampling import (  # noqa: PLC0415 - as said
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - optional
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - optional
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - optional
+    from opentelemetry.sdk.trace.sampling import (  # noqa: PLC0415 - optional
         ParentBased,
         TraceIdRatioBased,
     )
