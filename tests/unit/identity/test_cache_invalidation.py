@@ -2,7 +2,8 @@
 
 import pytest
 
-from queuegate_server.identity.cache import NEVER
+from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER
+from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, Outcome
 from tests.support.fakes.caches import (
     DOWN,
@@ -97,3 +98,17 @@ def test_an_aborted_lookup_leaves_nothing(clock: ManualClock) -> None:
     cache.abort(late)
     assert cache._leases == {}
     assert describe_entry(cache, "sue", clock.now) == "nothing"
+
+
+def test_all_entries_are_dropped_in_small_steps(clock: ManualClock) -> None:
+    cache = build_cache(clock, CacheOptions(max_entries=10_000))
+    entries = [store_outcome(cache, f"user{number}", GROUPS) for number in range(10_000)]
+    steps = cache.invalidate_all()
+    assert cache.stats().entries == 0
+    assert cache.get("user1", clock.now) is None, "nothing is found from now on"
+    later = store_outcome(cache, "user1", GROUPS)
+    counts = list(steps)
+    assert sum(counts) == cache.stats().invalidated == 10_000
+    assert max(counts) <= INVALIDATE_STEP
+    assert all(entry.refresh_at == NEVER for entry in entries)
+    assert cache.get("user1", clock.now) is later, "stored after the invalidation"

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from queuegate_server.identity.cache import NEVER, GroupCache
+from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found
 from queuegate_server.identity.resolvers.none import NoResolver
 from tests.support.fakes.clock import ManualClock
-from tests.support.fakes.loop import run_ready_callbacks
+from tests.support.fakes.loop import run_ready_callbacks, wait_until
 from tests.support.fakes.stack import Stack, describe
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -173,3 +173,18 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
     assert groups.stats().refreshes == 0
     await groups.close()
     assert isinstance((await groups.resolve("bob")).entry.outcome, CouldNotAsk)
+
+
+async def test_an_invalidation_of_all_is_completed_without_its_caller(stack: Stack) -> None:
+    users = [f"u{number}" for number in range(3 * INVALIDATE_STEP)]
+    entries = [(await stack.groups.resolve(user)).entry for user in users]
+    caller = asyncio.create_task(stack.groups.invalidate_all())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    dropped = [entry.refresh_at == NEVER for entry in entries]
+    assert any(dropped)
+    assert not all(dropped), "other work runs between the steps"
+    caller.cancel()
+    await wait_until(lambda: all(entry.refresh_at == NEVER for entry in entries))
+    assert caller.cancelled()
+    await run_ready_callbacks()
