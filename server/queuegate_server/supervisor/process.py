@@ -1,7 +1,6 @@
 """A worker process as its supervisor sees it."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -64,8 +63,11 @@ class WorkerProcess:
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
         await self._channel.open(ours)
-        with contextlib.suppress(ChannelError):  # it has ended already
+        try:
             self._channel.send(spec_message(self.index, ports, initial, current))
+        except ChannelError as error:
+            self.failure = f"it cannot be given its settings: {error}"
+            self.kill()
         self._reading = asyncio.create_task(self._channel.run())
 
     async def ask(self, name: str, value: Any = None, *, seconds: float) -> Any:
