@@ -4,8 +4,10 @@ import errno
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from queuegate_server.observe.audit_file import AuditFile
+from queuegate_server.observe.audit_file import AuditFile, split_lines
 
 RECORD = b'{"time":"2026-11-21T00:00:00Z"}\n'
 BIG = 1 << 20
@@ -82,3 +84,15 @@ def test_repeated_failing_rotations_keep_the_old_files(
     assert path.read_bytes() == RECORD * 6
     assert (tmp_path / "audit.log.2").read_text() == "1"
     assert (tmp_path / "audit.log.3").read_text() == "2"
+
+
+LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"))
+
+
+@given(LINES, st.integers(1, 30))
+def test_pieces_are_whole_lines_that_fit_a_pipe(lines: list[bytes], max_bytes: int) -> None:
+    pieces = list(split_lines(b"".join(lines), max_bytes))
+    assert b"".join(pieces) == b"".join(lines)
+    for piece in filter(None, pieces):
+        assert piece.endswith(b"\n")
+        assert len(piece) <= max_bytes or piece.count(b"\n") == 1

@@ -148,3 +148,11 @@ def test_a_partition_without_users_is_freed_at_once() -> None:
         assert reference() is None
     finally:
         gc.enable()
+
+
+def test_one_list_is_shared() -> None:
+    acl = parse("alice,bob devs,ops")
+    partition = build_partition("default", "", [QueueAcls("root", acl, EMPTY)])
+    chain = partition.chain("root", Access.SUBMIT)
+    assert chain.users is acl.users
+    assert chain.groups is acl.groups
