@@ -7,8 +7,10 @@ Kubernetes or systemd replace it.
 import asyncio
 import contextlib
 import faulthandler
+import math
 import os
 import threading
+import time
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Final, Self
@@ -61,8 +63,12 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         seen = missed = 0
+        armed = -math.inf
         while not self._stop.wait(self._interval):
-            faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
+            # Not each time: the timer is a thread.
+            if time.monotonic() - armed >= self._hang_seconds / 4:
+                faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
+                armed = time.monotonic()
             missed = missed + 1 if self._beats == seen else 0
             seen = self._beats
             if missed > CHECKS:
