@@ -43,7 +43,7 @@ def test_a_loop_that_stands_still_ends_the_process(run: str) -> None:
 
 
 def test_so_does_one_that_holds_the_lock_of_the_interpreter() -> None:
-    process = start("ctypes.PyDLL(None).sleep(600)", 30.0, 2.0)
+    process = start("ctypes.PyDLL(None).sleep(600)", 3.0, 5.0)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert output == "runs\n"
