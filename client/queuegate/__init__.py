@@ -1,4 +1,4 @@
-"""Ask a queuegate server whether a user may use a queue, why, and with which groups.
+"""Ask a queuegate server whether a user may use a queue, why, and by which groups.
 
     import queuegate
 

@@ -1,6 +1,4 @@
-"""Addresses of servers, checked before gRPC sees them: it takes nearly any text, and
-fails only at the first call.
-"""
+"""Server addresses, validated early: gRPC accepts nearly any text and fails at the first call."""
 
 import ipaddress
 import os
@@ -15,29 +13,29 @@ DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 ENVIRONMENT_VARIABLE: Final = "QUEUEGATE_ADDRESS"
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
-_HIGHEST_PORT: Final = 65_535
-_LONGEST_SOCKET_PATH: Final = 107
+MAX_PORT: Final = 65_535
+MAX_SOCKET_PATH_BYTES: Final = 107
 _ACCEPTED: Final = "use HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A checked address."""
+    """A valid address."""
 
     text: str
-    """As it was given, for people."""
+    """The address as given, for display."""
     target: str
-    """The URI that gRPC understands in just one way."""
+    """The address as an unambiguous URI for gRPC."""
     is_unix: bool = False
     is_local: bool = False
-    """Whether nothing leaves this machine on the way to it."""
+    """Whether the server runs on this machine."""
 
 
 def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
-    The path of a Unix socket is taken literally: it needs no percent-encoding. None
-    stands for the environment variable, and that, unset or empty, for the default.
+    The path of a Unix socket is literal, without percent-encoding. None selects the environment
+    variable `QUEUEGATE_ADDRESS`, or the default if it is unset or empty.
 
     Raises TypeError or ValueError.
     """
@@ -68,11 +66,11 @@ def _unix_target(text: str) -> str:
     path = text.removeprefix("unix:").removeprefix("//")
     if not path.startswith("/"):
         raise ValueError(f"the path of a Unix socket must be absolute; {_ACCEPTED}")
-    if len(path.encode()) > _LONGEST_SOCKET_PATH:
-        raise ValueError(f"the path of a Unix socket has at most {_LONGEST_SOCKET_PATH} bytes")
+    if len(path.encode()) > MAX_SOCKET_PATH_BYTES:
+        raise ValueError(f"the path of a Unix socket must not exceed {MAX_SOCKET_PATH_BYTES} bytes")
     if "\0" in path or "," in path:
-        # gRPC takes a comma, also an encoded one, for the end of a first address.
-        raise ValueError("the path of a Unix socket must have no comma and no NUL")
+        # gRPC treats a comma, even an encoded one, as the end of a first address.
+        raise ValueError("the path of a Unix socket must not contain a comma or NUL")
     return "unix:" + quote(path, safe="/")
 
 
@@ -80,8 +78,8 @@ def _network_target(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or not host:
         raise ValueError(f"not a host and a port; {_ACCEPTED}")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) <= _HIGHEST_PORT):
-        raise ValueError(f"the port must be a number from 1 to {_HIGHEST_PORT}; {_ACCEPTED}")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT):
+        raise ValueError(f"the port must be a number from 1 to {MAX_PORT}; {_ACCEPTED}")
     if host.startswith("[") and host.endswith("]"):
         try:
             ipaddress.IPv6Address(host[1:-1])

@@ -1,4 +1,4 @@
-"""Questions about applications, and how they go over the wire. None needs gRPC."""
+"""Questions about access to applications, and explanations. None needs gRPC."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ from queuegate._types import Decision, ExplainedGroups
 
 
 class Action(StrEnum):
-    """What the user wants to do with the application."""
+    """The kind of access to an application."""
 
     VIEW = auto()
     VIEW_LOGS = auto()
     MODIFY = auto()
     """Change or kill it."""
     MOVE = auto()
-    """Move it to another queue; not for Spark's own rules."""
+    """Move it to another queue. Not for Spark applications."""
     ADMIN = auto()
-    """Act for other users; only for Spark's own rules."""
+    """Act for other users. Only for Spark applications."""
 
 
 ActionName: TypeAlias = Action | Literal["view", "view_logs", "modify", "move", "admin"]
-"""An action, or its name."""
+"""An action, or its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An application of YARN."""
+    """A YARN application."""
 
     queue: str
-    """The path of the queue that it runs in."""
+    """The path of the queue in which it runs."""
     owner: str
     view_acl: str = ""
-    """As it was submitted; empty: nobody."""
+    """As submitted; empty: nobody."""
     modify_acl: str = ""
 
     def __post_init__(self) -> None:
@@ -46,10 +46,10 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class SparkApplication:
-    """An application of Spark, decided by Spark's own rules."""
+    """A Spark application. Spark's own rules decide about it."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Such as `spark.ui.view.acls`; they come before the server's `spark_defaults`."""
+    """Such as `spark.ui.view.acls`. They override the server's `spark_defaults`."""
     spark_user: str = ""
     process_user: str = ""
 
@@ -68,7 +68,9 @@ class SparkApplication:
 class ApplicationCheck:
     """A question: may this user do this with this application?
 
-    Raises TypeError or ValueError, naming the argument, if it cannot be right.
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is invalid.
     """
 
     user: str
@@ -76,11 +78,11 @@ class ApplicationCheck:
     application: Application | SparkApplication
     partition: str = "default"
     groups: Iterable[str] = ()
-    """Used as they are if there are any; otherwise the server resolves them."""
+    """Used as given; if empty, the server resolves the groups of the user."""
     target_queue: str = ""
-    """For a move: the path of the queue to move to."""
+    """The path of the queue to which the application is to be moved."""
     real_user: str = ""
-    """The service that acts for the user, for YARN's ACLs that list `~name`."""
+    """The service that acts for the user, if any: YARN's ACLs may list it as `~name`."""
 
     def __post_init__(self) -> None:
         _validation.text("user", self.user)
@@ -91,14 +93,14 @@ class ApplicationCheck:
         object.__setattr__(self, "groups", _validation.texts("groups", self.groups))
         if not isinstance(self.application, Application | SparkApplication):
             kind = type(self.application).__name__
-            raise TypeError(f"application must be an Application, not {kind}")
+            raise TypeError(f"application must be an Application or SparkApplication, not {kind}")
 
 
 class ApplicationList(StrEnum):
-    """Which list of names was looked at."""
+    """Where an evaluated list of names comes from."""
 
     UNSPECIFIED = auto()
-    """A list that this release of the client does not know."""
+    """A list that this version of the client does not know."""
     OWNER = auto()
     VIEW = auto()
     MODIFY = auto()
@@ -111,23 +113,21 @@ class ApplicationList(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationStep:
-    """One list that was looked at."""
+    """One evaluated list of names."""
 
     list: ApplicationList
     queue: str
-    """The path of the queue, if it is the list of one."""
+    """The path of the queue, if the list is the ACL of one."""
     acl_text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationExplanation:
-    """A decision about an application, and the lists behind it. True in a condition only if
-    access is granted.
-    """
+    """A decision about an application and its evaluation. Truthy only if access is granted."""
 
     decision: Decision
     steps: tuple[ApplicationStep, ...]
-    """In order; where access is granted, the last one granted it."""
+    """In order. If access is granted, the last one granted it."""
     groups: ExplainedGroups
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""A channel, the calls over it, and how they end: blocking and for asyncio."""
+"""A gRPC channel and the calls over it, blocking and for asyncio."""
 
 import asyncio
 import time
@@ -41,10 +41,10 @@ class Deadline:
 
 
 class BlockingCalls:
-    """Calls that block. Any number of threads may use them."""
+    """Blocking calls. Thread-safe."""
 
     def __init__(self, plan: ChannelPlan) -> None:
-        """Open the channel; it connects at the first call."""
+        """Open a channel, which connects at the first call."""
         self._plan = plan
         target, options = plan.address.target, plan.options
         self._channel = (
@@ -60,7 +60,7 @@ class BlockingCalls:
         )
 
     def deadline(self, timeout: float | None) -> Deadline:
-        """Start to count down from a limit in seconds; None: that of the client."""
+        """Start the countdown of a time limit in seconds; None: the client's default."""
         return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
 
     def ask(
@@ -69,32 +69,34 @@ class BlockingCalls:
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError once closed."""
+        """Make one call. Raises QueuegateError, or RuntimeError if the client is closed."""
         try:
             return method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
             address = self._plan.address.text
             raise _errors.from_call(error, address, deadline.seconds) from error
-        except ValueError:  # so gRPC says that the channel is closed
+        except ValueError:  # the channel is closed
             raise RuntimeError("the client is closed") from None
 
     def close(self) -> None:
-        """End the calls in flight and close the channel."""
+        """Cancel the calls in flight and close the channel."""
         self._channel.close()
 
 
 class AsyncCalls:
-    """Calls to await, on the event loop that runs when they are made, and no other."""
+    """Calls for asyncio, bound to the event loop in which they are created."""
 
     def __init__(self, plan: ChannelPlan) -> None:
-        """Open the channel; it connects at the first call.
+        """Open a channel, which connects at the first call.
 
         Raises RuntimeError outside a running event loop.
         """
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
-            raise RuntimeError("make a queuegate.aio.Client inside a running loop") from None
+            raise RuntimeError(
+                "queuegate.aio.Client must be created inside a running event loop"
+            ) from None
         self._plan = plan
         target, options = plan.address.target, plan.options
         self._channel = (
@@ -110,7 +112,7 @@ class AsyncCalls:
         )
 
     def deadline(self, timeout: float | None) -> Deadline:
-        """Start to count down from a limit in seconds; None: that of the client."""
+        """Start the countdown of a time limit in seconds; None: the client's default."""
         return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
 
     async def ask(
@@ -119,26 +121,26 @@ class AsyncCalls:
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError once closed or on another
-        event loop.
+        """Make one call. Raises QueuegateError, or RuntimeError if the client is closed or belongs
+        to another event loop.
         """
         if asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError("the client belongs to another event loop: make one in each")
+            raise RuntimeError("the client belongs to another event loop: create one in each")
         address = self._plan.address.text
         try:
             return await method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
             raise _errors.from_call(error, address, deadline.seconds) from error
-        except grpc.aio.UsageError:  # so gRPC says that the channel is closed
+        except grpc.aio.UsageError:  # the channel is closed
             raise RuntimeError("the client is closed") from None
         except asyncio.CancelledError:
-            # gRPC cancels its calls when the channel closes. To the caller that must not
-            # look as if the caller's own task were cancelled.
+            # gRPC cancels its calls when the channel closes, which must not look as if the
+            # caller's own task were cancelled.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             raise _errors.closed(address) from None
 
     async def close(self) -> None:
-        """End the calls in flight and close the channel."""
+        """Cancel the calls in flight and close the channel."""
         await self._channel.close()

@@ -1,4 +1,4 @@
-"""What both clients hand to gRPC when they open a channel."""
+"""The options, credentials and metadata of a gRPC channel, for both clients."""
 
 import json
 import ssl
@@ -23,7 +23,7 @@ from queuegate._settings import (
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
-"""A full batch whose answers name long queues, or a policy with very many of them."""
+"""Enough for a full batch whose results name long queues, or for a very large policy."""
 
 _SERVICES: Final = [
     service.full_name
@@ -33,17 +33,17 @@ _SERVICES: Final = [
 
 _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
-    # A message that does not fit into this buffer is sent just once.
+    # A message that does not fit into this buffer is never retried.
     ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
-    # Servers drop a client that pings more often than every 5 minutes. The timeout
-    # works without pings too, as the time within which the peer's kernel must confirm
-    # what was sent: a connection to a dead machine is given up after it.
+    # Servers drop a client that pings more often than every 5 minutes. The timeout also applies
+    # without pings: the peer's kernel must acknowledge data within it, so a connection to a
+    # dead machine is closed.
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # A restarted sidecar is found within 2 seconds; gRPC would wait up to 2 minutes.
+    # Reconnect to a restarted sidecar within 2 seconds; by default gRPC waits up to 2 minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A proxy of the environment is for the web, not for a server on loopback.
+    # HTTP proxies of the environment are not meant for a server on this machine or network.
     ("grpc.enable_http_proxy", 0),
 ]
 
@@ -55,13 +55,10 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class BearerToken:
-    """A token that is read again when its file changes, at most once a second.
-
-    Any number of threads may use it.
-    """
+    """A bearer token that is reread from its file, at most once a second. Thread-safe."""
 
     def __init__(self, path: FilePath, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read the file. Raises OSError, and ValueError if it holds no token."""
+        """Read the file. Raises OSError, or ValueError if it contains no token."""
         self._path = Path(path)
         self._clock = clock
         self._metadata = self._read()
@@ -69,7 +66,7 @@ class BearerToken:
 
     @property
     def metadata(self) -> Metadata:
-        """What a call brings along: the token of the file, or the last one that it held."""
+        """The metadata of a call: the token in the file, or the last valid one."""
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + TOKEN_CHECK_SECONDS
             with suppress(OSError, ValueError):
@@ -80,31 +77,31 @@ class BearerToken:
         with self._path.open("rb") as opened:
             content = opened.read(MAX_TOKEN_BYTES + 1)
         token = content.decode("ascii", "replace").strip()
-        # Never repeated in the message: it may be a secret all the same.
+        # The message never quotes the content: it may be a secret even if it is malformed.
         if (
             not token
             or len(content) > MAX_TOKEN_BYTES
             or not all("!" <= sign <= "~" for sign in token)
         ):
-            raise ValueError(f"token_file {str(self._path)!r} does not hold one token in ASCII")
+            raise ValueError(f"token_file {str(self._path)!r} must contain exactly one ASCII token")
         return (("authorization", f"Bearer {token}"),)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """All that a channel is opened with."""
+    """Everything that is needed to open a channel."""
 
     address: Address
     credentials: grpc.ChannelCredentials | None
     """None: plaintext."""
     options: list[tuple[str, Any]]
     timeout: float
-    """The time limit in seconds of calls that name none."""
+    """The default time limit of calls, in seconds."""
     token: BearerToken | None = None
 
     @property
     def metadata(self) -> Metadata | None:
-        """What each call brings along."""
+        """The metadata of each call."""
         return None if self.token is None else self.token.metadata
 
 
@@ -115,9 +112,9 @@ def plan(
     retry: Retry,
     token_file: FilePath | None = None,
 ) -> ChannelPlan:
-    """Check the arguments of a client.
+    """Validate the arguments of a client.
 
-    Raises TypeError, ValueError, and OSError for a file that cannot be read.
+    Raises TypeError, ValueError, or OSError for a file that cannot be read.
     """
     for name, value, expected in (("tls", tls, Tls | None), ("retry", retry, Retry)):
         if not isinstance(value, expected):
@@ -129,8 +126,8 @@ def plan(
         token_file = token_file_from_environment()
     if token_file is not None and tls is None and not parsed.is_local:
         raise ValueError(
-            f"the token is not sent to {parsed.text} without encryption: give tls"
-            " (--tls-ca, QUEUEGATE_CA_FILE)"
+            f"refusing to send the token to {parsed.text} unencrypted: configure TLS"
+            " (tls, --tls-ca or QUEUEGATE_CA_FILE)"
         )
     options = [*_OPTIONS, *_retry_options(retry)]
     if tls is not None and tls.server_name is not None:
@@ -149,23 +146,23 @@ def plan(
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     if retry.attempts == 1:
-        # gRPC still resends a call that the server never saw, for example when the server has
-        # just told an old connection to go. "grpc.enable_retries": 0 would lose that call.
+        # gRPC still resends a call that the server never processed, for example because it has
+        # just closed an old connection. "grpc.enable_retries": 0 would lose such a call.
         return []
     policy = {
         "maxAttempts": retry.attempts,
         "initialBackoff": f"{retry.initial_backoff:.3f}s",
         "maxBackoff": f"{retry.max_backoff:.3f}s",
         "backoffMultiplier": 2,
-        # CANCELLED: what gRPC makes of a call that reaches a server as it ends.
+        # CANCELLED is how a call ends that reaches a server while it shuts down.
         "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
     }
     config = {
         "methodConfig": [
             {"name": [{"service": name} for name in _SERVICES], "retryPolicy": policy}
         ],
-        # Half of the tokens may be lost, one for each failed attempt, before retries
-        # pause; each success gives one tenth back.
+        # Each failed attempt costs a token and each success returns a tenth; retries pause while
+        # less than half of the tokens are left.
         "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
     }
     return [("grpc.service_config", json.dumps(config))]
@@ -181,23 +178,25 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
 
 
 def _check_with_openssl(tls: Tls) -> None:
-    """Find now what gRPC would report at the first call as an unreachable server."""
+    """Report errors now that gRPC would report as an unreachable server at the first call."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.ca_file is not None:
         try:
             context.load_verify_locations(tls.ca_file)
         except ssl.SSLError:
-            raise ValueError(f"ca_file {str(tls.ca_file)!r} has no PEM certificate") from None
+            raise ValueError(
+                f"ca_file {str(tls.ca_file)!r} does not contain a PEM certificate"
+            ) from None
     if tls.certificate_file is not None and tls.key_file is not None:
         try:
             context.load_cert_chain(tls.certificate_file, tls.key_file, password=_no_password)
         except ssl.SSLError:
             raise ValueError(
-                f"certificate_file {str(tls.certificate_file)!r} and key_file are not a PEM"
-                " certificate and its key without a passphrase"
+                f"certificate_file {str(tls.certificate_file)!r} and key_file must be a PEM"
+                " certificate and its private key without a passphrase"
             ) from None
 
 
 def _no_password() -> bytes:
-    """Keep OpenSSL from asking on the terminal."""
+    """Prevent OpenSSL from prompting on the terminal."""
     return b""

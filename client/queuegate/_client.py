@@ -9,15 +9,15 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 
 
 class Client(ClientMethods):
-    """Asks a queuegate server. Blocks; for asyncio there is `queuegate.aio.Client`.
+    """The blocking client of a queuegate server; `queuegate.aio.Client` is the one for asyncio.
 
-    Any number of threads may share one client, and should: all its calls go over one
-    connection, which is made at the first call and again when it is lost. Make clients
-    after a fork, not before. Close a client after use, or use it in a `with` statement.
+    Threads can and should share one client: all its calls use one connection, which is opened
+    at the first call and reopened when it is lost. Create clients after a fork, not before.
+    Close a client after use, or use it in a `with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, and
-    TypeError or ValueError for arguments that cannot be right. `timeout` is the limit
-    in seconds for the whole call, retries and further pages included.
+    Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
+    ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
+    retries and further pages.
     """
 
     def __init__(
@@ -29,25 +29,25 @@ class Client(ClientMethods):
         token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
     ) -> None:
-        """Take where the server is and how to call it. Does not connect yet.
+        """Create a client. It does not connect yet.
 
         Args:
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; None: the environment
                 variable `QUEUEGATE_ADDRESS`, or else `127.0.0.1:50051`.
-            timeout: The limit in seconds for calls that name none.
-            tls: How to use TLS; None: as the variables `QUEUEGATE_CA_FILE`,
-                `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`
-                say, without them plaintext.
-            token_file: Holds the bearer token to show; read again when it changes. None: the
-                variable `QUEUEGATE_TOKEN_FILE`. A token is only sent with TLS or on this
+            timeout: The default time limit of calls, in seconds.
+            tls: The TLS settings; None: those of the variables `QUEUEGATE_CA_FILE`,
+                `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`,
+                or plaintext if none is set.
+            token_file: The file with the bearer token, which is reread when it changes. None: the
+                variable `QUEUEGATE_TOKEN_FILE`. A token is only sent over TLS or within this
                 machine.
-            retry: How often and when to try again.
+            retry: How often and when to retry.
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: An address, a limit or a file is malformed, or the token would be
-                sent without encryption.
-            OSError: A file of `tls` or the token cannot be read.
+            ValueError: An address, a limit or a file is invalid, or the token would be sent
+                unencrypted.
+            OSError: A file of `tls` or the token file cannot be read.
         """
         plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
@@ -63,7 +63,5 @@ class Client(ClientMethods):
         self.close()
 
     def close(self) -> None:
-        """Close the connection. Calls in flight end with ServerUnavailable, later ones
-        raise RuntimeError.
-        """
+        """Close the connection. Open calls raise ServerUnavailable, later ones RuntimeError."""
         self._calls.close()

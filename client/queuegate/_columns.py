@@ -1,4 +1,4 @@
-"""Many questions that repeat their users and queues, as columns."""
+"""Batches of questions that repeat users and queues, as columns."""
 
 import math
 from collections import defaultdict
@@ -12,31 +12,31 @@ from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
-_FEWEST: Final = 64
-"""Below it nothing is gained; above, a third of the time where few names repeat, and nine tenths
-where most do."""
-_FEWEST_OF_MIXED: Final = 512
-"""The same for questions beside others: a request more takes as long as some 400 in a batch."""
-_MOST: Final = 20_000
-"""So many that the answer, too, is below what gRPC takes."""
-_MAX_NAMES: Final = 10_000
+MIN_QUESTIONS: Final = 64
+"""Below it columns save nothing; above it, a third of the time where few names repeat, and nine
+tenths where most do."""
+MIN_MIXED_QUESTIONS: Final = 512
+"""The same if other questions need a batch: an extra request costs as much as 400 questions."""
+MAX_QUESTIONS: Final = 20_000
+"""The limit that keeps the response below the size limit of gRPC, too."""
+MAX_NAMES: Final = 10_000
 
 
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Return requests for questions alike, each with the places of its questions. For those that
-    are in none, batches do as well or better.
+    """Yield a request for each group of questions of one partition and access, with the indexes
+    of its questions. The remaining questions are better asked in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):
         if not one.real_user:
             alike[one.partition, one.access].append(place)
     for group in alike.values():
-        if len(group) < (_FEWEST if len(group) == len(questions) else _FEWEST_OF_MIXED):
+        if len(group) < (MIN_QUESTIONS if len(group) == len(questions) else MIN_MIXED_QUESTIONS):
             continue
-        # Of equal size: a small rest would have as many names as questions.
-        size = math.ceil(len(group) / math.ceil(len(group) / _MOST))
+        # Requests of equal size: a small rest would have as many names as questions.
+        size = math.ceil(len(group) / math.ceil(len(group) / MAX_QUESTIONS))
         for start in range(0, len(group), size):
             places = group[start : start + size]
             request = _request([questions[place] for place in places])
@@ -49,7 +49,7 @@ def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRe
     queues: dict[str, int] = {}
     asking = [users.setdefault((one.user, one.groups), len(users)) for one in questions]
     asked = [queues.setdefault(one.queue, len(queues)) for one in questions]
-    if max(len(users), len(queues)) > _MAX_NAMES or len(users) + len(queues) > len(questions):
+    if max(len(users), len(queues)) > MAX_NAMES or len(users) + len(queues) > len(questions):
         return None
     request = access_pb2.CheckQueueAccessColumnsRequest(
         partition=questions[0].partition,
@@ -67,16 +67,16 @@ def results(
     request: access_pb2.CheckQueueAccessColumnsRequest,
     response: access_pb2.CheckQueueAccessColumnsResponse,
 ) -> list[Decision | CheckFailure]:
-    """Return the results, one for each question.
+    """Return the result of each question.
 
-    Raises ServerError if the response does not fit the request.
+    Raises ServerError if the response does not match the request.
     """
     asked, answered = len(request.user_indexes), len(response.decision_indexes)
     if asked != answered:
         raise ServerError(
             f"the server answered {asked} questions with {answered} results", code="INTERNAL"
         )
-    absent = CheckFailure(ServerError("the server left out a result", code="INTERNAL"))
+    absent = CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
     outcomes: list[Decision | CheckFailure] = [absent]
     outcomes += [_responses.decision(each) for each in response.decisions]
     try:
@@ -86,5 +86,5 @@ def results(
             for number in error.questions:
                 found[number] = failure
     except IndexError:
-        raise ServerError("the server's answer does not fit the request", code="INTERNAL") from None
+        raise ServerError("the response does not match the request", code="INTERNAL") from None
     return found

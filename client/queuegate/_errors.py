@@ -1,4 +1,4 @@
-"""From gRPC statuses to exceptions: the mirror of the server's table."""
+"""gRPC statuses -> exceptions: the inverse of the server's mapping."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -28,13 +28,13 @@ _DETAILS_TRAILER: Final = "grpc-status-details-bin"
 _RESOLVER_UNAVAILABLE: Final = "RESOLVER_UNAVAILABLE"
 
 _ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
-"""What gRPC puts before the cause: a status and the address that was tried."""
+"""The prefix that gRPC puts before a cause: a status and an address."""
 
 _CHANNEL_CLOSED: Final = "Channel closed"
-"""So gRPC says that it ended a blocking call because its channel was closed."""
+"""How gRPC reports a blocking call that ended because its channel was closed."""
 
 _TOO_LARGE: Final = "larger than max"
-"""So gRPC, at either end, says that a message is over the size limit there."""
+"""How gRPC reports, on either side, that a message exceeds the size limit."""
 
 _AT_THE_CLIENT: Final = "CLIENT: Received"
 
@@ -52,11 +52,11 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOURCE_EXHAUSTED": Overloaded,
     "CANCELLED": ServerUnavailable,
 }
-"""Everything else the contract does not know: ServerError."""
+"""Any other code is not part of the contract: ServerError."""
 
 
 def from_call(error: grpc.RpcError, address: str, timeout: float) -> QueuegateError:
-    """Return what a call to `address` with a time limit in seconds ended with."""
+    """Return the exception for a failed call to `address`; `timeout` is its limit in seconds."""
     code = error.code().name
     status = _details(error.trailing_metadata() or ())
     reason = _reason(status)
@@ -69,22 +69,20 @@ def from_call(error: grpc.RpcError, address: str, timeout: float) -> QueuegateEr
 
 
 def from_item(status: status_pb2.Status) -> QueuegateError:
-    """Return why one question of a batch could not be answered."""
+    """Return the exception for one question of a batch that could not be answered."""
     code = _NAMES.get(status.code, "UNKNOWN")
     return _exception(code, status.message, _reason(status), status)
 
 
 def closed(address: str) -> QueuegateError:
-    """Return what a call ends with whose client is closed meanwhile."""
+    """Return the exception for a call whose client was closed."""
     return ServerUnavailable(
         f"the client was closed during the call to {address}", code="CANCELLED"
     )
 
 
 def _local_message(code: str, details: str, address: str, timeout: float) -> str:
-    """Say what happened where not a queuegate server but gRPC itself, or something
-    between, ended the call.
-    """
+    """Describe a failure that gRPC itself, or an intermediary, reported."""
     match code:
         case "UNAVAILABLE":
             last = details.rpartition("last error: ")[2]
@@ -96,17 +94,17 @@ def _local_message(code: str, details: str, address: str, timeout: float) -> str
                 return str(closed(address))
             return f"the call to {address} was cancelled: {details}"
         case "UNIMPLEMENTED":
-            return f"{address} does not serve this call, is it a queuegate server?: {details}"
+            return f"{address} does not implement this call; is it a queuegate server? ({details})"
     return details
 
 
 def _remedy(details: str, address: str) -> str:
-    """Say which message was too large, and what to do."""
+    """Describe which message was too large, and the remedy."""
     if _AT_THE_CLIENT in details:
-        return f"the answer of {address} is too large: ask for less at once ({details})"
+        return f"the response of {address} is too large: ask for less at once ({details})"
     return (
-        f"the request is too large for {address}: send less at once, or raise limits.max_message"
-        f" of the server ({details})"
+        f"the request is too large for {address}: send less at once, or raise the server's"
+        f" limits.max_message ({details})"
     )
 
 
@@ -148,7 +146,7 @@ def _reason(status: status_pb2.Status | None) -> str:
 
 
 def _detail(status: status_pb2.Status | None, kind: type[_Detail]) -> _Detail | None:
-    """Return the first detail of the type; None if there is none that can be read."""
+    """Return the first valid detail of a type, or None."""
     for packed in status.details if status is not None else ():
         detail = kind()
         try:

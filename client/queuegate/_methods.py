@@ -14,7 +14,7 @@ from queuegate.exceptions import QueuegateError
 
 
 class ClientMethods:
-    """What a server can be asked; a client adds how it connects."""
+    """The calls of a client."""
 
     def __init__(self, calls: BlockingCalls) -> None:
         self._calls = calls
@@ -31,11 +31,18 @@ class ClientMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Decision:
-        """Ask whether a user may use a queue, given by its full path.
+        """Check whether a user may use a queue.
 
-        Groups, if any are given, are used as they are. Without any the server resolves
-        them, if the answer depends on them. `real_user` is the service that acts for the
-        user, if one does: YARN's ACLs may let in whoever it acts for.
+        Args:
+            user: The name of the user.
+            queue: The full path of the queue.
+            partition: The partition of the queue.
+            access: The kind of access.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                the decision depends on them.
+            real_user: The service that acts for the user, if any: YARN's ACLs may grant access
+                to all users that it acts for.
+            timeout: The time limit in seconds; None: the client's default.
         """
         request = _requests.check(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
@@ -45,18 +52,18 @@ class ClientMethods:
     def check_many(
         self, checks: Iterable[Check], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Ask many questions at once; the results are in the order of the questions.
+        """Check many questions at once and return the results in the order of the questions.
 
-        A question that could not be answered has a CheckFailure in its place, which is
-        false in a condition; the others have their answers. A request carries up to 4 MiB:
-        10 000 questions, or 20 000 of one partition and access that repeat users and queues.
-        If it takes several, each is answered by one revision of the policy; if one of them
-        fails, its error is raised and there are no results. A server with a smaller
-        limits.max_message than 4 MiB may refuse one with MessageTooLarge.
+        The result of a question that could not be answered is a CheckFailure, which is falsy.
+        A request carries up to 4 MiB: 10 000 questions, or 20 000 of one partition and access
+        that repeat users and queues. If several requests are needed, each is answered by one
+        revision of the policy; if one of them fails, its error is raised and there are no
+        results. A server whose limits.max_message is below 4 MiB may reject one with
+        MessageTooLarge.
 
-        Wrong arguments are a fault of the program and never a CheckFailure: a Check with,
-        for example, an empty user name raises ValueError when it is made, before anything
-        is asked. If `checks` makes them as it goes, a note on the error names the index.
+        Invalid arguments are never a CheckFailure: a Check with, for example, an empty user name
+        raises ValueError when it is created. If `checks` is lazy, a note on the exception names
+        the index.
         """
         questions = _requests.questions(checks, Check)
         deadline = self._calls.deadline(timeout)
@@ -70,7 +77,10 @@ class ClientMethods:
     def _check_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
-        """Return results by place, where columns pay; none if an older server has no columns."""
+        """Return the results of the questions that columns answer, by index.
+
+        There are none if the server is too old for columns.
+        """
         method = self._calls.access.CheckQueueAccessColumns
         found: dict[int, Decision | CheckFailure] = {}
         try:
@@ -95,7 +105,7 @@ class ClientMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Ask as `check` does, and for each evaluated ACL and the origin of the groups."""
+        """Do what `check` does, and return the evaluated ACLs and the origin of the groups."""
         request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.ExplainQueueAccess, request, deadline)
@@ -104,7 +114,7 @@ class ClientMethods:
     def check_application(
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> Decision:
-        """Ask whether a user may see, change or move an application."""
+        """Check whether a user may view, modify or move an application."""
         request = _requests.check_application(question)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.CheckApplicationAccess, request, deadline)
@@ -113,7 +123,7 @@ class ClientMethods:
     def check_applications(
         self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Ask many questions about applications; as `check_many` does about queues."""
+        """Check many questions about applications at once, as `check_many` does about queues."""
         questions = _requests.questions(checks, ApplicationCheck)
         deadline = self._calls.deadline(timeout)
         method = self._calls.access.BatchCheckApplicationAccess
@@ -126,7 +136,7 @@ class ClientMethods:
     def explain_application(
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> ApplicationExplanation:
-        """Ask as `check_application` does, and for each list that was looked at."""
+        """Check as `check_application` does, and also return the evaluated lists."""
         request = _requests.explain_application(question)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.ExplainApplicationAccess, request, deadline)
@@ -143,9 +153,9 @@ class ClientMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
-        """List the configured queues (full paths, sorted) that a user may use.
+        """List the full paths of the configured queues that a user may use, sorted.
 
-        With a prefix only that queue and those below it.
+        With a prefix, only that queue and the queues below it are listed.
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         deadline = self._calls.deadline(timeout)
@@ -166,8 +176,10 @@ class ClientMethods:
         bypass_cache: bool = False,
         timeout: float | None = None,
     ) -> Resolution:
-        """Ask for the groups of a user as a decision would see them. That there is no
-        such user, or that the resolver cannot be asked, is an answer here.
+        """Resolve the groups of a user as a decision does.
+
+        A user who does not exist, or a resolver that cannot be asked, is a result and not an
+        exception.
         """
         request = _requests.resolve(user, partition, bypass_cache=bypass_cache)
         deadline = self._calls.deadline(timeout)
@@ -182,10 +194,9 @@ class ClientMethods:
         partition: str = "default",
         timeout: float | None = None,
     ) -> int:
-        """Make the server forget the groups of users; of all users without that argument, and
-        of nobody if it is empty.
+        """Invalidate the cached groups of some users, or of all users if `users` is None.
 
-        Returns how many cached answers were dropped.
+        Returns the number of cache entries that were dropped.
         """
         requests = _requests.invalidations(users, partition)
         deadline = self._calls.deadline(timeout)
@@ -199,8 +210,9 @@ class ClientMethods:
     def policy(
         self, partition: str = "default", prefix: str = "", *, timeout: float | None = None
     ) -> PolicyInfo:
-        """Ask for the policy that is being served, with a prefix only for that queue and
-        those below it.
+        """Return the policy of a partition.
+
+        With a prefix, it contains only that queue and the queues below it.
         """
         request = _requests.policy(partition, prefix)
         deadline = self._calls.deadline(timeout)
@@ -208,9 +220,9 @@ class ClientMethods:
         return _responses.policy(response)
 
     def reload(self, *, timeout: float = 30.0) -> ReloadResult:
-        """Make the server read its configuration again. A faulty one changes nothing.
+        """Reload the configuration of the server. An invalid one changes nothing.
 
-        A large configuration takes seconds, hence the longer time limit.
+        A large configuration takes seconds, so the default time limit is longer.
         """
         request = _requests.reload()
         deadline = self._calls.deadline(timeout)
@@ -224,11 +236,10 @@ class ClientMethods:
         *,
         timeout: float = 30.0,
     ) -> ValidationResult:
-        """Ask for the findings in a configuration text; it is not served.
+        """Validate a configuration without serving it.
 
-        The format is `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for files
-        that stand beside a policy `yarn-site` or `spark-defaults`; if it is not given, the
-        server takes what the text looks like.
+        The format is `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for the files
+        beside a policy `yarn-site` or `spark-defaults`. If it is empty, the server detects it.
         """
         request = _requests.validation(content, format)
         deadline = self._calls.deadline(timeout)
@@ -236,8 +247,9 @@ class ClientMethods:
         return _responses.validation(response)
 
     def health(self, service: str = "", *, timeout: float | None = None) -> HealthStatus:
-        """Ask whether the server, or one of its services by full name, is serving.
-        Not tried again: a probe tells what is so now.
+        """Return the health of the server, or of one of its services by full name.
+
+        The call is not retried: a probe reports the current state.
         """
         request = _requests.health(service)
         deadline = self._calls.deadline(timeout)

@@ -1,4 +1,4 @@
-"""Questions -> protobuf requests, cut to what one request may carry."""
+"""Questions -> protobuf requests, split by the limits of one request."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
@@ -15,10 +15,10 @@ MAX_BATCH: Final = 10_000
 MAX_USERS: Final = 10_000
 PAGE_SIZE: Final = 10_000
 MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""What a gRPC server accepts unless told otherwise."""
+"""The default limit of a gRPC server."""
 
 _ITEM_OVERHEAD: Final = 5
-"""The tag and the length in front of a question in a batch have at most these bytes."""
+"""The maximum size of the tag and the length that precede a question in a batch."""
 
 ACCESS_TYPES: Final[Mapping[str, access_pb2.AccessType.ValueType]] = {
     Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
@@ -39,8 +39,8 @@ _Asking = TypeVar(
 )
 
 
-def _filled(request: _Asking, question: Check) -> _Asking:
-    """Set the fields one by one: that takes a third of the time of a constructor."""
+def _fill(request: _Asking, question: Check) -> _Asking:
+    """Set the fields one by one, which takes a third of the time of a constructor."""
     request.user.user = question.user
     request.user.groups.extend(question.groups)
     request.partition = question.partition
@@ -53,19 +53,18 @@ def _filled(request: _Asking, question: Check) -> _Asking:
 
 def check(question: Check) -> access_pb2.CheckQueueAccessRequest:
     """Return the request of one question."""
-    return _filled(access_pb2.CheckQueueAccessRequest(), question)
+    return _fill(access_pb2.CheckQueueAccessRequest(), question)
 
 
 def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
     """Return the request to explain one question."""
-    return _filled(access_pb2.ExplainQueueAccessRequest(), question)
+    return _fill(access_pb2.ExplainQueueAccessRequest(), question)
 
 
 def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Question]:
     """Return the questions of a batch. Raises TypeError if one is not of this kind.
 
-    What is raised while a lazy collection makes its questions goes on, with a note that
-    says which one it was.
+    An exception from a lazy collection is propagated with a note that names the index.
     """
     if not isinstance(checks, Iterable):
         given = type(checks).__name__
@@ -79,15 +78,15 @@ def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Quest
     for index, question in enumerate(listed):
         if not isinstance(question, kind):
             given = type(question).__name__
-            raise TypeError(f"checks[{index}] must be of the type {kind.__name__}, not {given}")
+            raise TypeError(f"checks[{index}] must be of type {kind.__name__}, not {given}")
     return listed
 
 
 def batches(
     checks: Iterable[Check], answered: Container[int] = ()
 ) -> Iterator[tuple[list[int], access_pb2.BatchCheckQueueAccessRequest]]:
-    """Return requests with the questions in order, as few as the limits allow, each with the
-    places of its questions. Those in the places `answered` are left out.
+    """Yield as few requests as possible, each with the indexes of its questions. Questions whose
+    indexes are in `answered` are skipped.
 
     Raises ValueError for a question that is too large for any request.
     """
@@ -97,14 +96,14 @@ def batches(
     for index, question in enumerate(checks):
         if index in answered:
             continue
-        item_size = _filled(batch.checks.add(), question).ByteSize() + _ITEM_OVERHEAD
+        item_size = _fill(batch.checks.add(), question).ByteSize() + _ITEM_OVERHEAD
         if item_size > MAX_REQUEST_BYTES:
-            raise ValueError(f"checks[{index}] is larger than a request may be (4 MiB)")
+            raise ValueError(f"checks[{index}] exceeds the size limit of a request (4 MiB)")
         if len(batch.checks) > MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
             batch.checks.pop()
             yield places, batch
             batch = access_pb2.BatchCheckQueueAccessRequest()
-            _filled(batch.checks.add(), question)
+            _fill(batch.checks.add(), question)
             places = []
             size = 0
         places.append(index)
@@ -144,7 +143,7 @@ def explain_application(question: ApplicationCheck) -> access_pb2.ExplainApplica
 def application_batches(
     questions: Iterable[ApplicationCheck],
 ) -> Iterator[access_pb2.BatchCheckApplicationAccessRequest]:
-    """Return requests with the questions in order, as few as the limits allow.
+    """Yield as few requests as possible, with the questions in order.
 
     Raises ValueError for a question that is too large for any request.
     """
@@ -154,7 +153,7 @@ def application_batches(
         item = check_application(question)
         item_size = item.ByteSize() + _ITEM_OVERHEAD
         if item_size > MAX_REQUEST_BYTES:
-            raise ValueError(f"checks[{index}] is larger than a request may be (4 MiB)")
+            raise ValueError(f"checks[{index}] exceeds the size limit of a request (4 MiB)")
         if len(batch.checks) == MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
             yield batch
             batch = access_pb2.BatchCheckApplicationAccessRequest()
@@ -201,7 +200,7 @@ def resolve(
 def invalidations(
     users: Iterable[str] | None, partition: str
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
-    """Return requests to forget the users; None stands for all, and no user for no request."""
+    """Return the requests that invalidate some users, or all users if `users` is None."""
     partition = _validation.text("partition", partition, required=False)
     if users is None:
         return [user_groups_pb2.InvalidateUserGroupsRequest(partition=partition)]

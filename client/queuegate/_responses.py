@@ -1,7 +1,7 @@
-"""Protobuf responses -> answers.
+"""Protobuf responses -> results.
 
-A number that this release does not know becomes UNSPECIFIED; a response that
-breaks the contract becomes a ServerError, never a grant.
+An unknown enum value becomes UNSPECIFIED. A response that violates the contract raises
+ServerError and is never a grant.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class _ProtobufEnum(Protocol):
 
 
 def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
-    """Map the numbers of an enum of the contract to our names."""
+    """Map the numbers of an enum of the contract to the members of ours."""
     return {number: names[name.removeprefix(prefix)] for name, number in values.items()}
 
 
@@ -61,7 +61,7 @@ def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
 def decision(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision:
-    """Return the answer to a question."""
+    """Return the decision about a question."""
     return Decision(
         response.allowed,
         _REASONS.get(response.reason, _types.Reason.UNSPECIFIED),
@@ -77,9 +77,9 @@ def results(
     response: access_pb2.BatchCheckQueueAccessResponse
     | access_pb2.BatchCheckApplicationAccessResponse,
 ) -> list[Decision | CheckFailure]:
-    """Return the results of a batch, one for each question.
+    """Return the result of each question of a batch.
 
-    Raises ServerError if there are more or fewer: then none can be told apart.
+    Raises ServerError if there are more or fewer results than questions.
     """
     asked, answered = len(request.checks), len(response.results)
     if asked != answered:
@@ -97,7 +97,7 @@ def _result(
             return decision(result.decision)
         case "error":
             return CheckFailure(_errors.from_item(result.error))
-    return CheckFailure(ServerError("the server left out a result", code="INTERNAL"))
+    return CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
 
 
 def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Explanation:
@@ -140,14 +140,14 @@ def application_explanation(
 def next_page(
     request: access_pb2.ListQueuesRequest, response: access_pb2.ListQueuesResponse
 ) -> access_pb2.ListQueuesRequest | None:
-    """Return the request for the page after a response; None after the last.
+    """Return the request for the next page; None after the last one.
 
-    Raises ServerError if the page would be the same again.
+    Raises ServerError if the server repeats a page.
     """
     if not response.next_page_token:
         return None
     if response.next_page_token == request.page_token:
-        raise ServerError("the server lists the same page again and again", code="INTERNAL")
+        raise ServerError("the server returned the same page token twice", code="INTERNAL")
     following = access_pb2.ListQueuesRequest()
     following.CopyFrom(request)
     following.page_token = response.next_page_token
@@ -195,14 +195,14 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
 
 
 def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadResult:
-    """Return what a reload came to."""
+    """Return the result of a reload."""
     return _results.ReloadResult(
         response.succeeded, response.revision, _diagnostics(response.diagnostics)
     )
 
 
 def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.ValidationResult:
-    """Return the findings in a configuration text."""
+    """Return the result of a validation."""
     return _results.ValidationResult(response.valid, _diagnostics(response.diagnostics))
 
 

@@ -1,4 +1,4 @@
-"""What a server says of users, of its policy and of itself. All are immutable."""
+"""Results about users, the policy and the server. All are immutable."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,20 +6,20 @@ from enum import StrEnum, auto
 
 
 class ResolveOutcome(StrEnum):
-    """What a resolution came to."""
+    """The outcome of a resolution."""
 
     UNSPECIFIED = auto()
-    """An outcome that this release of the client does not know."""
+    """An outcome that this version of the client does not know."""
     RESOLVED = auto()
     NOT_FOUND = auto()
-    """The resolver knows for certain that there is no such user."""
+    """The resolver is certain that the user does not exist."""
     UNAVAILABLE = auto()
-    """The resolver could not be asked, or gave an incomplete answer."""
+    """The resolver could not be asked, or its answer was incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The groups of a user. True in a condition only if they are known."""
+    """The groups of a user. Truthy only if they are known."""
 
     user: str
     groups: tuple[str, ...]
@@ -28,84 +28,84 @@ class Resolution:
     resolver: str
     cached: bool
     stale: bool
-    """Expired, and given because the resolver could not be asked, or not yet."""
+    """Expired, because the resolver could not be asked or has not answered yet."""
     resolved_at: datetime | None
-    """In UTC, as every time here."""
+    """In UTC, like all times here."""
     expires_at: datetime | None
     detail: str
-    """For people: why the user is unknown or the resolver could not be asked."""
+    """Why the user is unknown or the resolver could not be asked, for people."""
 
     def __bool__(self) -> bool:
         return self.outcome is ResolveOutcome.RESOLVED
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a diagnostic."""
 
     UNSPECIFIED = auto()
-    """A severity that this release of the client does not know."""
+    """A severity that this version of the client does not know."""
     ERROR = auto()
     """The configuration cannot be served."""
     WARNING = auto()
-    """It can be, but probably does not mean what was intended."""
+    """The configuration can be served, but probably not as intended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A finding in a configuration text. Lines and columns count from 1; 0: no place."""
+    """An error or a warning about a configuration. Lines and columns start at 1; 0: no position."""
 
     severity: Severity
     line: int
     column: int
     queue: str
-    """The queue that it is about; empty if about none."""
+    """The queue that it is about, if any."""
     message: str
     remedy: str
     file: str = ""
-    """The name of the file that it is in; empty where a text was sent."""
+    """The name of the file; empty for a text that was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyQueue:
-    """A queue and its ACLs as configured; an absent ACL is empty."""
+    """A queue and its ACLs as configured. A missing ACL is empty."""
 
     path: str
     submit_acl: str
     admin_acl: str
     submit_acl_dropped_names: tuple[str, ...]
-    """Names in the submit ACL that the ACL grammar does not accept."""
+    """Names in the submit ACL that the ACL grammar does not accept. They never match."""
     admin_acl_dropped_names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """The policy of a partition that is being served."""
+    """The policy of a partition that the server is serving."""
 
     source: str
-    """Where it was read from, for people."""
+    """Where it was read from, for display."""
     revision: int
     checksum: str
-    """The SHA-256 of the configuration text in upper-case hexadecimal; of several files, that
-    of all their checksums."""
+    """The SHA-256 of the configuration in upper-case hexadecimal; for several files, that of
+    their checksums."""
     loaded_at: datetime | None
     queues: tuple[PolicyQueue, ...]
     """Each queue after its parent and before its next sibling."""
     resolver: str
     partitions: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...]
-    """The warnings of this revision."""
+    """The warnings about this revision."""
     reload_failed_at: datetime | None
-    """When the last reload failed; None if it succeeded."""
+    """The time of the last reload, if it failed."""
     reload_diagnostics: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadResult:
-    """What a reload came to. True in a condition only if it succeeded."""
+    """The result of a reload. Truthy only if it succeeded."""
 
     succeeded: bool
     revision: int
-    """The revision that is being served now."""
+    """The revision that the server is serving now."""
     diagnostics: tuple[Diagnostic, ...]
 
     def __bool__(self) -> bool:
@@ -114,7 +114,7 @@ class ReloadResult:
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The findings in a configuration. True in a condition only if it can be served."""
+    """The diagnostics of a configuration. Truthy only if it can be served."""
 
     valid: bool
     diagnostics: tuple[Diagnostic, ...]
@@ -124,12 +124,12 @@ class ValidationResult:
 
 
 class HealthStatus(StrEnum):
-    """Whether the server answers. True in a condition only if it is SERVING."""
+    """The health of the server or of one of its services. Truthy only if SERVING."""
 
     UNKNOWN = auto()
     SERVING = auto()
     NOT_SERVING = auto()
-    """Up, but without a policy yet, or about to stop."""
+    """Running, but without a policy yet, or shutting down."""
     SERVICE_UNKNOWN = auto()
     """The server has no service of that name."""
 

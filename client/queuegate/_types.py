@@ -1,4 +1,4 @@
-"""Questions about access, and their answers. All are immutable, none needs gRPC."""
+"""Questions about access to queues, and decisions. All are immutable; none needs gRPC."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from queuegate.exceptions import QueuegateError
 
 
 class Access(StrEnum):
-    """What the user wants to do with the queue."""
+    """The kind of access to a queue."""
 
     SUBMIT = auto()
     ADMIN = auto()
 
 
 AccessName: TypeAlias = Access | Literal["submit", "admin"]
-"""A kind of access, or its name."""
+"""A kind of access, or its value."""
 
 
 class Reason(StrEnum):
     """Why access was granted or denied."""
 
     UNSPECIFIED = auto()
-    """A reason that this release of the client does not know."""
+    """A reason that this version of the client does not know."""
     WILDCARD = auto()
     """Granted: an ACL allows everyone."""
     USER = auto()
@@ -34,9 +34,9 @@ class Reason(StrEnum):
     NO_MATCH = auto()
     """Denied: no ACL from the queue up to the root lists the user or a group."""
     UNKNOWN_USER = auto()
-    """Denied: groups are needed, and the resolver does not know the user."""
+    """Denied: the decision depends on groups, and the resolver does not know the user."""
     RECOVERY_QUEUE = auto()
-    """Denied: the recovery queue and all below it is never granted."""
+    """Denied: nobody may submit to the recovery queue or below it."""
     ACLS_DISABLED = auto()
     """Granted: the scheduler does not enforce ACLs."""
     CLUSTER_ADMIN = auto()
@@ -49,19 +49,20 @@ class Reason(StrEnum):
 class Check:
     """A question for `check_many`: may this user use this queue?
 
-    Making one raises TypeError or ValueError, naming the argument, if it cannot be right:
-    a fault of the program, and no question for the server.
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is invalid.
     """
 
     user: str
     queue: str
-    """The full path, `root.a.b`."""
+    """The full path, for example `root.a.b`."""
     partition: str = "default"
     access: AccessName = Access.SUBMIT
     groups: Iterable[str] = ()
-    """Used as they are if there are any; otherwise the server resolves them."""
+    """Used as given; if empty, the server resolves the groups of the user."""
     real_user: str = ""
-    """The service that acts for the user, for YARN's ACLs that list `~name`."""
+    """The service that acts for the user, if any: YARN's ACLs may list it as `~name`."""
 
     def __post_init__(self) -> None:
         _validation.text("user", self.user)
@@ -74,17 +75,17 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer to a question. True in a condition only if access is granted."""
+    """The answer to a question. Truthy only if access is granted."""
 
     allowed: bool
     reason: Reason
     matched_queue: str
-    """The queue whose ACL decided; empty where none matched."""
+    """The queue whose ACL decided; empty if none matched."""
     matched_subject: str
-    """The user or group name that matched, `*` for a wildcard, `~name` for the
-    service that acts for the user; empty where none did."""
+    """The matching entry: a user, a group, `*`, or `~name` for the service that acts for the
+    user; empty if none matched."""
     policy_revision: int
-    """Which revision of the policy decided."""
+    """The revision of the policy that decided."""
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -92,24 +93,23 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class CheckFailure:
-    """Stands in the results of `check_many` for a question that could not be answered.
+    """The result of a question in `check_many` that could not be answered.
 
-    False in a condition, so that nothing is granted; it has no `allowed`, because
-    it is not a denial either.
+    Falsy, so that nothing is granted. It has no `allowed`, because it is not a denial either.
     """
 
     error: QueuegateError
-    """What `check` would have raised."""
+    """The exception that `check` would have raised."""
 
     def __bool__(self) -> Literal[False]:
         return False
 
 
 class StepOutcome(StrEnum):
-    """What the evaluation of one ACL came to."""
+    """The outcome of the evaluation of one ACL."""
 
     UNSPECIFIED = auto()
-    """An outcome that this release of the client does not know."""
+    """An outcome that this version of the client does not know."""
     WILDCARD = auto()
     USER = auto()
     GROUP = auto()
@@ -117,11 +117,11 @@ class StepOutcome(StrEnum):
     EMPTY = auto()
     """The ACL is absent or empty: it grants nothing."""
     RECOVERY_QUEUE = auto()
-    """The rule of the recovery queue denied before any ACL was looked at."""
+    """The recovery queue is never granted; no ACL was evaluated."""
     ACLS_DISABLED = auto()
     """The cluster does not enforce ACLs."""
     CLUSTER_ADMIN = auto()
-    """The user, or a group, is in the list of the cluster's administrators."""
+    """The user, or one of the user's groups, administers the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,28 +130,28 @@ class Step:
 
     queue: str
     acl: Access | None
-    """Which ACL of the queue; None for a rule that is no ACL."""
+    """Which ACL of the queue; None for a rule that is not an ACL."""
     acl_text: str
     """The ACL as configured."""
     outcome: StepOutcome
     matched_subject: str
     dropped_names: tuple[str, ...]
-    """Names in the text that the ACL grammar does not accept: they never match."""
+    """Names that the ACL grammar does not accept. They never match."""
 
 
 class GroupsOrigin(StrEnum):
-    """Where the groups of an explained decision came from."""
+    """Where the groups of an explained decision come from."""
 
     UNSPECIFIED = auto()
-    """An origin that this release of the client does not know."""
+    """An origin that this version of the client does not know."""
     NOT_NEEDED = auto()
-    """The decision did not depend on groups; none were resolved."""
+    """The decision does not depend on groups, so they were not resolved."""
     REQUEST = auto()
-    """The request carried them."""
+    """The request contained them."""
     RESOLVER = auto()
     CACHE = auto()
     STALE_CACHE = auto()
-    """Cached and expired: the resolver could not be asked, or not yet."""
+    """An expired cache entry, because the resolver could not be asked or has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +163,16 @@ class ExplainedGroups:
     """The primary group first."""
     resolver: str
     detail: str
-    """What the resolver had to say, for people."""
+    """Details from the resolver, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision and how it came about. True in a condition only if access is granted."""
+    """A decision and its evaluation. Truthy only if access is granted."""
 
     decision: Decision
     steps: tuple[Step, ...]
-    """Each ACL that was evaluated, up to and including the one that decided."""
+    """The evaluated ACLs, up to and including the one that decided."""
     groups: ExplainedGroups
     evaluated_queue: str
     """The queue, or its nearest existing ancestor."""

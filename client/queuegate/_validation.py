@@ -1,6 +1,6 @@
-"""Checks of what callers pass: wrong types and values fail before anything is sent.
+"""Validation of arguments: wrong types and values fail before anything is sent.
 
-Limits of length and characters are the server's to judge: it may be newer.
+Limits on lengths and characters are left to the server, which may be newer.
 """
 
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
-LONGEST_TIMEOUT: Final = 86_400.0
-"""A day, in seconds. gRPC takes far larger values for a deadline that has passed."""
+MAX_TIMEOUT: Final = 86_400.0
+"""A day, in seconds. gRPC treats much larger values as a deadline that has passed."""
 
 
 def text(name: str, value: object, *, required: bool = True) -> str:
-    """Return a text that can be sent as UTF-8, not empty if `required`.
+    """Return a string that can be encoded as UTF-8 and is not empty if `required`.
 
     Raises TypeError or ValueError.
     """
@@ -32,7 +32,7 @@ def text(name: str, value: object, *, required: bool = True) -> str:
 
 
 def texts(name: str, values: object) -> tuple[str, ...]:
-    """Return non-empty texts. Raises TypeError (also for a single str) or ValueError."""
+    """Return non-empty strings. Raises TypeError (also for a single str) or ValueError."""
     if values == ():
         return ()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -41,7 +41,7 @@ def texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Return a member of an enum, given it or its value. Raises TypeError or ValueError."""
+    """Return a member of an enum, given as such or by value. Raises TypeError or ValueError."""
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):
@@ -57,8 +57,8 @@ def seconds(name: str, value: object) -> float:
     """Return a time limit in seconds. Raises TypeError or ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not 0 < value <= LONGEST_TIMEOUT:
+    if not 0 < value <= MAX_TIMEOUT:
         raise ValueError(
-            f"{name} must be more than 0 and at most {LONGEST_TIMEOUT:.0f} seconds, not {value!r}"
+            f"{name} must be more than 0 and at most {MAX_TIMEOUT:.0f} seconds, not {value!r}"
         )
     return float(value)

@@ -11,15 +11,15 @@ __all__ = ["Client"]
 
 
 class Client(AsyncClientMethods):
-    """Asks a queuegate server, with the methods of `queuegate.Client` to await.
+    """The asyncio client of a queuegate server, with the methods of `queuegate.Client`.
 
-    Belongs to the event loop in which it is made. Any number of tasks may share one
-    client, and should: all its calls go over one connection. A cancelled task cancels
-    its call. Close a client after use, or use it in an `async with` statement.
+    A client belongs to the event loop in which it is created. Tasks can and should share one:
+    all its calls use one connection. Cancelling a task cancels its call. Close a client after
+    use, or use it in an `async with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, and
-    TypeError or ValueError for arguments that cannot be right. `timeout` is the limit
-    in seconds for the whole call, retries and further pages included.
+    Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
+    ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
+    retries and further pages.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Client(AsyncClientMethods):
         token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
     ) -> None:
-        """Take the arguments of `queuegate.Client`. Reads its files at once.
+        """Create a client with the arguments of `queuegate.Client`, reading its files at once.
 
         Raises RuntimeError outside a running event loop.
         """
@@ -49,7 +49,5 @@ class Client(AsyncClientMethods):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. Calls in flight end with ServerUnavailable, later ones
-        raise RuntimeError.
-        """
+        """Close the connection. Open calls raise ServerUnavailable, later ones RuntimeError."""
         await self._calls.close()

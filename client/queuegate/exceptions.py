@@ -1,21 +1,20 @@
-"""What can go wrong with a call, as one tree.
+"""The exceptions that calls raise.
 
     QueuegateError
-    ├── RequestRejected          asking the same again cannot help
+    ├── RequestRejected          repeating the request cannot help
     │   ├── InvalidArgument      a field is missing or malformed
     │   ├── UnknownPartition     the policy has no such partition
-    │   ├── NotPermitted         this caller may not ask that
-    │   └── MessageTooLarge      the request, or its answer, is over a size limit
-    ├── CouldNotAsk              no answer now: grant nothing, ask again later
+    │   ├── NotPermitted         the caller is not authenticated or not authorized
+    │   └── MessageTooLarge      the request or the response exceeds a size limit
+    ├── CouldNotAsk              no answer now: grant nothing, and ask again later
     │   ├── ServerUnavailable    the server cannot be reached or is not ready
-    │   ├── GroupsUnavailable    the server could not learn the user's groups
+    │   ├── GroupsUnavailable    the server could not resolve the user's groups
     │   ├── DeadlineExceeded     no answer in time
-    │   └── Overloaded           too much work at once
-    └── ServerError              a fault of the server, or not a queuegate server
+    │   └── Overloaded           the server is overloaded, or a rate limit is exceeded
+    └── ServerError              the server failed, or is not a queuegate server
 
-None of them means "denied": that is an answer, never an error. Arguments that
-cannot be right (a wrong type, an empty user name, an unknown kind of access) raise
-TypeError or ValueError before anything is sent.
+None of them means "denied", which is an answer. Invalid arguments (a wrong type, an empty user
+name, an unknown kind of access) raise TypeError or ValueError before anything is sent.
 """
 
 from collections.abc import Sequence
@@ -39,23 +38,23 @@ __all__ = [
 
 
 class Violation(NamedTuple):
-    """A field of a request that the server refused."""
+    """A field that the server rejected."""
 
     field: str
-    """The path of the field from the request, for example `user.groups[3]`."""
+    """The path of the field in the request, for example `user.groups[3]`."""
     description: str
     """What is wrong with it."""
 
 
 class QueuegateError(Exception):
-    """The root of the tree: catch it to catch all that a call can end with.
+    """The base class of all exceptions that calls raise.
 
     Attributes:
-        message: What happened, for people.
+        message: A description of the failure, for people.
         code: The name of the gRPC status code, for example `UNAVAILABLE`.
-        reason: The server's reason, for programs, as in the contract's `ErrorReason`
-            without its prefix (`RESOLVER_UNAVAILABLE`); empty if the server gave none,
-            for example because it was not reached.
+        reason: The server's reason, for programs: a value of the contract's `ErrorReason`
+            without its prefix (`RESOLVER_UNAVAILABLE`). Empty if there is none, for example
+            because the server could not be reached.
     """
 
     def __init__(self, message: str, *, code: str = "", reason: str = "") -> None:
@@ -66,14 +65,14 @@ class QueuegateError(Exception):
 
 
 class RequestRejected(QueuegateError):
-    """Asking the same again cannot help: the request or the policy must change."""
+    """Repeating the request cannot help: the request, the caller or the policy must change."""
 
 
 class InvalidArgument(RequestRejected):
     """A field of the request is missing or malformed.
 
     Attributes:
-        violations: Each refused field and what is wrong with it.
+        violations: The rejected fields.
     """
 
     def __init__(
@@ -93,23 +92,22 @@ class UnknownPartition(RequestRejected):
 
 
 class NotPermitted(RequestRejected):
-    """The server does not let this caller ask that: it does not know the caller (`code` is
-    `UNAUTHENTICATED`), or the caller has not the role (`PERMISSION_DENIED`).
+    """The caller is not authenticated (`code` is `UNAUTHENTICATED`) or lacks the required role
+    (`PERMISSION_DENIED`).
     """
 
 
 class MessageTooLarge(RequestRejected):
-    """The request is larger than the server's `limits.max_message`, or the answer is larger
-    than the client accepts (64 MiB): ask for less at once.
+    """The request exceeds the server's `limits.max_message`, or the response exceeds the
+    client's limit of 64 MiB: ask for less at once.
     """
 
 
 class CouldNotAsk(QueuegateError):
-    """There is no answer now. Grant nothing; the same question may be answered later.
+    """There is no answer now. Grant nothing; the same request may succeed later.
 
     Attributes:
-        retry_after: After how many seconds the server expects to answer; None if it
-            did not say.
+        retry_after: The seconds after which the server suggests a retry; None if it does not.
     """
 
     def __init__(
@@ -125,13 +123,13 @@ class CouldNotAsk(QueuegateError):
 
 
 class ServerUnavailable(CouldNotAsk):
-    """The server cannot be reached, has no policy yet (`reason` is `NOT_READY`), ends
-    (`DRAINING`), or the client was closed during the call (`code` is `CANCELLED`).
+    """The server cannot be reached, has no policy yet (`reason` is `NOT_READY`) or is shutting
+    down (`DRAINING`), or the client was closed during the call (`code` is `CANCELLED`).
     """
 
 
 class GroupsUnavailable(CouldNotAsk):
-    """The answer depends on the user's groups, and the server could not learn them."""
+    """The answer depends on the user's groups, and the server could not resolve them."""
 
 
 class DeadlineExceeded(CouldNotAsk):
@@ -139,12 +137,12 @@ class DeadlineExceeded(CouldNotAsk):
 
 
 class Overloaded(CouldNotAsk):
-    """The server has too much work at once, or this caller asks more often than it may
-    (`reason` is `RATE_LIMITED`).
+    """The server is overloaded, or the caller exceeds its rate limit (`reason` is
+    `RATE_LIMITED`).
     """
 
 
 class ServerError(QueuegateError):
-    """The server failed (its message has the id that its log has too), or answered as
-    no queuegate server does.
+    """The server failed (the message contains the ID under which it logged the failure), or its
+    response violates the contract.
     """

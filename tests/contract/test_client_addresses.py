@@ -124,9 +124,9 @@ def test_files_are_checked_when_the_client_is_made(tmp_path: Path) -> None:
     garbage.write_text("nothing")
     with pytest.raises(FileNotFoundError, match=r"nosuch\.pem"):
         queuegate.Client(tls=queuegate.Tls(tmp_path / "nosuch.pem"))
-    with pytest.raises(ValueError, match=r"ca_file .*garbage\.pem' has no PEM certificate"):
+    with pytest.raises(ValueError, match=r"ca_file .*garbage\.pem' does not contain a PEM"):
         queuegate.Client(tls=queuegate.Tls(garbage))
-    with pytest.raises(ValueError, match=r"client\.pem' and key_file are not"):
+    with pytest.raises(ValueError, match=r"client\.pem' and key_file must be"):
         queuegate.Client(
             tls=queuegate.Tls(certificate_file=TLS / "client.pem", key_file=TLS / "server.key")
         )

@@ -43,7 +43,7 @@ STATUS_AND_TEXT: list[tuple[str, int, str]] = [
     ("explain denied root.a", 1, "groups: g1, g2 (cached; resolver corp)"),
     ("queues alice", 0, "root\nroot.a\nroot.b\\x1b"),
     ("resolve alice", 0, "alice: g1, g2"),
-    ("resolve alice --bypass-cache", 0, "resolver corp, asked now"),
+    ("resolve alice --bypass-cache", 0, "resolver corp, just resolved"),
     ("policy", 0, "checksum    ABC"),
     ("reload", 0, "serving revision 8"),
     ("invalidate alice bob", 0, "dropped 2 cached answers"),

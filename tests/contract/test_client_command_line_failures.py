@@ -93,7 +93,9 @@ def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> 
     assert main(["reload"]) == 2
     output, errors = capsys.readouterr()
     assert output == "3:5: error: bad key (drop it)\n"
-    assert errors == ("queuegate: the configuration is not valid; revision 7 is still served\n")
+    assert errors == (
+        "queuegate: the configuration is invalid; the server keeps serving revision 7\n"
+    )
 
 
 WRONG: list[tuple[list[str], str]] = [
@@ -103,7 +105,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["check", "alice", "root", "--group", ""], "groups[0] must not be empty"),
     (["--address", "nosuch", "health"], "address 'nosuch': not a host and a port; use HOST:PORT"),
     (["--tls-ca", "/nosuch.pem", "health"], "cannot read /nosuch.pem: No such file or directory"),
-    (["--tls-ca", str(TLS / "README.md"), "health"], "has no PEM certificate"),
+    (["--tls-ca", str(TLS / "README.md"), "health"], "does not contain a PEM certificate"),
 ]
 
 
@@ -132,8 +134,8 @@ def test_nobody_listens(capsys: Capture, tmp_path: Path) -> None:
     assert output == ""
     assert errors.startswith(f"queuegate: no server at unix:{tmp_path}/q.sock (")
     assert errors.endswith(
-        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or say where it"
-        " is with --address or QUEUEGATE_ADDRESS\n"
+        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or give its"
+        " address with --address or QUEUEGATE_ADDRESS\n"
     )
 
 
@@ -143,8 +145,7 @@ def test_a_hanging_server(capsys: Capture) -> None:
         server.script.gate.clear()
         assert main(["--address", server.address, "health", "--timeout", "0.2"]) == 3
     expected = (
-        f"queuegate: no answer from {server.address} within 0.2 s:"
-        " give it more time with --timeout\n"
+        f"queuegate: no answer from {server.address} within 0.2 s: allow more time with --timeout\n"
     )
     assert capsys.readouterr().err == expected
 

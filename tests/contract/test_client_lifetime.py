@@ -71,7 +71,7 @@ async def test_a_cancelled_task_is_cancelled(server: ScriptedServer) -> None:
 
 
 def test_an_asyncio_client_needs_a_loop_and_keeps_to_it(server: ScriptedServer) -> None:
-    with pytest.raises(RuntimeError, match="inside a running loop"):
+    with pytest.raises(RuntimeError, match="inside a running event loop"):
         queuegate.aio.Client(server.address)
 
     async def make() -> queuegate.aio.Client:

@@ -216,7 +216,7 @@ async def test_tasks(address: str) -> None:
 COMMANDS = [
     ("check alice root.dev", 0, "allowed: alice may submit to root.dev: an ACL of root.dev lists"),
     ("check eve root.closed --group g", 1, "denied: eve may not submit to root.closed"),
-    ("explain eve root.dev.new --group g", 1, "root.dev.new: no such queue, decided at root.dev"),
+    ("explain eve root.dev.new --group g", 1, "root.dev.new: no such queue; evaluated at root.dev"),
     ("queues eve --group g", 0, "root.open"),
     ("resolve alice --partition gpu", 0, "alice: alice"),
     ("policy", 0, "dev  submit 'alice group1001'"),
@@ -284,12 +284,14 @@ async def test_a_request_over_the_limit_of_the_server(
             result = getattr(client, method)(*args, **options)
             return await result if inspect.isawaitable(result) else result
 
-        with pytest.raises(queuegate.RequestRejected, match=r"raise limits\.max_message"):
+        with pytest.raises(queuegate.RequestRejected, match=r"limits\.max_message"):
             await ask("check", "alice", "root", groups=groups)
-        with pytest.raises(queuegate.MessageTooLarge, match=r"raise limits\.max_message"):
+        with pytest.raises(queuegate.MessageTooLarge, match=r"limits\.max_message"):
             await ask("check_many", checks)
         await ask("close")
         asked = ["--address", small.address, "--timeout", "60", "check", "alice", "root"]
         asked += [part for group in groups for part in ("--group", group)]
         assert main(asked) == 2
-        assert "send less at once, or raise limits.max_message" in capsys.readouterr().err
+        assert (
+            "send less at once, or raise the server's limits.max_message" in capsys.readouterr().err
+        )

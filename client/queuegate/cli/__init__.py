@@ -1,4 +1,4 @@
-"""`queuegate`: the client for people and scripts."""
+"""The command `queuegate`."""
 
 import argparse
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0 allowed or done, 1 denied, 2 wrong usage or configuration, 3 no answer.
+    0: allowed or done; 1: denied; 2: wrong usage or configuration; 3: no answer.
     """
-    # gRPC logs failed connections on standard error; they are told in our own words.
+    # gRPC would log failed connections to standard error; we report them ourselves.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # With a standard stream closed, the first socket would take its place.
+    # The first socket would take the place of a closed standard stream.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
@@ -35,10 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ask(options: argparse.Namespace) -> "Report":
-    # Imported only now, and gRPC with it: wrong usage and --help are told at once.
+    # Imported late, together with gRPC, so that wrong usage and --help are reported at once.
     from queuegate._client import Client  # noqa: PLC0415
     from queuegate._settings import Tls  # noqa: PLC0415
-    from queuegate.cli.commands import VERBS  # noqa: PLC0415
+    from queuegate.cli.commands import COMMANDS  # noqa: PLC0415
 
     files = (options.tls_ca, options.tls_cert, options.tls_key, options.tls_server_name)
     tls = Tls(*files) if any(file is not None for file in files) else None
@@ -48,13 +48,13 @@ def _ask(options: argparse.Namespace) -> "Report":
         tls=tls,
         token_file=options.token_file,
     ) as client:
-        return VERBS[options.verb](client, options, colours_for(sys.stdout))
+        return COMMANDS[options.verb](client, options, colours_for(sys.stdout))
 
 
 def _print(report: "Report", output: str) -> int:
     from queuegate.cli.render import to_json  # noqa: PLC0415
 
-    # Names that the encoding of the terminal lacks are written as escapes.
+    # Characters that the encoding of the terminal lacks are written as escapes.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     lines = [to_json(report.document)] if output == "json" else report.lines
@@ -63,7 +63,7 @@ def _print(report: "Report", output: str) -> int:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter writes once more at its end, where nobody could catch it.
+        # The interpreter flushes the stream once more at exit, where no error can be caught.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return Exit.BROKEN_PIPE

@@ -1,4 +1,4 @@
-"""What each verb asks, and its exit status."""
+"""The commands: the calls that they make, and their exit statuses."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What to print, and the exit status."""
+    """The output of a command and its exit status."""
 
     document: Any
     """For `--output json`: dataclasses, lists, mappings and plain values."""
@@ -31,11 +31,11 @@ class Report:
     """For `--output text`."""
     status: Exit
     problem: str = ""
-    """What goes to standard error instead of `lines`, if that is where it belongs."""
+    """A failure to print on standard error."""
 
 
 def check(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """May the user use the queue?"""
+    """Check whether the user may use the queue."""
     asked = _question(options)
     answer = client.check(
         asked.user,
@@ -50,7 +50,7 @@ def check(client: "Client", options: argparse.Namespace, colours: Colours) -> Re
 
 
 def explain(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """The same, with the evaluation."""
+    """Check whether the user may use the queue, and show the evaluation."""
     asked = _question(options)
     answer = client.explain(
         asked.user,
@@ -65,7 +65,7 @@ def explain(client: "Client", options: argparse.Namespace, colours: Colours) -> 
 
 
 def app_check(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """May the user do this with the application?"""
+    """Check whether the user may do this with the application."""
     properties = dict(text.split("=", 1) for text in options.properties)
     asked = ApplicationCheck(
         options.user,
@@ -88,7 +88,7 @@ def app_check(client: "Client", options: argparse.Namespace, colours: Colours) -
 
 
 def queues(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
-    """The queues that the user may use."""
+    """List the queues that the user may use."""
     answer = client.queues(
         options.user,
         partition=options.partition,
@@ -101,7 +101,7 @@ def queues(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
 
 
 def resolve(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """The groups of the user."""
+    """Resolve the groups of the user."""
     answer = client.resolve(
         options.user,
         partition=options.partition,
@@ -117,30 +117,30 @@ def resolve(client: "Client", options: argparse.Namespace, colours: Colours) -> 
 
 
 def invalidate(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
-    """Make the server forget groups."""
+    """Invalidate cached groups."""
     users = None if options.all else options.users
     dropped = client.invalidate(users, partition=options.partition)
     return Report({"dropped": dropped}, [f"dropped {dropped} cached answers"], Exit.OK)
 
 
 def policy(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """The policy that is being served."""
+    """Show the policy that the server is serving."""
     answer = client.policy(options.partition, options.prefix)
     return Report(answer, render.policy(answer, colours), Exit.OK)
 
 
 def reload(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Make the server read its configuration again."""
+    """Make the server reload its configuration."""
     answer = client.reload(timeout=options.timeout or 30.0)
     lines = [*render.diagnostics(answer.diagnostics, colours)]
     if answer.succeeded:
         return Report(answer, [*lines, f"serving revision {answer.revision}"], Exit.OK)
-    problem = f"the configuration is not valid; revision {answer.revision} is still served"
+    problem = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
     return Report(answer, lines, Exit.WRONG, problem)
 
 
 def health(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Is the server serving?"""
+    """Check the health of the server."""
     answer = client.health(options.service)
     document = {"status": answer}
     match answer:
@@ -163,7 +163,7 @@ def _question(options: argparse.Namespace) -> Check:
     )
 
 
-VERBS: Final[Mapping[str, Callable[["Client", argparse.Namespace, Colours], Report]]] = {
+COMMANDS: Final[Mapping[str, Callable[["Client", argparse.Namespace, Colours], Report]]] = {
     "check": check,
     "explain": explain,
     "app-check": app_check,

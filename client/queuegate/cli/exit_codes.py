@@ -1,4 +1,4 @@
-"""Exit statuses, and what is said when there is no answer."""
+"""Exit statuses, and the messages for failures."""
 
 from enum import IntEnum
 from typing import Final
@@ -14,31 +14,29 @@ from queuegate.exceptions import (
 )
 
 _ARGUMENTS: Final = {"user.user": "user name", "user": "user name"}
-"""What fields of requests are called on the command line."""
+"""Names of request fields on the command line."""
 
 
 class Exit(IntEnum):
-    """What the process ends with, so that scripts can tell."""
+    """The exit statuses of the command."""
 
     OK = 0
     NO = 1
     WRONG = 2
     NO_ANSWER = 3
     INTERRUPTED = 130
-    """What shells report for a process that SIGINT ended."""
+    """The status that shells report for a process that SIGINT ended."""
     BROKEN_PIPE = 141
-    """And SIGPIPE."""
+    """The same for SIGPIPE."""
 
 
 def failure(error: Exception) -> tuple[str, Exit]:
-    """Return what went wrong, what to do about it, and the exit status: never one that
-    scripts take for an answer.
-    """
+    """Return a message with the remedy, and the exit status, which is never that of an answer."""
     match error:
         case RequestRejected():
-            return _remedied(error), Exit.WRONG
+            return _with_remedy(error), Exit.WRONG
         case QueuegateError():
-            return _remedied(error), Exit.NO_ANSWER
+            return _with_remedy(error), Exit.NO_ANSWER
         case ValueError():
             return str(error), Exit.WRONG
         case OSError() if error.filename is not None:
@@ -46,7 +44,7 @@ def failure(error: Exception) -> tuple[str, Exit]:
     return f"unexpected {type(error).__name__}: {error}", Exit.NO_ANSWER
 
 
-def _remedied(error: QueuegateError) -> str:
+def _with_remedy(error: QueuegateError) -> str:
     match error:
         case InvalidArgument() if error.violations:
             return "; ".join(
@@ -54,27 +52,27 @@ def _remedied(error: QueuegateError) -> str:
             )
         case NotPermitted() if error.code == "UNAUTHENTICATED":
             return (
-                f"{error.message}: show a token (--token-file) or a certificate (--tls-cert,"
+                f"{error.message}: present a token (--token-file) or a certificate (--tls-cert,"
                 " --tls-key)"
             )
         case ServerUnavailable() if not error.reason:
-            return f"{error.message}: {_how_to_reach_it(error.message)}"
+            return f"{error.message}: {_connection_remedy(error.message)}"
         case DeadlineExceeded():
-            return f"{error.message}: give it more time with --timeout"
+            return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if error.retry_after is not None:
             return f"{error.message}; try again in {error.retry_after:g} s"
     return error.message
 
 
-def _how_to_reach_it(message: str) -> str:
-    # Whether somebody was there and ended the connection, gRPC tells in words only.
+def _connection_remedy(message: str) -> str:
+    # gRPC reports only in words whether a server was there and closed the connection.
     why = message.rpartition("(")[2].lower()
     if any(sign in why for sign in ("socket closed", "handshake", "ssl", "tls")):
         return (
-            "is it TLS that it wants (--tls-ca), a certificate (--tls-cert, --tls-key), or another"
-            " name for it (--tls-server-name)?"
+            "the server may require TLS (--tls-ca), a certificate (--tls-cert, --tls-key) or"
+            " another server name (--tls-server-name)"
         )
     return (
-        "start one with `queuegate-server serve` (in a checkout: `make serve`), or say where it is"
+        "start one with `queuegate-server serve` (in a checkout: `make serve`), or give its address"
         " with --address or QUEUEGATE_ADDRESS"
     )

@@ -1,4 +1,4 @@
-"""The arguments of `queuegate`. Imports nothing slow, so that `--help` is quick."""
+"""The arguments of `queuegate`. Imports nothing slow, so that `--help` is fast."""
 
 import argparse
 import sys
@@ -15,17 +15,17 @@ _EPILOG = f"""\
 exit status:
   0    access is allowed; the command succeeded
   1    access is denied; the user does not exist; the server is not serving
-  2    wrong usage or configuration, also a partition that does not exist
-  3    no answer: the server or the directory cannot be asked, or not in time
+  2    wrong usage or configuration, such as a partition that does not exist
+  3    no answer: the server or the directory is unavailable or too slow
 
 environment:
-  {ENVIRONMENT_VARIABLE}           where the server is, unless --address is given
+  {ENVIRONMENT_VARIABLE}           the address of the server, unless --address is given
   QUEUEGATE_CA_FILE           as --tls-ca, if no --tls option is given
   QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
   QUEUEGATE_KEY_FILE          as --tls-key
   QUEUEGATE_SERVER_NAME       as --tls-server-name
   QUEUEGATE_TOKEN_FILE        as --token-file
-  NO_COLOR                    set to anything: no colours
+  NO_COLOR                    if set, disables colours
 """
 
 _DEFAULTS: dict[str, Any] = {
@@ -49,13 +49,13 @@ _OF_SPARK = {
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Exit with status 2. Unlike argparse, write nothing a terminal would act on."""
+        """Exit with status 2. Unlike argparse, escape control characters."""
         super().error(escape(message))
 
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
-        """Look the version up, which takes time, only now."""
+        """Print the version, which takes time to look up."""
         from importlib.metadata import version  # noqa: PLC0415
 
         sys.stdout.write(f"queuegate {version('queuegate')}\n")
@@ -63,43 +63,43 @@ class _Version(argparse.Action):
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments of the process, or those given. Exits with 2 if they are wrong."""
+    """Parse the arguments given, or else those of the process. Exits with 2 if they are invalid."""
     parser, verbs = _parser()
     options, unknown = parser.parse_known_args(arguments, argparse.Namespace(**_DEFAULTS))
     if unknown:
         verbs[options.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.verb == "invalidate" and bool(options.users) == options.all:
-        verbs["invalidate"].error("name the users to forget, or --all")
+        verbs["invalidate"].error("give the users to invalidate, or --all")
     if options.verb == "app-check" and (fault := _app_check_fault(options)):
         verbs["app-check"].error(fault)
     if (options.tls_cert is None) != (options.tls_key is None):
-        parser.error("--tls-cert and --tls-key belong together")
+        parser.error("--tls-cert and --tls-key must be given together")
     return options
 
 
 def _app_check_fault(options: argparse.Namespace) -> str:
-    """Return what is wrong with the arguments of app-check taken together; empty if nothing."""
+    """Return how the arguments of app-check contradict each other; empty if they do not."""
     given = vars(options)
     if options.spark:
         of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if given[name]]
         if of_yarn:
-            looked_at = ", ".join(_OF_SPARK.values())
-            return f"{', '.join(of_yarn)}: not with --spark, which looks at {looked_at}"
+            allowed = ", ".join(_OF_SPARK.values())
+            return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
         if not all("=" in text for text in options.properties):
-            return "--property takes NAME=VALUE"
+            return "--property must be NAME=VALUE"
         names = [text.partition("=")[0] for text in options.properties]
         twice = sorted({name for name in names if names.count(name) > 1})
-        return f"--property gives {', '.join(twice)} more than once" if twice else ""
+        return f"--property: {', '.join(twice)} is given more than once" if twice else ""
     of_spark = [option for name, option in _OF_SPARK.items() if given[name]]
     if of_spark:
-        return f"{', '.join(of_spark)}: only with --spark"
+        return f"{', '.join(of_spark)}: only allowed with --spark"
     if not (options.queue and options.owner):
-        return "name the --queue and the --owner, or give --spark"
+        return "give --queue and --owner, or --spark"
     return ""
 
 
 def _parser() -> tuple[_Parser, dict[str, _Parser]]:
-    """Return the parser of the whole, and those of the verbs by their names."""
+    """Return the main parser, and those of the commands by name."""
     common = _common()
     parser = _Parser(
         prog="queuegate",
@@ -124,8 +124,8 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         )
 
     for name, text in (
-        ("check", "may the user use the queue?"),
-        ("explain", "the same, with each ACL that was evaluated and where the groups come from"),
+        ("check", "check whether a user may use a queue"),
+        ("explain", "the same, with the evaluated ACLs and the origin of the groups"),
     ):
         asking = verb(name, text, "USER QUEUE")
         asking.add_argument("user", metavar="USER")
@@ -133,38 +133,46 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         _add_partition(asking)
         _add_access_and_groups(asking)
 
-    _add_app_check(verb("app-check", "may the user do this with an application?", "USER ACTION"))
+    _add_app_check(
+        verb("app-check", "check whether a user may access an application", "USER ACTION")
+    )
 
-    queues = verb("queues", "the configured queues that the user may use", "USER")
+    queues = verb("queues", "list the configured queues that a user may use", "USER")
     queues.add_argument("user", metavar="USER")
-    queues.add_argument("--prefix", default="", metavar="QUEUE", help="only this and those below")
+    queues.add_argument(
+        "--prefix", default="", metavar="QUEUE", help="only this queue and those below it"
+    )
     _add_partition(queues)
     _add_access_and_groups(queues)
 
-    resolve = verb("resolve", "the groups of the user", "USER")
+    resolve = verb("resolve", "resolve the groups of a user", "USER")
     resolve.add_argument("user", metavar="USER")
-    resolve.add_argument("--bypass-cache", action="store_true", help="ask the directory now")
+    resolve.add_argument(
+        "--bypass-cache", action="store_true", help="ask the directory instead of the cache"
+    )
     _add_partition(resolve)
 
-    invalidate = verb("invalidate", "make the server forget the groups of users", "USER... | --all")
+    invalidate = verb("invalidate", "invalidate the cached groups of users", "USER... | --all")
     invalidate.add_argument("users", metavar="USER", nargs="*")
     invalidate.add_argument("--all", action="store_true", help="all users of the partition")
     _add_partition(invalidate)
 
-    policy = verb("policy", "the policy that is being served")
-    policy.add_argument("--prefix", default="", metavar="QUEUE", help="only this and those below")
+    policy = verb("policy", "show the policy that the server is serving")
+    policy.add_argument(
+        "--prefix", default="", metavar="QUEUE", help="only this queue and those below it"
+    )
     _add_partition(policy)
 
-    verb("reload", "make the server read its configuration again")
+    verb("reload", "make the server reload its configuration")
 
-    health = verb("health", "is the server serving?")
-    health.add_argument("--service", default="", help="ask for one service by its full name")
+    health = verb("health", "check whether the server is serving")
+    health.add_argument("--service", default="", help="one service, by its full name")
     return parser, verbs.choices
 
 
 def _common() -> _Parser:
-    """Return the options that may stand before and after the verb. The defaults come from
-    the namespace: those of a verb's parser would undo what stands before the verb.
+    """Return the parser of options that are allowed before and after the command. Their defaults
+    come from the namespace: those of a command's parser would override options before it.
     """
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     server = common.add_argument_group("server")
@@ -179,15 +187,19 @@ def _common() -> _Parser:
         metavar="SECONDS",
         help="how long to wait for an answer (default: 1; reload: 30)",
     )
-    server.add_argument("--tls-ca", metavar="FILE", help="use TLS, and trust these authorities")
-    server.add_argument("--tls-cert", metavar="FILE", help="use TLS with this own certificate")
-    server.add_argument("--tls-key", metavar="FILE", help="its private key")
+    server.add_argument(
+        "--tls-ca", metavar="FILE", help="use TLS and trust these certificate authorities"
+    )
+    server.add_argument("--tls-cert", metavar="FILE", help="use TLS with this client certificate")
+    server.add_argument(
+        "--tls-key", metavar="FILE", help="the private key of the client certificate"
+    )
     server.add_argument(
         "--tls-server-name", metavar="NAME", help="the name in the server's certificate"
     )
-    server.add_argument("--token-file", metavar="FILE", help="show the bearer token in this file")
+    server.add_argument("--token-file", metavar="FILE", help="send the bearer token in this file")
     common.add_argument(
-        "--output", choices=("text", "json"), help="how to print the answer (default: text)"
+        "--output", choices=("text", "json"), help="the output format (default: text)"
     )
     return common
 
@@ -196,13 +208,17 @@ def _add_app_check(asking: argparse.ArgumentParser) -> None:
     asking.add_argument("user", metavar="USER")
     actions = [action.replace("_", "-") for action in Action]
     asking.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
-    asking.add_argument("--queue", default="", help="the queue that the application runs in")
-    asking.add_argument("--owner", default="", metavar="USER", help="who started it")
+    asking.add_argument("--queue", default="", help="the queue in which the application runs")
+    asking.add_argument("--owner", default="", metavar="USER", help="the user who started it")
     for name in ("view", "modify"):
         asking.add_argument(f"--{name}-acl", default="", metavar="ACL", help=f"its {name} ACL")
-    asking.add_argument("--target-queue", default="", metavar="QUEUE", help="where to move it")
     asking.add_argument(
-        "--spark", action="store_true", help="one of Spark, to be decided by Spark's own rules"
+        "--target-queue", default="", metavar="QUEUE", help="the queue to move it to"
+    )
+    asking.add_argument(
+        "--spark",
+        action="store_true",
+        help="a Spark application, for which Spark's own rules apply",
     )
     asking.add_argument(
         "--property",
@@ -210,13 +226,15 @@ def _add_app_check(asking: argparse.ArgumentParser) -> None:
         default=[],
         dest="properties",
         metavar="NAME=VALUE",
-        help="a property of the application of Spark, repeatable",
+        help="a property of the Spark application; repeatable",
     )
-    asking.add_argument("--spark-user", default="", metavar="USER", help="whom it runs for")
     asking.add_argument(
-        "--process-user", default="", metavar="USER", help="whom its process belongs to"
+        "--spark-user", default="", metavar="USER", help="the user for whom it runs"
     )
-    asking.add_argument("--explain", action="store_true", help="show each list that was looked at")
+    asking.add_argument(
+        "--process-user", default="", metavar="USER", help="the owner of its process"
+    )
+    asking.add_argument("--explain", action="store_true", help="show the evaluated lists")
     _add_partition(asking)
     _add_groups(asking)
 
@@ -242,13 +260,13 @@ def _add_groups(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="groups",
         metavar="GROUP",
-        help="a group of the user, repeatable; without any the server resolves them",
+        help="a group of the user; repeatable; without any, the server resolves them",
     )
     parser.add_argument(
         "--real-user",
         default="",
         metavar="NAME",
-        help="the service that acts for the user, for ACLs of YARN that list ~NAME",
+        help="the service that acts for the user, for YARN ACLs that list ~NAME",
     )
 
 
@@ -257,6 +275,5 @@ def _seconds(text: str) -> float:
         return _validation.seconds("it", float(text))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds above 0 and up to"
-            f" {_validation.LONGEST_TIMEOUT:.0f}"
+            f"{text!r} is not a number of seconds above 0 and up to {_validation.MAX_TIMEOUT:.0f}"
         ) from None

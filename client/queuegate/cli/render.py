@@ -1,4 +1,4 @@
-"""Answers in words: lines of text for people. Whatever comes from outside is escaped."""
+"""Results as text for people, and as JSON. Text from outside is escaped."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,27 +41,27 @@ _REASONS = {
     Reason.USER: "an ACL of {queue} lists the user {subject}",
     Reason.GROUP: "an ACL of {queue} lists the group {subject}",
     Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
-    Reason.UNKNOWN_USER: "the user is not known to the resolver of partition {partition}",
+    Reason.UNKNOWN_USER: "the resolver of partition {partition} does not know the user",
     Reason.RECOVERY_QUEUE: "the recovery queue is never granted",
     Reason.ACLS_DISABLED: "the scheduler does not enforce ACLs",
     Reason.CLUSTER_ADMIN: "the user administers the cluster",
     Reason.OWNER: "the user owns the application",
-    Reason.UNSPECIFIED: "for a reason that this client does not know",
+    Reason.UNSPECIFIED: "unknown reason (this client is too old for the server)",
 }
 
 _ORIGINS = {
     GroupsOrigin.NOT_NEEDED: "not needed for this decision",
-    GroupsOrigin.REQUEST: "given with the question",
-    GroupsOrigin.RESOLVER: "asked now",
+    GroupsOrigin.REQUEST: "from the request",
+    GroupsOrigin.RESOLVER: "just resolved",
     GroupsOrigin.CACHE: "cached",
-    GroupsOrigin.STALE_CACHE: "cached and expired, the resolver could not be asked",
-    GroupsOrigin.UNSPECIFIED: "from an origin that this client does not know",
+    GroupsOrigin.STALE_CACHE: "cached and expired; the resolver could not be asked",
+    GroupsOrigin.UNSPECIFIED: "unknown origin (this client is too old for the server)",
 }
 
 _UNRESOLVED = {
     ResolveOutcome.NOT_FOUND: "no such user",
     ResolveOutcome.UNAVAILABLE: "could not be resolved",
-    ResolveOutcome.UNSPECIFIED: "an outcome that this client does not know",
+    ResolveOutcome.UNSPECIFIED: "unknown outcome (this client is too old for the server)",
 }
 
 _OF_APPLICATIONS = {
@@ -99,14 +99,14 @@ def _reason(partition: str, answer: Decision) -> str:
 
 
 def explanation(asked: Check, answer: Explanation, colours: Colours) -> Iterator[str]:
-    """Yield a decision and the evaluation behind it as a tree."""
+    """Yield a decision and its evaluation as a tree."""
     yield decision(asked, answer.decision, colours)
     yield ""
     denied_at_once = any(step.outcome is StepOutcome.RECOVERY_QUEUE for step in answer.steps)
     here = asked.queue.lower()
     missing = answer.evaluated_queue.lower() not in {here, f"root.{here}"}
     if missing and not denied_at_once:
-        yield f"{escape(asked.queue)}: no such queue, decided at {escape(answer.evaluated_queue)}"
+        yield f"{escape(asked.queue)}: no such queue; evaluated at {escape(answer.evaluated_queue)}"
     for queue, steps in groupby(answer.steps, key=lambda step: step.queue):
         yield escape(queue) or "the cluster"
         yield from _branches([_step(step, colours) for step in steps])
@@ -135,7 +135,7 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
 def application_explanation(
     asked: ApplicationCheck, answer: ApplicationExplanation, colours: Colours
 ) -> Iterator[str]:
-    """Yield a decision about an application and the lists behind it."""
+    """Yield a decision about an application and the evaluated lists."""
     yield application_decision(asked, answer.decision, colours)
     yield ""
     for number, step in enumerate(answer.steps, start=1):
@@ -170,7 +170,7 @@ def _step(step: Step, colours: Colours) -> str:
         case StepOutcome.RECOVERY_QUEUE:
             text = colours.bad("the recovery queue is never granted")
         case _:
-            text = f"{acl}: an outcome that this client does not know"
+            text = f"{acl}: unknown outcome (this client is too old for the server)"
     if step.dropped_names:
         dropped = ", ".join(escape(name) for name in step.dropped_names)
         text += colours.doubtful(f" (never match: {dropped})")
@@ -188,7 +188,7 @@ def _groups(groups: ExplainedGroups) -> str:
 
 
 def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
-    """Yield the groups of a user, or that there are none to tell."""
+    """Yield the groups of a user, or why they are not known."""
     user = escape(answer.user)
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""
@@ -196,9 +196,9 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
         yield f"{user}: {_UNRESOLVED[answer.outcome]} ({by}){detail}"
         return
     yield f"{user}: {', '.join(escape(group) for group in answer.groups)}"
-    notes = [by, "cached" if answer.cached else "asked now"]
+    notes = [by, "cached" if answer.cached else "just resolved"]
     if answer.stale:
-        notes.append(colours.doubtful("expired, the resolver could not be asked"))
+        notes.append(colours.doubtful("expired because the resolver could not be asked"))
     if answer.resolved_at:
         notes.append(f"resolved {moment(answer.resolved_at)}")
     if answer.expires_at:
@@ -207,7 +207,7 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
 
 
 def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
-    """Yield where a policy comes from, its queues and its findings."""
+    """Yield the origin of a policy, its queues and its diagnostics."""
     yield f"source      {escape(answer.source)}"
     yield f"revision    {answer.revision}"
     if answer.loaded_at:
@@ -223,7 +223,7 @@ def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
         yield from diagnostics(answer.diagnostics, colours)
     if answer.reload_failed_at:
         yield ""
-        yield colours.bad(f"the reload of {moment(answer.reload_failed_at)} failed:")
+        yield colours.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
         yield from diagnostics(answer.reload_diagnostics, colours)
 
 
@@ -244,7 +244,7 @@ def _queue(queue: PolicyQueue, colours: Colours) -> str:
 
 
 def diagnostics(findings: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
-    """Yield findings, one a line: `file:line:column: severity: message (remedy)`."""
+    """Yield diagnostics, one per line: `file:line:column: severity: message (remedy)`."""
     for finding in findings:
         place = f"{escape(finding.file)}:" if finding.file else ""
         place += f"{finding.line}:{finding.column}:" if finding.line else ""
@@ -255,12 +255,12 @@ def diagnostics(findings: Sequence[Diagnostic], colours: Colours) -> Iterator[st
 
 
 def moment(when: datetime) -> str:
-    """Return a time in UTC to the second."""
+    """Format a time in UTC, to the second."""
     return when.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def to_json(document: Any) -> str:
-    """Return a document on several lines, in ASCII, so that no terminal acts on it."""
+    """Return a document as indented JSON in ASCII, so that no terminal interprets it."""
     plain = (
         asdict(document) if is_dataclass(document) and not isinstance(document, type) else document
     )
@@ -270,4 +270,4 @@ def to_json(document: Any) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,4 +1,4 @@
-"""What may be written to a terminal, and in which colour."""
+"""Escapes and colours for terminals."""
 
 import os
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import TextIO
 
 
 def escape(text: str) -> str:
-    r"""Return a text on one line without any character that a terminal would act on, or
-    that would change how the rest is read: those are written as `\x1b` or `\u202e`.
+    r"""Escape characters that a terminal would interpret, or that would change how the rest of
+    the text is displayed, as `\x1b` or `\u202e`.
     """
     if text.isprintable():
         return text
@@ -19,7 +19,7 @@ def escape(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """Colours a text, or leaves it as it is."""
+    """Colours text if `on` is true."""
 
     on: bool
 

@@ -218,7 +218,7 @@ def test_two_tokens_of_one_name_while_one_takes_over(tmp_path: Path) -> None:
 def test_a_token_is_not_sent_without_encryption(tmp_path: Path) -> None:
     file = token_file(tmp_path, CI)
     for address in ("example.org:1", "10.0.0.1:1", "[2001:db8::1]:1", "localhost.example.org:1"):
-        with pytest.raises(ValueError, match=r"not sent to .* without encryption") as caught:
+        with pytest.raises(ValueError, match=r"send the token to .* unencrypted") as caught:
             client(address, token_file=file)
         assert CI not in str(caught.value)
     for address in ("127.0.0.1:1", "[::1]:1", "localhost:1", f"unix:{tmp_path}/q.sock"):
@@ -230,7 +230,7 @@ def test_a_token_is_not_sent_without_encryption(tmp_path: Path) -> None:
 def test_files_that_hold_no_token(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="does not hold one token"):
+    with pytest.raises(ValueError, match="must contain exactly one ASCII token"):
         client("localhost:1", token_file=file)
 
 

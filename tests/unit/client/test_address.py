@@ -53,10 +53,10 @@ REFUSED = [
     ("unix:", "must be absolute"),
     ("unix:run/queuegate.sock", "must be absolute"),
     ("unix://run/queuegate.sock", "must be absolute"),
-    ("unix:/a,b", "no comma"),
-    ("unix:/a\0b", "no NUL"),
-    ("unix:/" + "x" * 107, "at most 107 bytes"),
-    ("unix:/" + "ü" * 54, "at most 107 bytes"),
+    ("unix:/a,b", "comma"),
+    ("unix:/a\0b", "NUL"),
+    ("unix:/" + "x" * 107, "exceed 107 bytes"),
+    ("unix:/" + "ü" * 54, "exceed 107 bytes"),
 ]
 
 

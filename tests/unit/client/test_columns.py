@@ -28,8 +28,8 @@ CHECKS = st.lists(ONES, min_size=1, max_size=8).flatmap(
     lambda few: st.lists(st.sampled_from(few), min_size=20, max_size=60)
 )
 INVALID = 3
-FEWEST = _columns._FEWEST
-MIXED = _columns._FEWEST_OF_MIXED
+FEWEST = _columns.MIN_QUESTIONS
+MIXED = _columns.MIN_MIXED_QUESTIONS
 
 
 def answer(request: Request) -> Response:
@@ -61,9 +61,9 @@ def columns(checks: list[Check]) -> list[tuple[list[int], Request]]:
 def test_each_question_is_asked_once_and_gets_its_own_answer(checks: list[Check]) -> None:
     found: dict[int, Decision | CheckFailure] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_columns, "_FEWEST", 3)
-        patch.setattr(_columns, "_FEWEST_OF_MIXED", 5)
-        patch.setattr(_columns, "_MOST", 20)
+        patch.setattr(_columns, "MIN_QUESTIONS", 3)
+        patch.setattr(_columns, "MIN_MIXED_QUESTIONS", 5)
+        patch.setattr(_columns, "MAX_QUESTIONS", 20)
         for places, request in _columns.requests(checks):
             response = answer(Request.FromString(request.SerializeToString()))
             assert found.keys().isdisjoint(places)
@@ -128,7 +128,7 @@ def test_columns_are_for_many_questions_alike_with_fewer_names(
 
 
 def test_more_than_one_request_takes_is_cut_into_equal_parts() -> None:
-    checks = [Check(f"user{number % 7}", "root") for number in range(_columns._MOST)]
+    checks = [Check(f"user{number % 7}", "root") for number in range(_columns.MAX_QUESTIONS)]
     requests = columns([*checks, OTHER, Check("last", "root")])
     assert [len(places) for places, _ in requests] == [10_001, 10_000]
     assert [len(request.users) for _, request in requests] == [7, 8]

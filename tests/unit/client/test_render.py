@@ -14,7 +14,7 @@ PLAIN = Colours(on=False)
 COLOURED = Colours(on=True)
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MOMENT = "2026-01-02 03:04:05Z"
-EXPIRED = "expired, the resolver could not be asked"
+EXPIRED = "expired because the resolver could not be asked"
 
 DECISIONS = [
     (Reason.WILDCARD, True, "an ACL of root.q allows everyone"),
@@ -25,12 +25,12 @@ DECISIONS = [
         False,
         "no ACL from the queue up to the root lists the user or a group of the user",
     ),
-    (Reason.UNKNOWN_USER, False, "the user is not known to the resolver of partition gpu"),
+    (Reason.UNKNOWN_USER, False, "the resolver of partition gpu does not know the user"),
     (Reason.RECOVERY_QUEUE, False, "the recovery queue is never granted"),
     (Reason.ACLS_DISABLED, True, "the scheduler does not enforce ACLs"),
     (Reason.CLUSTER_ADMIN, True, "the user administers the cluster"),
     (Reason.OWNER, True, "the user owns the application"),
-    (Reason.UNSPECIFIED, False, "for a reason that this client does not know"),
+    (Reason.UNSPECIFIED, False, "unknown reason (this client is too old for the server)"),
 ]
 
 
@@ -92,13 +92,13 @@ def test_an_explanation_is_a_tree() -> None:
     assert text == inspect.cleandoc("""
         allowed: alice may submit to root.A.new: an ACL of root lists the group ops
 
-        root.A.new: no such queue, decided at root.a
+        root.A.new: no such queue; evaluated at root.a
         root.a
         ├─ submit ACL 'bob d.ev': no match (never match: d.ev)
         └─ admin ACL '': grants nothing
         root
         └─ submit ACL ' ops': lists the group ops
-        groups: dev, ops (cached and expired, the resolver could not be asked; resolver corp; directory down)
+        groups: dev, ops (cached and expired; the resolver could not be asked; resolver corp; directory down)
         policy revision 3, partition default
     """)  # noqa: E501
 
@@ -153,7 +153,7 @@ def resolution(outcome: ResolveOutcome, **fields: object) -> queuegate.Resolutio
 RESOLUTIONS = [
     (
         resolution(ResolveOutcome.RESOLVED, groups=("dev", "o\x1bps")),
-        ["alice: dev, o\\x1bps", "  resolver corp, asked now"],
+        ["alice: dev, o\\x1bps", "  resolver corp, just resolved"],
     ),
     (
         resolution(
@@ -176,7 +176,7 @@ RESOLUTIONS = [
     ),
     (
         resolution(ResolveOutcome.UNSPECIFIED),
-        ["alice: an outcome that this client does not know (resolver corp)"],
+        ["alice: unknown outcome (this client is too old for the server) (resolver corp)"],
     ),
 ]
 
@@ -223,6 +223,6 @@ def test_a_policy() -> None:
 
         a.xml:4:2: warning: dropped\\x1b (write it otherwise)
 
-        the reload of 2026-01-02 03:04:05Z failed:
+        the reload at 2026-01-02 03:04:05Z failed:
         b\\x1b: error: unreadable
     """)
