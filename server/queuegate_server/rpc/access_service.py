@@ -10,7 +10,7 @@ from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
-from queuegate_server.rpc.application_service import ApplicationChecks
+from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, to_status
@@ -24,7 +24,7 @@ _RECORD_BYTES: Final = 256
 """About the size of an audit record, which is more than its part of a request with columns."""
 
 
-class AccessServicer:
+class AccessServicer(ApplicationServicer):
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
     def __init__(
@@ -47,15 +47,13 @@ class AccessServicer:
             clock: The monotonic clock of the group caches.
             batches_in_flight: How many batches of one stream may be in progress.
         """
-        self._engine = engine
-        self._decisions = decisions
+        super().__init__(engine, decisions)
         self._queue = queue
         self._draining = draining
         self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock)
         engine.on_swap(self._cache.reset)
         self._runner = BatchRunner(engine, self._cache, clock)
-        self._applications = ApplicationChecks(engine, decisions)
 
     async def CheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check."""
@@ -164,18 +162,6 @@ class AccessServicer:
         response = message.SerializeToString()
         await self._decisions.decided(method, data, response, message.decision.reason)
         return response
-
-    async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check about an application."""
-        return await self._applications.check(data, trusted=trusted)
-
-    async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide a batch of checks about applications."""
-        return await self._applications.check_batch(data, trusted=trusted)
-
-    async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check about an application, and show its evaluation."""
-        return await self._applications.explain(data, trusted=trusted)
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
         """List the existing queues that the user may use, by pages."""

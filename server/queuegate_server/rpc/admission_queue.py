@@ -48,7 +48,7 @@ class AdmissionQueue:
         self._refused = refused
         self._is_taken = False
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
-        self._calls, self._streams, self._preempted = self._lines
+        self._calls, self._streams, self.preempted = self._lines
         self._next = 0
 
     def for_call(self) -> "Slot":
@@ -65,10 +65,6 @@ class AdmissionQueue:
     def has_waiters(self) -> bool:
         """Whether any call waits for the slot."""
         return any(self._lines)
-
-    async def resume(self) -> None:
-        """Wait for the slot again, with a call that has begun."""
-        await self.acquire(self._preempted)
 
     async def acquire(self, line: _Line) -> None:
         """Wait for the slot. Raises Overloaded if the call is shed."""
@@ -90,7 +86,7 @@ class AdmissionQueue:
     def release(self) -> None:
         """Grant the slot to the next waiter."""
         now = self.clock()
-        if len(self._preempted) >= _MAX_PREEMPTED and self._grant(self._preempted, now):
+        if len(self.preempted) >= _MAX_PREEMPTED and self._grant(self.preempted, now):
             return
         for _ in self._lines:
             self._next = (self._next + 1) % len(self._lines)
@@ -153,7 +149,7 @@ class Slot:
 
     async def reacquire(self) -> None:
         """Wait for the slot again after `release`."""
-        await self._queue.resume()
+        await self._queue.acquire(self._queue.preempted)
         self._hold()
 
     def _hold(self) -> None:

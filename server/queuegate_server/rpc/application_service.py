@@ -41,19 +41,16 @@ _LISTS: Final = {
 }
 
 
-class ApplicationChecks:
-    """Answers single checks and batches."""
+class ApplicationServicer:
+    """The methods of AccessService that are about applications."""
 
     def __init__(self, engine: Engine, decisions: DecisionLog) -> None:
         """Use an engine, and the log that counts and records decisions."""
         self._engine = engine
         self._decisions = decisions
 
-    async def check(self, data: bytes, *, trusted: bool) -> bytes:
-        """Return the response to one check.
-
-        Raises what the engine raises, InvalidRequest and AuditUnavailable.
-        """
+    async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check."""
         method = "CheckApplicationAccess"
         try:
             request = wire.parse(access_pb2.CheckApplicationAccessRequest, data)
@@ -67,11 +64,8 @@ class ApplicationChecks:
         await self._decisions.decided(method, data, response, message.reason)
         return response
 
-    async def check_batch(self, data: bytes, *, trusted: bool) -> bytes:
-        """Return the results of a batch; a check that fails does not affect the others.
-
-        Raises InvalidRequest if the batch as a whole is wrong, NotReady and AuditUnavailable.
-        """
+    async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide a batch, on one snapshot; a check that fails does not affect the others."""
         method = "BatchCheckApplicationAccess"
         try:
             request = wire.parse(access_pb2.BatchCheckApplicationAccessRequest, data)
@@ -113,8 +107,8 @@ class ApplicationChecks:
                 group.create_task(work())
         return response, errors
 
-    async def explain(self, data: bytes, *, trusted: bool) -> bytes:
-        """Return the response to an explain call; raises as `check` does."""
+    async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check, and show its evaluation."""
         method = "ExplainApplicationAccess"
         try:
             request = wire.parse(access_pb2.ExplainApplicationAccessRequest, data)

@@ -1,6 +1,7 @@
-"""May the caller make this call? Stands in front of every method of our services."""
+"""May the caller make this call, and so often? Stands in front of every method of our services."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -12,10 +13,10 @@ from queuegate_server.rpc.authentication import (
     Principal,
     set_current_principal,
 )
-from queuegate_server.rpc.errors import Draining
+from queuegate_server.rpc.errors import Draining, RateLimited
 from queuegate_server.rpc.interceptors import Stream, Unary
-from queuegate_server.rpc.rate_limit import RateLimiter
 from queuegate_server.settings.callers import Role
+from queuegate_server.token_bucket import TokenBucket
 
 _ACCESS: Final = "queuegate.v1.AccessService."
 _POLICY: Final = "queuegate.v1.PolicyService."
@@ -56,6 +57,37 @@ class StreamMethod(Protocol):
 
     def __call__(self, requests: AsyncIterator[bytes], /, *, trusted: bool) -> AsyncIterator[bytes]:
         """Answer a stream; `trusted` as for unary methods."""
+
+
+class RateLimiter:
+    """A token bucket for each caller, of whom there are as many as the settings name."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
+        """Start with full buckets.
+
+        Args:
+            rate: Calls per second that a caller may make.
+            burst: Calls that a caller may make at once after a pause.
+            clock: A monotonic clock, in seconds.
+        """
+        self._buckets: defaultdict[str, TokenBucket] = defaultdict(
+            lambda: TokenBucket(rate, burst, clock)
+        )
+
+    def acquire(self, caller: str) -> None:
+        """Count a call of a caller; raise RateLimited instead if it exceeds the rate."""
+        bucket = self._buckets[caller]
+        if (delay := bucket.wait()) > 0:
+            raise RateLimited(delay)
+        bucket.charge()
+
+    def wait(self, caller: str) -> float:
+        """Return the seconds until a caller may make the next call; 0 if that is now."""
+        return self._buckets[caller].wait()
+
+    def charge(self, caller: str) -> None:
+        """Count a call that has been made, whether or not it exceeds the rate."""
+        self._buckets[caller].charge()
 
 
 class Authorizer:

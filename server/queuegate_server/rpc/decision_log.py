@@ -6,34 +6,17 @@ because responses from the cache must cost next to nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from queuegate.v1 import access_pb2
+from queuegate_server.observe.audit import AuditLog
 from queuegate_server.rpc import decision_records
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import AuditUnavailable, reason_name
 from queuegate_server.rpc.messages import DENIED_REASONS, ERROR
 
 _REASONS: Final = range(1, max(access_pb2.Reason.values()) + 1)
-
-Records = Callable[[], Iterable[Mapping[str, Any]]]
-
-
-class AuditLog(Protocol):
-    """Where records are written."""
-
-    async def append(self, records: Records, number: int, size: int) -> bool:
-        """Write records.
-
-        Args:
-            records: Returns the records; it is called from another thread.
-            number: How many records there will be.
-            size: About how many bytes are held until they are written.
-
-        Returns:
-            False if the records must be written and cannot be.
-        """
 
 
 class DecisionLog:

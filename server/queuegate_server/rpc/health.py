@@ -16,7 +16,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
-_OVERALL: Final = ""
 _MAX_WATCHES: Final = 50
 """Anyone who can connect may watch, but must not use up the calls of everyone else."""
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
@@ -33,7 +32,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
     def __init__(self, services: Sequence[str]) -> None:
         """Know services by their full names, besides the server as a whole."""
-        self._names = (_OVERALL, *services)
+        self._names = ("", *services)
         self._is_serving = False
         self._is_draining = False
         self._watches = 0

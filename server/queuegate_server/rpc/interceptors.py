@@ -8,11 +8,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
 
 import grpc
 import grpc.aio
 
+from queuegate_server.observe.counters import MethodCounters
 from queuegate_server.rpc.access_log import AccessLog
 from queuegate_server.rpc.errors import Overloaded
 
@@ -23,48 +23,28 @@ Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
 _LOG = logging.getLogger("queuegate_server.rpc")
 
 
-class MethodCounter(Protocol):
-    """Counts the calls of one method."""
-
-    def start(self) -> None:
-        """Count a call that begins."""
-
-    def end(self, code: str, seconds: float) -> None:
-        """Count a call that has ended, by the name of its status code."""
-
-
-class Tracer(Protocol):
-    """Puts spans around calls."""
-
-    def unary(self, method: str, handler: Unary) -> Unary:
-        """Trace a unary method."""
-
-    def stream(self, method: str, handler: Stream) -> Stream:
-        """Trace a streaming method."""
-
-
-def count_unary(counter: MethodCounter, handler: Unary) -> Unary:
+def count_unary(counters: MethodCounters, handler: Unary) -> Unary:
     """Count the calls of a unary method."""
 
     async def counted(data: bytes, context: Context) -> bytes:
-        counter.start()
+        counters.start()
         start = time.perf_counter()
         try:
             response = await handler(data, context)
         except BaseException as error:
-            counter.end(_code(error, context), time.perf_counter() - start)
+            counters.end(_code(error, context), time.perf_counter() - start)
             raise
-        counter.end("OK", time.perf_counter() - start)
+        counters.end("OK", time.perf_counter() - start)
         return response
 
     return counted
 
 
-def count_stream(counter: MethodCounter, handler: Stream) -> Stream:
+def count_stream(counters: MethodCounters, handler: Stream) -> Stream:
     """Count the calls of a streaming method, when they end."""
 
     async def counted(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        counter.start()
+        counters.start()
         start = time.perf_counter()
         code = "OK"
         try:
@@ -74,7 +54,7 @@ def count_stream(counter: MethodCounter, handler: Stream) -> Stream:
             code = _code(error, context)
             raise
         finally:
-            counter.end(code, time.perf_counter() - start)
+            counters.end(code, time.perf_counter() - start)
 
     return counted
 

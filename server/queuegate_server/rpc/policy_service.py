@@ -9,7 +9,7 @@ from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine, ServedPartition
 from queuegate_server.formats.diagnostics import has_errors
-from queuegate_server.formats.registry import FILE_FORMATS, check_file, detect_file_format
+from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation, wire
@@ -102,13 +102,6 @@ class PolicyServicer:
             revision=self._engine.snapshot.policy.revision,
             diagnostics=diagnostics(state.diagnostics),
         ).SerializeToString()
-
-
-def _validation(format_name: str, content: bytes) -> bytes:
-    found = check_file(format_name, content, _CONTENT_NAME, with_lint=True)
-    return policy_pb2.ValidatePolicyResponse(
-        valid=not has_errors(found), diagnostics=diagnostics(found)
-    ).SerializeToString()
 
 
 def _below(served: ServedPartition, prefix: str) -> Iterator[Queue]:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Protocol
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
+from queuegate_server.observe.counters import CallCounters
+from queuegate_server.observe.tracing import Tracer
 from queuegate_server.rpc.authorization import Authorizer
 from queuegate_server.rpc.interceptors import (
     ConcurrencyLimiter,
-    MethodCounter,
-    Tracer,
     count_stream,
     count_unary,
     end_stream_with_status,
@@ -26,20 +26,13 @@ class _Registers(Protocol):
     ) -> None: ...
 
 
-class Counters(Protocol):
-    """The call counters of all methods."""
-
-    def of_method(self, kind: str, service: str, method: str) -> MethodCounter:
-        """Return the counter of a method."""
-
-
 class Interceptors(NamedTuple):
     """What surrounds the calls of all services. Outermost first: the counter, the tracer, the
     status of errors, the concurrency limiter, the authorizer. Refusals thus end as other errors
     do, and counters and spans see how a call ended.
     """
 
-    counters: Counters
+    counters: CallCounters
     tracer: Tracer | None
     limiter: ConcurrencyLimiter
     authorizer: Authorizer
@@ -58,17 +51,10 @@ def register(
         method.name: _handler(method, _taking_trust(getattr(servicer, method.name)), interceptors)
         for method in service.methods
     }
-    add_handlers(server, service.full_name, handlers)
-
-
-def add_handlers(
-    server: _Registers,
-    service: str,
-    handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"],
-) -> None:
-    """Add handlers both ways, as generated code does: each transport takes the form it knows."""
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    server.add_registered_method_handlers(service, handlers)
+    # Both ways, as generated code does: each transport takes the form that it knows.
+    name = service.full_name
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+    server.add_registered_method_handlers(name, handlers)
 
 
 def _taking_trust(serve: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Bearer tokens: a file of their hashes, and whose token a call brings along."""
+"""Bearer tokens: the file of their hashes, and the names that they belong to."""
 
 import hashlib
 import hmac
@@ -11,8 +11,8 @@ from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
-"""Each of them is compared with each that comes."""
-SHORTEST: Final = 32
+"""A call's token is compared with every one of them."""
+MIN_LENGTH: Final = 32
 """Characters. Shorter ones are not random enough for a hash without salt."""
 _READ_SECONDS: Final = 10.0
 
@@ -43,7 +43,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
         for name, known in self.value:
             if hmac.compare_digest(digest, known):
                 found = name
-        return found if len(token) >= SHORTEST else None
+        return found if len(token) >= MIN_LENGTH else None
 
 
 def parse(content: bytes, path: Path) -> Hashes:
@@ -57,14 +57,14 @@ def parse(content: bytes, path: Path) -> Hashes:
         if not entry or entry.startswith("#"):
             continue
         name, _, digest = entry.partition(":")
-        # What stands there is not repeated: it may be a token.
+        # The line is not quoted: it may be a token.
         if not _NAME.match(name) or not _DIGEST.fullmatch(digest):
             raise BadFile(
                 f"{path}:{number}: not of the form name:sha256, the hash in 64 lower-case"
                 " hexadecimal digits, as `queuegate-server token` prints it"
             )
         if hashes.setdefault(bytes.fromhex(digest), name) != name:
-            raise BadFile(f"{path}:{number}: the token is there already, with another name")
+            raise BadFile(f"{path}:{number}: an earlier line has this token with another name")
     if len(hashes) > MAX_TOKENS:
-        raise BadFile(f"{path}: has more than {MAX_TOKENS} tokens")
+        raise BadFile(f"{path}: there are more than {MAX_TOKENS} tokens")
     return tuple((name, digest) for digest, name in hashes.items())

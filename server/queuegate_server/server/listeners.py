@@ -9,14 +9,13 @@ from pathlib import Path
 
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
-from queuegate_server.rpc.authorization import Authorizer
-from queuegate_server.rpc.rate_limit import RateLimiter
+from queuegate_server.rpc.authorization import Authorizer, RateLimiter
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.base import Server
+from queuegate_server.transports.registry import Server
 from queuegate_server.transports.sockets import bind, bind_with_tls
 from queuegate_server.transports.tls import ReloadingCredentials
 

@@ -8,8 +8,8 @@ import grpc.aio
 
 from queuegate_server.settings.limits import Connections, Limits
 from queuegate_server.settings.listeners import Listener
-from queuegate_server.transports.base import Refusal
 from queuegate_server.transports.channel_args import connection_args
+from queuegate_server.transports.registry import Refusal
 
 _SPARE_CALLS: Final = 1000
 """Calls that gRPC accepts beyond our own limit: those of health and reflection, and those that are
@@ -31,7 +31,7 @@ def unsupported(_listeners: Sequence[Listener], _connections: Connections) -> It
 
 
 def build(limits: Limits, _refusal: Refusal, *, shares_port: bool) -> "GrpcioServer":
-    """Return a server; see `base.Transport`."""
+    """Return a server; see `registry.Transport`."""
     return GrpcioServer(aio_server(limits, shares_port=shares_port))
 
 

@@ -11,14 +11,13 @@ import trustme
 from google.rpc import error_details_pb2
 
 from queuegate_server.rpc.authentication import Authenticator, current_caller
-from queuegate_server.rpc.authorization import Authorizer
+from queuegate_server.rpc.authorization import Authorizer, RateLimiter
 from queuegate_server.rpc.errors import (
     PermissionDenied,
     RateLimited,
     Unauthenticated,
     to_status,
 )
-from queuegate_server.rpc.rate_limit import RateLimiter
 from queuegate_server.settings.listeners import Listener, Tls
 from queuegate_server.settings.load import load_settings
 

@@ -194,8 +194,8 @@ def test_names_that_no_token_can_have(name: str) -> None:
         (line("a", CI).upper(), "t:1: not of the form"),
         (line("a b", CI), "t:1: not of the form"),
         ("\n#\n:" + "0" * 64, "t:3: not of the form"),
-        (line("a", CI) + line("b", CI), "t:2: the token is there already"),
-        ("".join(line("a", str(each)) for each in range(MAX_TOKENS + 1)), "has more than"),
+        (line("a", CI) + line("b", CI), "t:2: an earlier line has this token"),
+        ("".join(line("a", str(each)) for each in range(MAX_TOKENS + 1)), "there are more than"),
     ],
 )
 def test_faults_of_the_file(text: str, fault: str) -> None:

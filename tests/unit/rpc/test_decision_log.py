@@ -8,6 +8,7 @@ import pytest
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import NotReady
+from queuegate_server.observe.audit import AuditLog
 from queuegate_server.rpc.authentication import Principal, set_current_principal
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable
@@ -17,8 +18,8 @@ REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
 REQUEST.user.user = 'eve\n{"decision":"allowed"}\u2028'
 
 
-class Audit:
-    """Keeps what it is given, if it may."""
+class Audit(AuditLog):
+    """Keeps the records that it accepts in memory."""
 
     def __init__(self) -> None:
         self.is_full = False
@@ -26,8 +27,9 @@ class Audit:
         self.numbers: list[int] = []
 
     async def append(
-        self, records: Callable[[], Iterable[Mapping[str, Any]]], number: int, _size: int
+        self, records: Callable[[], Iterable[Mapping[str, Any]]], number: int, size: int
     ) -> bool:
+        del size
         self.records += records()
         self.numbers.append(number)
         return not self.is_full

@@ -11,7 +11,7 @@ from typing import Final
 
 from queuegate_server.settings.limits import Connections, Limits
 from queuegate_server.settings.listeners import Listener
-from queuegate_server.transports.base import Refusal, Server
+from queuegate_server.transports.registry import Refusal, Server
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
@@ -24,7 +24,7 @@ _MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET
 
 
 def build(limits: Limits, refusal: Refusal, *, shares_port: bool) -> Server:
-    """Return a server; see `base.Transport`."""
+    """Return a server; see `registry.Transport`."""
     from queuegate_server.transports.native.server import NativeServer  # noqa: PLC0415 - an extra
 
     return NativeServer(limits, refusal, shares_port=shares_port)

@@ -22,11 +22,11 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.load_shedding import CoDel
 from queuegate_server.settings.limits import Limits
-from queuegate_server.transports.base import Refusal
 from queuegate_server.transports.channel_args import milliseconds
 from queuegate_server.transports.grpcio import aio_server, max_calls
 from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
 from queuegate_server.transports.native.context import Handler, NativeContext, of_bytes
+from queuegate_server.transports.registry import Refusal
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
@@ -44,7 +44,7 @@ class NativeServer:
     """Serves what `grpc.aio.Server` serves, on one insecure TCP port."""
 
     def __init__(self, limits: Limits, refusal: Refusal, *, shares_port: bool) -> None:
-        """Start without a port; see `base.Transport.build`."""
+        """Start without a port; see `registry.Transport.build`."""
         self._stream_server = aio_server(limits, shares_port=shares_port)
         self._max_message = limits.max_message
         self._max_calls = max_calls(limits)
