@@ -1,7 +1,7 @@
-"""Generate the methods of the blocking client from those of the one for asyncio:
+"""Generate the methods of the blocking client from those of the asyncio client:
 `generate_blocking.py [FILE]`.
 
-Writes FILE (default: `queuegate/_methods.py` beside this program), for `ruff format` to lay out.
+Writes FILE (default: `queuegate/_methods.py` beside this program), unformatted.
 """
 
 import re
@@ -27,7 +27,7 @@ _REPLACED: Final = {
 
 
 def blocking(source: str) -> str:
-    """Return a module that blocks where `source` awaits."""
+    """Return the blocking version of a module for asyncio."""
     text = source[source.index("from collections.abc") :]
     for pattern, replacement in _REPLACED.items():
         text = re.sub(pattern, replacement, text)

@@ -1,12 +1,12 @@
-"""Who a pod belongs to: the annotation `yunikorn.apache.org/user.info`.
+"""The owner of a pod: the annotation `yunikorn.apache.org/user.info`.
 
 From a pod to a decision:
 
     owner = user_info.from_pod(pod["metadata"])
     decision = client.check(owner.user, queue, groups=owner.groups)
 
-The text is read as the scheduler reads it, so that both see the same user. Uses the
-standard library only.
+The annotation is parsed exactly as the scheduler parses it, so that both see the same user.
+Needs only the standard library.
 """
 
 import json
@@ -19,40 +19,40 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 ANNOTATION: Final = "yunikorn.apache.org/user.info"
-"""The annotation's key."""
+"""The key of the annotation."""
 DEPRECATED_LABEL: Final = "yunikorn.apache.org/username"
-"""The key of the label that named the user before there was the annotation."""
+"""The key of the label that named the user before the annotation existed."""
 LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
-"""The variable of the environment that names another label."""
+"""The environment variable that names a different label."""
 DEFAULT_USER: Final = "nobody"
-"""Who owns a pod that names no user."""
+"""The owner of a pod that names no user."""
 MOST_BYTES: Final = 256 * 1024
-"""How long the text may be in UTF-8: what Kubernetes grants all annotations of an object."""
+"""The maximum size in UTF-8: the limit of Kubernetes for all annotations of an object."""
 
 _LOG = logging.getLogger("queuegate.user_info")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# Go's encoding/json writes these as escapes, so that the text is safe inside HTML.
+# Go's encoding/json escapes these characters, so that the text is safe inside HTML.
 _ESCAPED: Final = {ord(c): f"\\u{ord(c):04x}" for c in "&<>\u2028\u2029"}
 
 
 class InvalidUserInfo(ValueError):
-    """The text is no user.info annotation; the message says what is wrong and where."""
+    """The text is not a valid user.info annotation; the message describes the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """A user and her groups. Both may be empty; groups keep their order and repetitions."""
+    """A user and their groups. Both may be empty; groups keep their order and repetitions."""
 
     user: str
     groups: tuple[str, ...] = ()
 
 
 def parse(text: str) -> UserInfo:
-    """Read the value of the annotation. Raises InvalidUserInfo.
+    """Parse the value of the annotation, which must be strict JSON. Raises InvalidUserInfo.
 
-    Strict JSON. As in the scheduler, names of members match without regard to case, the
-    last of several wins, null counts as not given, and unknown members are ignored. Where
-    there is no `user`, the name may stand under `username`, as in the documents' examples.
+    As in the scheduler, member names are case-insensitive, the last of several wins, null counts
+    as absent, and unknown members are ignored. Without `user`, the name may be given as
+    `username`, as in the examples of the documentation.
     """
     _check_size(text)
     try:
@@ -60,7 +60,7 @@ def parse(text: str) -> UserInfo:
             text,
             object_pairs_hook=_Pairs,
             parse_constant=_refuse_constant,
-            # Not made into numbers: none is used, and one may have thousands of digits.
+            # Not converted: no number is used, and one may have thousands of digits.
             parse_int=_Number,
             parse_float=_Number,
         )
@@ -76,10 +76,10 @@ def parse(text: str) -> UserInfo:
 
 
 def build(user: str, groups: Iterable[str] = ()) -> str:
-    """Write the value of the annotation. Raises InvalidUserInfo if it gets too long.
+    """Build the value of the annotation. Raises InvalidUserInfo if it is too long.
 
-    The text is the one that the scheduler's admission controller writes: user before
-    groups, groups in the order given, no blanks, what is empty left out.
+    The text equals that of the scheduler's admission controller: the user before the groups,
+    groups in the given order, no spaces, and empty members omitted.
     """
     if isinstance(groups, str):
         raise TypeError("groups must be a list of strings, not one string")
@@ -95,13 +95,19 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
 
 
 def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None) -> UserInfo:
-    """Say who a pod belongs to, from its `metadata` as Kubernetes writes it in JSON.
+    """Return the owner of a pod, given its `metadata` as Kubernetes represents it in JSON.
 
-    The annotation decides. If it is missing or empty, the deprecated label does, with a
-    DeprecationWarning; its key is `label_key`, else what the variable USER_LABEL_KEY
-    says, else `yunikorn.apache.org/username`. An annotation that is not valid is logged
-    and the label is not asked. A pod that names no user belongs to `nobody`. Raises
-    TypeError for what is no metadata, such as the whole pod.
+    The annotation takes precedence. If it is missing or empty, the deprecated label is used, with
+    a DeprecationWarning. An invalid annotation is logged, and the label is not used. A pod that
+    names no user belongs to `nobody`.
+
+    Args:
+        metadata: The metadata of the pod.
+        label_key: The key of the label. None: the environment variable USER_LABEL_KEY, or else
+            `yunikorn.apache.org/username`.
+
+    Raises:
+        TypeError: The argument is not metadata, but for example the whole pod.
     """
     text = _value(metadata, "annotations", ANNOTATION)
     if text:
@@ -122,14 +128,14 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
 
 
 class _Number:
-    """Stands for a number."""
+    """A placeholder for a number."""
 
     def __init__(self, _text: str) -> None:
-        """Forget the digits."""
+        """Discard the digits."""
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object in their order, repetitions included."""
+    """The members of a JSON object, in order and including repetitions."""
 
 
 def _from_pairs(pairs: _Pairs) -> UserInfo:
@@ -155,8 +161,8 @@ def _text(member: str, value: object) -> str:
 
 
 def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
-    """Read a list of names. `kept` has those of earlier lists: as in Go, a null leaves what
-    was at its place, until a list is empty or null.
+    """Parse a list of names. `kept` contains those of earlier lists: as in Go, a null element
+    keeps the earlier element at its index, until a list is empty or null.
     """
     if value is None:
         value = []
@@ -178,7 +184,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _whole(text: str) -> str:
-    """Replace halves of surrogate pairs as Go does: UTF-8 cannot carry them."""
+    """Replace lone surrogates as Go does: UTF-8 cannot encode them."""
     return _SURROGATES.sub("\ufffd", text)
 
 

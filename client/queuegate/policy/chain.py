@@ -17,7 +17,7 @@ CLUSTER: Final = ""
 """Stands for the path of a queue where the administrators of the cluster are listed."""
 MISSES_PER_INDEX: Final = 4
 MAX_INDEX_NAMES: Final = 2_000
-"""Names in the index of one chain; merging more would take longer than it ever saves."""
+"""Names in the index of one chain; merging more would take longer than it saves."""
 MAX_INDEXED_NAMES: Final = 1_500_000
 """Names in all indexes of a partition, which take about 60 MiB."""
 
@@ -33,11 +33,11 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class ChainIndexes:
-    """Decides which chains of a partition have an index, so that all together stay small.
+    """Bounds the indexes of the chains of a partition.
 
-    Every fourth evaluation that finds none builds one, in place of the oldest ones: a queue that
-    is asked about often soon has its own, and asking about each of very many queues in turn does
-    not build indexes that are dropped before they are used.
+    Every fourth evaluation without an index builds one, and the oldest ones are dropped for it. A
+    queue that is asked about often soon has its own, while asking about very many queues in turn
+    builds few indexes that are dropped before they are used.
     """
 
     __slots__ = ("_chains", "_misses", "_names")
@@ -49,8 +49,8 @@ class ChainIndexes:
         self._misses = 0
 
     def note_miss(self, chain: "Chain") -> None:
-        """Count an evaluation without index, and build one if it is time: that of the level
-        above first, which siblings share.
+        """Count an evaluation without an index; every fourth time, build the index of the level
+        above, which siblings share, or if that exists the index of the chain itself.
         """
         self._misses += 1
         if self._misses % MISSES_PER_INDEX == 0:
@@ -74,7 +74,7 @@ class Chain:
     """One level of ACLs that list names, and the levels above it.
 
     Queues without ACLs share the chain of their parent. Immutable but for its index, which
-    merges the names of all its levels once it is asked about often.
+    merges the names of all its levels once the chain is evaluated often.
     """
 
     __slots__ = (
@@ -196,5 +196,5 @@ def _grant(reason: Reason, queue: str, subject: str) -> Decision:
 
 
 def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
-    """Join two sets; without a copy if one of them is empty."""
+    """Return the union of two sets, without a copy if one of them is empty."""
     return first | second if first and second else first or second

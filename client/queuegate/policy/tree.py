@@ -22,7 +22,7 @@ from queuegate.policy.names import (
 from queuegate.policy.yarn_acl import Semantics
 
 MAX_MISSING_PATHS: Final = 10_000
-"""Paths without a queue whose chains are kept; there is no end of them."""
+"""Paths without a queue whose chains are kept: callers can invent any number of them."""
 MAX_PATH_LENGTH: Final = 256
 
 _SUBMIT: Final = Access.SUBMIT
@@ -31,7 +31,7 @@ _RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
 
 class QueueAcls(NamedTuple):
-    """A queue as a configuration states it. A text is parsed when it is first needed."""
+    """A queue as configured. An ACL given as text is parsed when it is first needed."""
 
     path: str
     """The full path, as the partition spells paths."""
@@ -40,8 +40,10 @@ class QueueAcls(NamedTuple):
 
 
 class Queue:
-    """A queue of a partition. Immutable; an ACL that was given as a text is parsed when it is
-    first needed: of a hundred thousand queues few are asked about.
+    """A queue of a partition. Immutable.
+
+    An ACL given as text is parsed when it is first needed: of a hundred thousand queues, few are
+    ever asked about.
     """
 
     __slots__ = ("_admin_acl", "_parse", "_submit_acl", "path")
@@ -139,10 +141,9 @@ class Partition:
         return queue
 
     def chain(self, path: str, access: Access) -> Chain:
-        """Return the ACLs that decide about a path: those of its nearest queue and of all above.
+        """Return the compiled ACLs of the nearest queue of a path and of all queues above it.
 
-        A queue below the recovery queue is granted to nobody, whether or not the recovery queue
-        itself is configured.
+        Nobody may submit to the recovery queue or below it, even if it is not configured.
         """
         chains = self._submit_chains if access is _SUBMIT else self._admin_chains
         return chains.get(path) or self._compile(path, access, chains)
