@@ -79,7 +79,10 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
     try:
         completed = await child_process.run(_command(), limits, text=text)
     except TimeoutError:
-        raise _too_long(limits) from None
+        raise ParserFailed(
+            f"parsing takes more than {limits.seconds:g} s, the limit for a text of this size",
+            "give the machine more processor time, or make the policy smaller or simpler",
+        ) from None
     except OutputTooLong:
         raise _too_large(limits) from None
     if completed.status:
