@@ -103,8 +103,8 @@ async def test_columns_for_asyncio(server: RunningServer) -> None:
 @given(checks=MIXED)
 def test_mixed_questions_are_as_single_checks(server: RunningServer, checks: list[Check]) -> None:
     with pytest.MonkeyPatch.context() as patch, queuegate.Client(server.address, timeout=60) as one:
-        patch.setattr(_columns, "_FEWEST", 2)
-        patch.setattr(_columns, "_FEWEST_OF_MIXED", 4)
+        patch.setattr(_columns, "MIN_QUESTIONS", 2)
+        patch.setattr(_columns, "MIN_MIXED_QUESTIONS", 4)
         results = [comparable(result) for result in one.check_many(checks)]
         expected = {check: alone(one, check) for check in dict.fromkeys(checks)}
         assert results == [expected[check] for check in checks]
