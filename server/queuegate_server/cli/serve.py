@@ -164,8 +164,8 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
     """Supervise several workers; this process never imports gRPC."""
     from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - for workers only
     from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - for workers only
-        CannotStart,
         Supervisor,
+        WorkerFailed,
     )
 
     def read_again() -> tuple[Settings, bytes | None]:
@@ -187,7 +187,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
         asyncio.run(main())
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
-    except CannotStart as error:
+    except WorkerFailed as error:
         if not str(error):
             raise click.ClickException("a worker crashed at the start; see the log") from None
         raise Failure(str(error)) from None

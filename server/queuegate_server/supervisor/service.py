@@ -22,7 +22,7 @@ SCRAPE_TIMEOUT: Final = 4.0
 """The port closes connections after 5 s."""
 
 
-class Service:
+class ServiceStatus:
     """Readiness and metrics of all workers together."""
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -108,7 +108,7 @@ async def serve_admin_port(listen: str | None, supervisor: Supervisor) -> AsyncI
         return
     from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
 
-    server = AdminServer(parse_host_port(listen), Service(supervisor))
+    server = AdminServer(parse_host_port(listen), ServiceStatus(supervisor))
     await server.start()
     try:
         yield

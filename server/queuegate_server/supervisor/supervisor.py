@@ -38,7 +38,7 @@ MAX_REVISIONS: Final = 64
 """How many policies keep their revision."""
 
 
-class CannotStart(Exception):
+class WorkerFailed(Exception):
     """A worker failed at the start; the text is its own, or empty if it crashed without one."""
 
 
@@ -120,7 +120,7 @@ class Supervisor:
 
         Raises:
             CannotListen: An address is not usable.
-            CannotStart: A worker ended before all workers served.
+            WorkerFailed: A worker ended before all workers served.
         """
         with contextlib.ExitStack() as stack:
             addresses = [listener.parsed for listener in self._settings.listen]
@@ -194,7 +194,7 @@ class Supervisor:
             if self._stop.is_set():
                 return
             if not self.all_served:
-                raise CannotStart(failure)
+                raise WorkerFailed(failure)
             steady = time.monotonic() - begin >= STEADY_SECONDS
             pause = 0.0 if steady else min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
             self.replaced[reason] += 1
