@@ -37,6 +37,7 @@ def main() -> None:
         # Commands handle all other errors than those of their output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
+        fds.drop_unwritten_output()
         raise SystemExit(EXIT_FAILURE) from None
 
 

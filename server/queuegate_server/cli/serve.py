@@ -198,6 +198,7 @@ def _print(lines: Sequence[str]) -> None:
         for line in lines:
             click.echo(line)
     except OSError as error:
+        fds.drop_unwritten_output()
         _LOG.warning("standard output cannot be written", extra={"reason": error.strerror})
 
 

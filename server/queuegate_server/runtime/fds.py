@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import resource
+import sys
 from typing import Final
 
 _LOG = logging.getLogger("queuegate_server.runtime.fds")
@@ -20,6 +21,16 @@ def open_standard_streams() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
+
+
+def drop_unwritten_output() -> None:
+    """Forget text that could not be written to the standard streams.
+
+    Otherwise the interpreter tries to write it once more at exit, fails again, and exits with
+    status 120 (Python 3.13.5).
+    """
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
 
 
 def raise_limit() -> None:

@@ -27,7 +27,7 @@ def started(redirections: str, *arguments: str) -> Iterator["subprocess.Popen[st
 def answers(address: str) -> Callable[[], bool]:
     def ask() -> bool:
         try:
-            with queuegate.Client(address) as client:
+            with queuegate.Client(address, timeout=60) as client:
                 return bool(client.check("alice", "root.sandbox"))
         except queuegate.ServerUnavailable:
             return False
