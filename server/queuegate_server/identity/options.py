@@ -1,33 +1,28 @@
 """Settings of the group cache, and those that all resolvers have in common."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from queuegate_server.config_fields import Duration
-
-_DAY: Final = 86_400.0
-_STRICT: Final = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from queuegate_server.config_fields import DAY_SECONDS, Duration, Section
 
 
-class CacheOptions(BaseModel):
+class CacheOptions(Section):
     """Lifetimes and bounds of the cache of a partition. Durations in seconds."""
 
-    model_config = _STRICT
-
-    positive_ttl: Annotated[Duration, Field(ge=0.001, le=7 * _DAY)] = Field(
+    positive_ttl: Annotated[Duration, Field(ge=0.001, le=7 * DAY_SECONDS)] = Field(
         300.0, description="How long the groups of a user are used before asking again."
     )
-    negative_ttl: Annotated[Duration, Field(ge=0.001, le=_DAY)] = Field(
+    negative_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = Field(
         30.0, description="How long a user that does not exist is taken not to exist."
     )
-    failure_ttl: Annotated[Duration, Field(ge=0.001, le=_DAY)] = Field(
+    failure_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = Field(
         5.0, description="How long to wait after a failed look-up of a user before the next one."
     )
     max_entries: int = Field(
         100_000, ge=1, le=10_000_000, description="How many users to remember at most."
     )
-    max_stale: Annotated[Duration, Field(ge=0, le=30 * _DAY)] = Field(
+    max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         3600.0,
         description="How long after their expiry groups are still used while the resolver "
         "cannot be asked, or others are looked up first. 0: never.",
@@ -39,10 +34,8 @@ class CacheOptions(BaseModel):
     )
 
 
-class ResolverOptions(BaseModel):
+class ResolverOptions(Section):
     """Settings of a resolver of any type, durations in seconds; each type derives its own."""
-
-    model_config = _STRICT
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         2.0, description="How long one look-up may take."

@@ -62,7 +62,7 @@ def test_bounds(model: type[BaseModel], field: str, value: object) -> None:
 def test_options_cannot_be_changed() -> None:
     options = CacheOptions()
     with pytest.raises(ValidationError):
-        options.positive_ttl = 1.0
+        options.positive_ttl = 1.0  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("model", [CacheOptions, ResolverOptions, NssOptions])
