@@ -150,8 +150,8 @@ class Partition:
 
     def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
         if path in self.short_names and path not in self.queues:
-            is_open = chains[CLUSTER].otherwise is ACLS_DISABLED
-            return chains[CLUSTER] if is_open else _NOBODY
+            above = self._admin_chains[CLUSTER]
+            return above if above.otherwise is ACLS_DISABLED else _NOBODY
         if self.cluster is None and access is _SUBMIT and is_recovery_path(path):
             return _RECOVERY
         waiting = []

@@ -86,3 +86,22 @@ def test_what_the_parser_refuses_is_refused_when_it_is_needed() -> None:
     builder.add([QueueAcls("root", "a b c", "")])
     with pytest.raises(AclError):
         _ = builder.build().queues["root"].submit_acl
+
+
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize("acls_enabled", [True, False])
+def test_a_short_name_of_several_queues_is_a_queue_without_acls(
+    access: Access, acls_enabled: bool
+) -> None:
+    cluster = Cluster(
+        Semantics.HADOOP,
+        EMPTY,
+        acls_enabled=acls_enabled,
+        checks_submission_always=True,
+        has_short_names=True,
+    )
+    builder = PartitionBuilder("default", cluster=cluster)
+    builder.add([QueueAcls(path, "*", "*") for path in ("root", "root.a", "root.a.x", "root.x")])
+    decision = decide(builder.build(), "x", access, "alice", [])
+    assert decision is not None
+    assert decision.allowed is not acls_enabled
