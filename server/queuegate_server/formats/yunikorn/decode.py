@@ -4,12 +4,14 @@ Keys are the lower-case names of the fields in YuniKorn's `pkg/common/configs/co
 root is added as in `checkQueuesStructure` of `configvalidator.go`.
 """
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode
-from queuegate_server.formats.yunikorn.fields import Fields
+from queuegate_server.formats.yunikorn.fields import Fields, Readers, ValueReader
 from queuegate_server.formats.yunikorn.model import (
     Filter,
     Limit,
@@ -20,82 +22,104 @@ from queuegate_server.formats.yunikorn.model import (
     Resources,
 )
 
-_DOCUMENT_KEYS: Final = ("partitions", "checksum")
-_PARTITION_KEYS: Final = (
-    "name",
-    "queues",
-    "placementrules",
-    "limits",
-    "preemption",
-    "nodesortpolicy",
-    "usergroupresolver",
-)
-_QUEUE_KEYS: Final = frozenset(
-    {
-        "name",
-        "queues",
-        "submitacl",
-        "adminacl",
-        "parent",
-        "resources",
-        "maxapplications",
-        "properties",
-        "childtemplate",
-        "limits",
-    }
-)
-_LIMIT_KEYS: Final = ("limit", "users", "groups", "maxresources", "maxapplications")
-_RESOURCE_KEYS: Final = ("guaranteed", "max")
-_TEMPLATE_KEYS: Final = ("maxapplications", "properties", "resources")
-_RULE_KEYS: Final = ("name", "create", "filter", "parent", "value")
-_FILTER_KEYS: Final = ("type", "users", "groups")
-_NODE_SORT_KEYS: Final = ("type", "resourceweights")
-_PREEMPTION_KEYS: Final = ("enabled", "quotapreemptionenabled")
-_RESOLVER_KEYS: Final = ("type",)
 _NAMELESS: Final = "?"
 
 
 def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
     """Return the partitions of a document, without what is invalid in them."""
-    fields = Fields(diagnostics)
-    mapping = fields.mapping("the document", root) if root else None
-    partitions: list[PartitionConfig] = []
-    for key, value in fields.entries(mapping, _DOCUMENT_KEYS, "the document"):
-        if key == "partitions":
-            partitions = [_partition(fields, item) for item in fields.mappings(key, value)]
-        else:
-            fields.text(key, value)
-    return partitions
+    return _document(Fields(diagnostics), "the document", root) or [] if root else []
 
 
-def _partition(fields: Fields, mapping: MappingNode) -> PartitionConfig:
-    partition = PartitionConfig(mapping)
-    for key, value in fields.entries(mapping, _PARTITION_KEYS, "a partition"):
-        match key:
-            case "name":
-                name = fields.text(key, value)
-                partition.name = name.text if name else ""
-                partition.name_known = isinstance(value, ScalarNode)
-                partition.name_position = value
-            case "queues":
-                partition.has_queues = not (isinstance(value, ScalarNode) and value.is_null)
-                partition.queues = _queue_tree(fields, value)
-            case "placementrules":
-                partition.rules = _rules(fields, value)
-            case "limits":
-                partition.limits = _limits(fields, value)
-            case "preemption":
-                _check_preemption(fields, value)
-            case "nodesortpolicy":
-                partition.node_sort_policy = _node_sort_policy(fields, value)
-            case _:
-                partition.resolver_type = _resolver_type(fields, value)
-    return partition
+@dataclass(slots=True)
+class _Section:
+    """A mapping of which at most one value is needed."""
+
+    value: Any = None
 
 
-def _queue_tree(fields: Fields, node: Node) -> list[QueueConfig]:
+def _value_of(what: str, readers: Readers) -> ValueReader:
+    """Return a reader of a mapping that returns the attribute `value` of it."""
+
+    def read(fields: Fields, key: str, node: Node) -> Any:
+        return fields.fill(_Section(), fields.mapping(key, node), readers, what).value
+
+    return read
+
+
+def _section(model: Callable[[MappingNode], object], what: str, readers: Readers) -> ValueReader:
+    """Return a reader of a mapping as an instance of a model; None if it is null or invalid."""
+
+    def read(fields: Fields, key: str, node: Node) -> object:
+        mapping = fields.mapping(key, node)
+        return mapping and fields.fill(model(mapping), mapping, readers, what)
+
+    return read
+
+
+def _name(mapping: MappingNode) -> tuple[str, bool, Node | None]:
+    """Return the name in a mapping, whether its type is valid, and its node."""
+    node = mapping.get("name")
+    if isinstance(node, ScalarNode):
+        return "" if node.is_null else node.text, True, node
+    return "", node is None, node
+
+
+def _read_later(_fields: Fields, _key: str, _node: Node) -> None:
+    """Read nothing: the value belongs to another object."""
+
+
+def _description(fields: Fields, key: str, node: Node) -> str:
+    text = fields.text(key, node)
+    return text.text if text else ""
+
+
+_LIMIT: Final[Readers] = {
+    "limit": ("description", _description),
+    "users": ("users", Fields.texts),
+    "groups": ("groups", Fields.texts),
+    "maxresources": ("max_resources", Fields.text_map),
+    "maxapplications": ("max_applications", Fields.count),
+}
+
+
+def _limits(fields: Fields, key: str, node: Node) -> list[Limit]:
+    return [
+        fields.fill(Limit(mapping), mapping, _LIMIT, "a limit")
+        for mapping in fields.mappings(key, node)
+    ]
+
+
+_resources = _section(
+    Resources,
+    "resources",
+    {"guaranteed": ("guaranteed", Fields.text_map), "max": ("maximum", Fields.text_map)},
+)
+# The resources are all of a child template that has rules.
+_template_resources = _value_of(
+    "a child template",
+    {
+        "maxapplications": ("", Fields.count),
+        "properties": ("", Fields.text_map),
+        "resources": ("value", _resources),
+    },
+)
+_QUEUE: Final[Readers] = {
+    "name": ("", Fields.text),
+    "queues": ("", _read_later),
+    "submitacl": ("submit_acl", Fields.text),
+    "adminacl": ("admin_acl", Fields.text),
+    "parent": ("is_parent", Fields.boolean),
+    "resources": ("resources", _resources),
+    "maxapplications": ("max_applications", Fields.count),
+    "properties": ("", Fields.text_map),
+    "childtemplate": ("template_resources", _template_resources),
+    "limits": ("limits", _limits),
+}
+
+
+def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
     """Return all queues of a partition, the root first and each after its parent."""
-    items = fields.items("queues", node)
+    items = fields.items(key, node)
     if items is None:
         return []
     only = items[0] if len(items) == 1 else None
@@ -106,114 +130,55 @@ def _queue_tree(fields: Fields, node: Node) -> list[QueueConfig]:
         root = QueueConfig(ROOT, None, None, name=ROOT, is_parent=True)
         queues.append(root)
     fields.queue = ROOT
-    stack = [(root, mapping) for mapping in reversed(fields.mappings("queues", node))]
+    stack = [(root, mapping) for mapping in reversed(fields.mappings(key, node))]
     while stack:
         parent, mapping = stack.pop()
-        queue, children = _queue(fields, parent, mapping)
+        queue = _queue(fields, parent, mapping)
         queues.append(queue)
-        stack.extend((queue, child) for child in reversed(children))
+        below = mapping.get("queues")
+        if below is not None:
+            stack.extend((queue, child) for child in reversed(fields.mappings("queues", below)))
     fields.queue = ""
     return queues
 
 
-def _queue(
-    fields: Fields, parent: QueueConfig | None, mapping: MappingNode
-) -> tuple[QueueConfig, list[MappingNode]]:
-    """Return a queue, and its children to decode."""
-    node = mapping.get("name")
-    name = node.text if isinstance(node, ScalarNode) and not node.is_null else ""
-    path = f"{parent.path}{SEPARATOR}{name.lower() or _NAMELESS}" if parent else ROOT
-    queue = QueueConfig(path, parent, mapping, name=name, name_position=node)
+def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> QueueConfig:
+    """Return a queue without its children."""
+    name = _name(mapping)
+    path = f"{parent.path}{SEPARATOR}{name[0].lower() or _NAMELESS}" if parent else ROOT
+    queue = QueueConfig(path, parent, mapping, *name)
     if parent:
         parent.has_children = True
     fields.queue = path
-    children: list[MappingNode] = []
-    for key, value in fields.entries(mapping, _QUEUE_KEYS, "a queue"):
-        if key == "queues":
-            children = fields.mappings(key, value)
-        else:
-            _set_queue_field(fields, queue, key, value)
+    fields.fill(queue, mapping, _QUEUE, "a queue")
     queue.is_parent = queue.is_parent or parent is None
-    return queue, children
+    return queue
 
 
-def _set_queue_field(fields: Fields, queue: QueueConfig, key: str, node: Node) -> None:
-    match key:
-        case "name":
-            fields.text(key, node)
-            queue.name_known = isinstance(node, ScalarNode)
-        case "submitacl":
-            queue.submit_acl = fields.text(key, node)
-        case "adminacl":
-            queue.admin_acl = fields.text(key, node)
-        case "parent":
-            queue.is_parent = fields.boolean(key, node)
-        case "resources":
-            queue.resources = _resources(fields, node)
-        case "maxapplications":
-            queue.max_applications = fields.count(key, node)
-        case "properties":
-            fields.text_map(key, node)
-        case "childtemplate":
-            queue.template_resources = _template_resources(fields, node)
-        case _:
-            queue.limits = _limits(fields, node)
+_RULE: Final[Readers] = {
+    "name": ("", Fields.text),
+    "create": ("create", Fields.boolean),
+    "filter": (
+        "filter",
+        _section(
+            Filter,
+            "a filter",
+            {
+                "type": ("kind", Fields.text),
+                "users": ("users", Fields.texts),
+                "groups": ("groups", Fields.texts),
+            },
+        ),
+    ),
+    "parent": ("", _read_later),
+    "value": ("value", Fields.text),
+}
 
 
-def _limits(fields: Fields, node: Node) -> list[Limit]:
-    return [_limit(fields, mapping) for mapping in fields.mappings("limits", node)]
-
-
-def _limit(fields: Fields, mapping: MappingNode) -> Limit:
-    limit = Limit(mapping)
-    for key, value in fields.entries(mapping, _LIMIT_KEYS, "a limit"):
-        match key:
-            case "limit":
-                description = fields.text(key, value)
-                limit.description = description.text if description else ""
-            case "users":
-                limit.users = fields.texts(key, value)
-            case "groups":
-                limit.groups = fields.texts(key, value)
-            case "maxresources":
-                limit.max_resources = fields.text_map(key, value)
-            case _:
-                limit.max_applications = fields.count(key, value)
-    return limit
-
-
-def _resources(fields: Fields, node: Node) -> Resources | None:
-    mapping = fields.mapping("resources", node)
-    if mapping is None:
-        return None
-    found = Resources(mapping)
-    for key, value in fields.entries(mapping, _RESOURCE_KEYS, "resources"):
-        if key == "guaranteed":
-            found.guaranteed = fields.text_map(key, value)
-        else:
-            found.maximum = fields.text_map(key, value)
-    return found
-
-
-def _template_resources(fields: Fields, node: Node) -> Resources | None:
-    """Return the resources of a child template, which are all of it that has rules."""
-    mapping = fields.mapping("childtemplate", node)
-    found = None
-    for key, value in fields.entries(mapping, _TEMPLATE_KEYS, "a child template"):
-        match key:
-            case "maxapplications":
-                fields.count(key, value)
-            case "properties":
-                fields.text_map(key, value)
-            case _:
-                found = _resources(fields, value)
-    return found
-
-
-def _rules(fields: Fields, node: Node) -> list[PlacementRule]:
+def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
     """Return the placement rules of a partition, with their parents."""
     found = []
-    for mapping in fields.mappings("placementrules", node):
+    for mapping in fields.mappings(key, node):
         rule, parent = _rule(fields, mapping)
         found.append(rule)
         while parent is not None:
@@ -224,65 +189,51 @@ def _rules(fields: Fields, node: Node) -> list[PlacementRule]:
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
     """Return a rule, and its parent to decode."""
-    rule = PlacementRule(mapping)
-    parent = None
-    for key, value in fields.entries(mapping, _RULE_KEYS, "a placement rule"):
-        match key:
-            case "name":
-                name = fields.text(key, value)
-                rule.name_position = value
-                rule.name = name.text if name else ""
-                rule.name_known = isinstance(value, ScalarNode)
-            case "create":
-                rule.create = fields.boolean(key, value)
-            case "filter":
-                rule.filter = _filter(fields, value)
-            case "value":
-                rule.value = fields.text(key, value)
-            case _:
-                parent = fields.mapping(key, value)
-    return rule, parent
+    rule = PlacementRule(mapping, *_name(mapping))
+    fields.fill(rule, mapping, _RULE, "a placement rule")
+    parent = mapping.get("parent")
+    return rule, fields.mapping("parent", parent) if parent else None
 
 
-def _filter(fields: Fields, node: Node) -> Filter | None:
-    mapping = fields.mapping("filter", node)
-    if mapping is None:
-        return None
-    found = Filter(mapping)
-    for key, value in fields.entries(mapping, _FILTER_KEYS, "a filter"):
-        match key:
-            case "type":
-                found.kind = fields.text(key, value)
-            case "users":
-                found.users = fields.texts(key, value)
-            case _:
-                found.groups = fields.texts(key, value)
+_PARTITION: Final[Readers] = {
+    "name": ("", Fields.text),
+    "queues": ("queues", _queue_tree),
+    "placementrules": ("rules", _rules),
+    "limits": ("limits", _limits),
+    "preemption": (
+        "",
+        _value_of(
+            "preemption",
+            {"enabled": ("", Fields.boolean), "quotapreemptionenabled": ("", Fields.boolean)},
+        ),
+    ),
+    "nodesortpolicy": (
+        "node_sort_policy",
+        _section(
+            NodeSortPolicy,
+            "a node sort policy",
+            {"type": ("kind", Fields.text), "resourceweights": ("weights", Fields.float_map)},
+        ),
+    ),
+    "usergroupresolver": (
+        "resolver_type",
+        _value_of("a resolver", {"type": ("value", Fields.text)}),
+    ),
+}
+
+
+def _partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfig]:
+    found = []
+    for mapping in fields.mappings(key, node):
+        partition = PartitionConfig(mapping, *_name(mapping))
+        queues = mapping.get("queues")
+        partition.has_queues = queues is not None and not (
+            isinstance(queues, ScalarNode) and queues.is_null
+        )
+        found.append(fields.fill(partition, mapping, _PARTITION, "a partition"))
     return found
 
 
-def _node_sort_policy(fields: Fields, node: Node) -> NodeSortPolicy | None:
-    mapping = fields.mapping("nodesortpolicy", node)
-    if mapping is None:
-        return None
-    found = NodeSortPolicy(mapping)
-    for key, value in fields.entries(mapping, _NODE_SORT_KEYS, "a node sort policy"):
-        if key == "type":
-            found.kind = fields.text(key, value)
-        else:
-            found.weights = fields.float_map(key, value)
-    return found
-
-
-def _check_preemption(fields: Fields, node: Node) -> None:
-    """Check the types of the preemption settings, which have no rules."""
-    mapping = fields.mapping("preemption", node)
-    for key, value in fields.entries(mapping, _PREEMPTION_KEYS, "preemption"):
-        fields.boolean(key, value)
-
-
-def _resolver_type(fields: Fields, node: Node) -> ScalarNode | None:
-    mapping = fields.mapping("usergroupresolver", node)
-    found = None
-    for key, value in fields.entries(mapping, _RESOLVER_KEYS, "a resolver"):
-        found = fields.text(key, value)
-    return found
+_document = _value_of(
+    "the document", {"partitions": ("value", _partitions), "checksum": ("", Fields.text)}
+)

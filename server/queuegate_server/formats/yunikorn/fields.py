@@ -8,8 +8,8 @@ is written, and the fields of type bool, uint64 and float64 have their own gramm
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
 
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
@@ -50,6 +50,14 @@ _MINUS_INFINITE: Final = frozenset({"-.inf", "-.Inf", "-.INF"})
 _NOT_A_NUMBER: Final = frozenset({".nan", ".NaN", ".NAN"})
 
 
+T = TypeVar("T")
+ValueReader = Callable[["Fields", str, Node], Any]
+"""Returns the value of a key."""
+Readers = Mapping[str, tuple[str, ValueReader]]
+"""By key: the attribute of the model that holds the value, or an empty text if only the type of
+the value is checked, and how the value is read."""
+
+
 class Fields:
     """Decodes nodes into the values of the model."""
 
@@ -58,20 +66,23 @@ class Fields:
         self.queue = ""
         """The path of the queue that the diagnostics are about."""
 
-    def entries(
-        self, mapping: MappingNode | None, known: Collection[str], what: str
-    ) -> Iterator[tuple[str, Node]]:
-        """Yield the known keys and their values; report the other keys.
+    def fill(self, target: T, mapping: MappingNode | None, readers: Readers, what: str) -> T:
+        """Set the attributes of an object to the values of a mapping, and return the object.
 
-        `what` names the mapping in the message.
+        `what` names the mapping in the messages about unknown keys.
         """
         for key, (position, value) in mapping.entries.items() if mapping else ():
-            if key in known:
-                yield key, value
-            else:
-                self.unknown_key(position, known, what)
+            reader = readers.get(key)
+            if reader is None:
+                self._unknown_key(position, readers, what)
+                continue
+            attribute, read = reader
+            found = read(self, key, value)
+            if attribute:
+                setattr(target, attribute, found)
+        return target
 
-    def unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
+    def _unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
         """Report a key that YuniKorn does not know."""
         lower = key.text.lower()
         close = difflib.get_close_matches(
