@@ -20,7 +20,7 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.yarn.capacity_scheduler import read_capacity_scheduler
 from queuegate_server.formats.yarn.fair_scheduler import read_fair_scheduler
 from queuegate_server.formats.yarn.model import SchedulerFile, Site, Text, YarnOptions
-from queuegate_server.formats.yarn.properties import boolean, is_boolean, read_properties
+from queuegate_server.formats.yarn.properties import boolean, read_properties
 
 SCHEDULERS: Final[Mapping[str, Callable[[bytes, Diagnostics], SchedulerFile | None]]] = {
     "fair-scheduler": read_fair_scheduler,
@@ -117,20 +117,20 @@ def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
     if properties is None:
         return _ENFORCED, diagnostics.sorted()
     switch, admins = properties.get(ENABLE), properties.get(ADMINS)
-    enabled = boolean(switch, default=False)
-    if not enabled:
+    stated = boolean(switch) if switch else None
+    if not stated:
         message = f"{ENABLE} is not set, and false by default"
         if switch is not None:
             message = f"{ENABLE} is {quoted(switch.text)}"
-            message += "" if is_boolean(switch) else ", which is neither true nor false, so false"
+            message += "" if stated is False else ", which is neither true nor false, so false"
         message += ": access is granted to everybody"
         diagnostics.warning(switch, message, "set it to true")
     text = admins.text if admins else WILDCARD
-    if enabled and text.strip() == WILDCARD:
+    if stated and text.strip() == WILDCARD:
         message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
         message += " everybody administers the cluster, and no queue is protected"
         diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
-    return Site(enabled, text, admins), diagnostics.sorted()
+    return Site(bool(stated), text, admins), diagnostics.sorted()
 
 
 def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:

@@ -19,7 +19,6 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.model import Text
 
-_BOOLEANS: Final = {"true": True, "false": False}
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MAX_SUBSTITUTIONS: Final = 20
 """Hadoop's own bound, `MAX_SUBST` of its `Configuration`."""
@@ -77,18 +76,9 @@ def read_properties(
     return found
 
 
-def boolean(text: Text | None, *, default: bool) -> bool:
-    """Return a value as a boolean, as Hadoop reads it: anything else is the default."""
-    return _BOOLEANS.get(_normalized(text) if text else "", default)
-
-
-def is_boolean(text: Text) -> bool:
-    """Return whether a value is a boolean."""
-    return _normalized(text) in _BOOLEANS
-
-
-def _normalized(text: Text) -> str:
-    return text.text.strip(TRIMMED).lower()
+def boolean(text: Text) -> bool | None:
+    """Return a value as a boolean, as Hadoop reads it; None if it is neither true nor false."""
+    return {"true": True, "false": False}.get(text.text.strip(TRIMMED).lower())
 
 
 @dataclass(slots=True)

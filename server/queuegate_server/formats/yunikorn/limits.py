@@ -6,9 +6,8 @@ not allow more than the limits of the same user or group in the queues above. A 
 limit above is compared with `*` there.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.names import ROOT, is_group_name, is_user_name
@@ -17,14 +16,7 @@ from queuegate_server.formats.yaml_reader import ScalarNode
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, QueueConfig
 from queuegate_server.formats.yunikorn.resources import Amounts, amounts, excess, is_zero, smaller
 
-
-class _Kind(NamedTuple):
-    word: str
-    is_valid: Callable[[str], bool]
-
-
-_USER: Final = _Kind("user", is_user_name)
-_GROUP: Final = _Kind("group", is_group_name)
+_IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
 
 
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
@@ -70,38 +62,36 @@ def _check_queue(queue: QueueConfig, diagnostics: Diagnostics) -> None:
     if queue.name != ROOT and queue.resources:
         # Errors in the queue's own resources are reported elsewhere.
         maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
-    users: dict[str, ScalarNode] = {}
-    groups: dict[str, ScalarNode] = {}
+    seen: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
     for limit in queue.limits:
         if not limit.users and not limit.groups:
             message = f"limit {quoted(limit.description)} applies to no user and no group"
             diagnostics.error(limit.position, message, "add users or groups", queue.path)
-        for name in limit.users or ():
-            _check_name(_USER, name, users, diagnostics, queue.path)
-        for name in limit.groups or ():
-            _check_name(_GROUP, name, groups, diagnostics, queue.path)
-        if limit.groups and groups.keys() == {WILDCARD}:
+        for kind, names in (("user", limit.users), ("group", limit.groups)):
+            for name in names or ():
+                _check_name(kind, name, seen[kind], diagnostics, queue.path)
+        if limit.groups and seen["group"].keys() == {WILDCARD}:
             message = 'the group "*" is limited, but no group before it'
             remedy = "name a group first, or limit the queue instead"
-            diagnostics.error(groups[WILDCARD], message, remedy, queue.path)
+            diagnostics.error(seen["group"][WILDCARD], message, remedy, queue.path)
         _check_amounts(limit, queue, maximum, diagnostics)
 
 
 def _check_name(
-    kind: _Kind, name: ScalarNode, seen: dict[str, ScalarNode], diagnostics: Diagnostics, queue: str
+    kind: str, name: ScalarNode, seen: dict[str, ScalarNode], diagnostics: Diagnostics, queue: str
 ) -> None:
     text = name.text
-    if text != WILDCARD and not kind.is_valid(text):
-        message = f"{quoted(text)} is not a {kind.word} name"
+    if text != WILDCARD and not _IS_NAME[kind](text):
+        message = f"{quoted(text)} is not a {kind} name"
         diagnostics.error(name, message, 'correct it, or write "*" for everybody', queue)
         return
     first = seen.setdefault(text, name)
     if first is not name:
-        message = f"{kind.word} {quoted(text)} is limited twice, first on line {first.line}"
+        message = f"{kind} {quoted(text)} is limited twice, first on line {first.line}"
         diagnostics.error(name, message, "keep one of the two", queue)
     elif WILDCARD in seen and text != WILDCARD:
-        message = f'{kind.word} {quoted(text)} is limited after the {kind.word} "*"'
-        diagnostics.error(name, message, f'put the limit of the {kind.word} "*" last', queue)
+        message = f'{kind} {quoted(text)} is limited after the {kind} "*"'
+        diagnostics.error(name, message, f'put the limit of the {kind} "*" last', queue)
 
 
 def _check_amounts(
