@@ -48,7 +48,7 @@ def _ask(options: argparse.Namespace) -> "Report":
         tls=tls,
         token_file=options.token_file,
     ) as client:
-        return COMMANDS[options.verb](client, options, colours_for(sys.stdout))
+        return COMMANDS[options.command](client, options, colours_for(sys.stdout))
 
 
 def _print(report: "Report", output: str) -> int:

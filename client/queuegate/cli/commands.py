@@ -79,9 +79,9 @@ def app_check(client: "Client", options: argparse.Namespace, colours: Colours) -
         options.real_user,
     )
     if options.explain:
-        told = client.explain_application(asked)
-        status = Exit.OK if told.decision.allowed else Exit.NO
-        return Report(told, render.application_explanation(asked, told, colours), status)
+        explained = client.explain_application(asked)
+        status = Exit.OK if explained.decision.allowed else Exit.NO
+        return Report(explained, render.application_explanation(asked, explained, colours), status)
     answer = client.check_application(asked)
     status = Exit.OK if answer.allowed else Exit.NO
     return Report(answer, [render.application_decision(asked, answer, colours)], status)

@@ -64,14 +64,14 @@ class _Version(argparse.Action):
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments given, or else those of the process. Exits with 2 if they are invalid."""
-    parser, verbs = _parser()
+    parser, commands = _parser()
     options, unknown = parser.parse_known_args(arguments, argparse.Namespace(**_DEFAULTS))
     if unknown:
-        verbs[options.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
-    if options.verb == "invalidate" and bool(options.users) == options.all:
-        verbs["invalidate"].error("give the users to invalidate, or --all")
-    if options.verb == "app-check" and (fault := _app_check_fault(options)):
-        verbs["app-check"].error(fault)
+        commands[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+    if options.command == "invalidate" and bool(options.users) == options.all:
+        commands["invalidate"].error("give the users to invalidate, or --all")
+    if options.command == "app-check" and (fault := _app_check_fault(options)):
+        commands["app-check"].error(fault)
     if (options.tls_cert is None) != (options.tls_key is None):
         parser.error("--tls-cert and --tls-key must be given together")
     return options
@@ -111,10 +111,12 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    verbs = parser.add_subparsers(prog="queuegate", dest="verb", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        prog="queuegate", dest="command", metavar="COMMAND", required=True
+    )
 
-    def verb(name: str, text: str, arguments: str = "") -> argparse.ArgumentParser:
-        return verbs.add_parser(
+    def command(name: str, text: str, arguments: str = "") -> argparse.ArgumentParser:
+        return commands.add_parser(
             name,
             help=text,
             description=text,
@@ -127,17 +129,17 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         ("check", "check whether a user may use a queue"),
         ("explain", "the same, with the evaluated ACLs and the origin of the groups"),
     ):
-        asking = verb(name, text, "USER QUEUE")
+        asking = command(name, text, "USER QUEUE")
         asking.add_argument("user", metavar="USER")
         asking.add_argument("queue", metavar="QUEUE", help="the full path: root.a.b")
         _add_partition(asking)
         _add_access_and_groups(asking)
 
     _add_app_check(
-        verb("app-check", "check whether a user may access an application", "USER ACTION")
+        command("app-check", "check whether a user may access an application", "USER ACTION")
     )
 
-    queues = verb("queues", "list the configured queues that a user may use", "USER")
+    queues = command("queues", "list the configured queues that a user may use", "USER")
     queues.add_argument("user", metavar="USER")
     queues.add_argument(
         "--prefix", default="", metavar="QUEUE", help="only this queue and those below it"
@@ -145,29 +147,29 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     _add_partition(queues)
     _add_access_and_groups(queues)
 
-    resolve = verb("resolve", "resolve the groups of a user", "USER")
+    resolve = command("resolve", "resolve the groups of a user", "USER")
     resolve.add_argument("user", metavar="USER")
     resolve.add_argument(
         "--bypass-cache", action="store_true", help="ask the directory instead of the cache"
     )
     _add_partition(resolve)
 
-    invalidate = verb("invalidate", "invalidate the cached groups of users", "USER... | --all")
+    invalidate = command("invalidate", "invalidate the cached groups of users", "USER... | --all")
     invalidate.add_argument("users", metavar="USER", nargs="*")
     invalidate.add_argument("--all", action="store_true", help="all users of the partition")
     _add_partition(invalidate)
 
-    policy = verb("policy", "show the policy that the server is serving")
+    policy = command("policy", "show the policy that the server is serving")
     policy.add_argument(
         "--prefix", default="", metavar="QUEUE", help="only this queue and those below it"
     )
     _add_partition(policy)
 
-    verb("reload", "make the server reload its configuration")
+    command("reload", "make the server reload its configuration")
 
-    health = verb("health", "check whether the server is serving")
+    health = command("health", "check whether the server is serving")
     health.add_argument("--service", default="", help="one service, by its full name")
-    return parser, verbs.choices
+    return parser, commands.choices
 
 
 def _common() -> _Parser:

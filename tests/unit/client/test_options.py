@@ -11,7 +11,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     (
         "check alice root.a",
         {
-            "verb": "check",
+            "command": "check",
             "user": "alice",
             "queue": "root.a",
             "partition": "default",
@@ -33,9 +33,9 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("resolve a --bypass-cache", {"bypass_cache": True}),
     ("invalidate a b", {"users": ["a", "b"], "all": False}),
     ("invalidate --all", {"users": [], "all": True}),
-    ("policy --prefix root", {"verb": "policy", "prefix": "root"}),
-    ("reload --timeout 60", {"verb": "reload", "timeout": 60.0}),
-    ("health --service x", {"verb": "health", "service": "x"}),
+    ("policy --prefix root", {"command": "policy", "prefix": "root"}),
+    ("reload --timeout 60", {"command": "reload", "timeout": 60.0}),
+    ("health --service x", {"command": "health", "service": "x"}),
     ("check -- -a root", {"user": "-a"}),
     (
         "health --tls-ca c --tls-cert p --tls-key k --tls-server-name n",
