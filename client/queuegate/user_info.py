@@ -121,9 +121,7 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
     user = _value(metadata, "labels", key)
     if not user:
         return UserInfo(DEFAULT_USER)
-    message = (
-        f"the label {key} is deprecated: any creator of a pod can set it; use {ANNOTATION}"
-    )
+    message = f"the label {key} is deprecated: any creator of a pod can set it; use {ANNOTATION}"
     warnings.warn(message, DeprecationWarning, stacklevel=2)
     _LOG.warning("the user of a pod was taken from the deprecated label %s", key)
     return UserInfo(user)
