@@ -188,9 +188,8 @@ class _Builder:
 
     def _begin(self, event: Any) -> None:
         if event.version not in {None, _VERSION}:
-            position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
             message = "only YAML 1.1 is supported, as in YuniKorn"
-            raise ParseError(position, message, "remove the %YAML line")
+            raise ParseError(_position(event.start_mark), message, "remove the %YAML line")
 
     def _start(self, kind: type[SequenceNode | MappingNode], event: Any) -> None:
         node = kind(event.start_mark.line + 1, event.start_mark.column + 1)
@@ -215,7 +214,7 @@ class _Builder:
         self._add(done.node)
 
     def _alias(self, event: Any) -> None:
-        position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
+        position = _position(event.start_mark)
         name = event.anchor
         if name not in self._anchors:
             message = f"the alias *{name} has no anchor &{name} above it"
@@ -325,8 +324,8 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
     return YamlDocument(root, diagnostics.sorted(), second)
 
 
-def _position(event: Any) -> Position:
-    return Position(event.start_mark.line + 1, event.start_mark.column + 1)
+def _position(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
 
 
 def _look_ahead(text: str, end: Any) -> None:
@@ -355,7 +354,7 @@ def _next_document(get_event: Callable[[], Any]) -> Position | None:
     with suppress(yaml.YAMLError):  # a document that is not read may be invalid
         while (event := get_event()) is not None:
             if isinstance(event, events.DocumentStartEvent):
-                start = _position(event)
+                start = _position(event.start_mark)
             elif not isinstance(event, events.DocumentEndEvent | events.StreamEndEvent) and not (
                 isinstance(event, events.ScalarEvent) and not event.value
             ):
@@ -367,13 +366,13 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX)
-    position = Position(mark.line + 1, mark.column + 1)
+    position = _position(mark)
     lines = split_lines(text)
     rest = lines[mark.line][mark.column :] if mark.line < len(lines) else ""
     if error.context and "alias" in error.context and error.context_mark:
-        start = Position(error.context_mark.line + 1, error.context_mark.column + 1)
         message = 'an unquoted "*" starts a YAML alias'
-        return ParseError(start, message, 'put the value in quotes, the wildcard as "*"')
+        remedy = 'put the value in quotes, the wildcard as "*"'
+        return ParseError(_position(error.context_mark), message, remedy)
     if rest.startswith("\t"):
         return ParseError(position, "a tab is not allowed here", "indent with blanks")
     message = f"invalid YAML: {error.problem}"

@@ -17,9 +17,9 @@ from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
     "ldap": "queuegate_server.identity.resolvers.ldap.resolver:LdapResolver",
-    "none": "queuegate_server.identity.resolvers.none:NoResolver",
+    "none": "queuegate_server.identity.resolvers.local:NoResolver",
     "os": "queuegate_server.identity.resolvers.nss:NssResolver",
-    "test": "queuegate_server.identity.resolvers.static_table:StaticTableResolver",
+    "test": "queuegate_server.identity.resolvers.local:StaticTableResolver",
 }
 """Our types, as `module:class`. An entry point cannot replace them."""
 

@@ -101,12 +101,7 @@ class AccessLog:
 
     def log_admin_call(self) -> None:
         """Log at level info that a call with the role admin is made."""
-        fields = {
-            "method": self._method,
-            **self._request_context().fields(),
-            **_caller(),
-            "peer": self._context.peer(),
-        }
+        fields = {"method": self._method} | self._fields(self._request_context())
         _LOG.info("admin call", extra=fields)
 
     async def abort(self, error: Exception) -> NoReturn:
@@ -136,16 +131,13 @@ class AccessLog:
         return RequestContext.from_metadata(self._context.invocation_metadata())
 
     def _fields(self, request: RequestContext) -> dict[str, Any]:
-        fields: dict[str, Any] = request.fields() | _caller()
+        fields: dict[str, Any] = request.fields()
+        if caller := current_caller():
+            fields["caller"] = caller
         if self._start is not None:
             fields["seconds"] = round(time.perf_counter() - self._start, 6)
         fields["peer"] = self._context.peer()
         return fields
-
-
-def _caller() -> dict[str, str]:
-    caller = current_caller()
-    return {"caller": caller} if caller else {}
 
 
 def _trace_context(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ Each check appends to a list of violations, so that a caller learns of all of th
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from queuegate.policy.decision import Access
 from queuegate.policy.names import is_user_name, queue_path
@@ -41,20 +41,7 @@ _NOT_A_YUNIKORN_USER: Final = (
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class _AccessRequest(Protocol):
-    @property
-    def user(self) -> user_group_information_pb2.UserGroupInformation: ...
-    @property
-    def partition(self) -> str: ...
-    @property
-    def access(self) -> access_pb2.AccessType.ValueType: ...
-    @property
-    def real_user(self) -> str: ...
-
-
-class _QueueRequest(_AccessRequest, Protocol):
-    @property
-    def queue(self) -> str: ...
+_QueueRequest = access_pb2.CheckQueueAccessRequest | access_pb2.ExplainQueueAccessRequest
 
 
 def check_query(data: bytes, snapshot: Snapshot, *, trusted: bool) -> Query:

@@ -8,7 +8,7 @@ from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found
-from queuegate_server.identity.resolvers.none import NoResolver
+from queuegate_server.identity.resolvers.local import NoResolver
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
 from tests.support.fakes.stack import Stack, describe

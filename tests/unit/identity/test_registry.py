@@ -160,4 +160,4 @@ def test_the_registry_imports_no_resolver_before_it_is_asked_for() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
     )
-    assert done.stdout.strip() == "['queuegate_server.identity.resolvers.none']"
+    assert done.stdout.strip() == "['queuegate_server.identity.resolvers.local']"

@@ -153,25 +153,18 @@ class Fields:
 
     def boolean(self, key: str, node: Node) -> bool:
         """Return a boolean; False if it is null or invalid."""
-        if isinstance(node, ScalarNode):
-            if node.is_null:
-                return False
-            value = boolean(node)
-            if value is not None:
-                return value
-        self._wrong_type(key, node, "true or false")
-        return False
+        value = boolean(node) if isinstance(node, ScalarNode) else None
+        if value is None:
+            self._wrong_type(key, node, "true or false")
+        return value or False
 
     def count(self, key: str, node: Node) -> Count | None:
         """Return a number of applications; None if it is null or invalid."""
-        if isinstance(node, ScalarNode):
-            if node.is_null:
-                return None
-            value = unsigned(node)
-            if value is not None:
-                return Count(value, node)
-        self._wrong_type(key, node, "a whole number")
-        return None
+        value = unsigned(node) if isinstance(node, ScalarNode) else None
+        if value is None:
+            self._wrong_type(key, node, "a whole number")
+            return None
+        return Count(value, node)
 
     def float_map(self, key: str, node: Node) -> dict[str, tuple[float, ScalarNode]]:
         """Return numbers by name; null counts as 0."""
@@ -188,6 +181,7 @@ class Fields:
         return numbers
 
     def _wrong_type(self, key: str, node: Node, wanted: str) -> None:
+        """Report a value of another type than the wanted one, unless it is null."""
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return

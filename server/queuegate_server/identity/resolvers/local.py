@@ -1,0 +1,49 @@
+"""Resolvers that ask nobody: `none`, and YuniKorn's fixed table for trials and tests, `test`."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+
+_NO_GROUP_LIST: Final = CouldNotAsk("the test table has no group list for the user")
+# The users and ids are those of `pkg/common/security/usergroup_test_resolver.go` in YuniKorn,
+# where groups from 1000 on have names. Its list fails for the last two users.
+_TABLE: Final[Mapping[str, Outcome]] = {
+    "testuser1": Found(("group1000", "group1001")),
+    "testuser2": Found(("100", "group1001", "group1002")),
+    "testuser3": Found(("group1001", "group1002", "group1003", "group1004")),
+    "testuser4": Found(("901", "902")),
+    "testuser5": _NO_GROUP_LIST,
+    "invalid-gid-user": _NO_GROUP_LIST,
+}
+
+
+class _LocalResolver:
+    Options = ResolverOptions
+    is_local = True
+
+    def __init__(self, _options: ResolverOptions) -> None:
+        """Ignore the options."""
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class NoResolver(_LocalResolver):
+    """Resolves as YuniKorn does without a resolver: every user exists, in a group of that name."""
+
+    async def resolve(self, user: str) -> Outcome:
+        """Return one group, named as the user."""
+        return Found((user,))
+
+
+class StaticTableResolver(_LocalResolver):
+    """Resolves the users of YuniKorn's table."""
+
+    async def resolve(self, user: str) -> Outcome:
+        """Return the groups in the table; CouldNotAsk for a user whose group list fails."""
+        return _TABLE.get(user, NoSuchUser("the user is not in the test table"))
