@@ -80,7 +80,7 @@ def choose(wanted: str, listeners: Sequence[Listener], connections: Connections)
     Raises CannotListen if the wanted transport cannot serve what is configured.
     """
     if wanted == _DEFAULT:
-        return wanted, ""
+        return wanted, "not asked for"
     passed_over: list[str] = []
     for name in _TRANSPORTS if wanted == "auto" else (wanted,):
         reasons = "; ".join(load_transport(name).unsupported(listeners, connections))

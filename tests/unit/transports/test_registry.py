@@ -47,7 +47,7 @@ def test_what_native_can_do_is_served_by_it(
     listeners: list[dict[str, Any]], connections: dict[str, Any], against: str
 ) -> None:
     asked = [Listener.model_validate(one) for one in listeners], Connections(**connections)
-    assert choose("grpcio", *asked) == ("grpcio", "")
+    assert choose("grpcio", *asked) == ("grpcio", "not asked for")
     found, why = choose("auto", *asked)
     assert found == ("grpcio" if against else "native")
     assert against in why
