@@ -28,6 +28,7 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.settings.model import PolicySource, Settings
 
 _SHAPES: Final = ((1_000, 20, 20), (10_000, 100, 100), (100_000, 200, 200))
@@ -158,6 +159,7 @@ def _servicer(engine: Engine) -> AccessServicer:
         engine,
         DecisionLog(wall=time.time),
         AdmissionQueue(time.monotonic, 60, {}),
+        ConcurrencyLimiter(1_000),
         asyncio.Event(),
         clock=time.monotonic,
         batches_in_flight=16,

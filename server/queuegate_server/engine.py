@@ -206,13 +206,13 @@ class Engine:
         entry = served.groups.cached(user)
         return None if entry is None else self._decide_with(query, entry)
 
-    async def check_with_look_up(self, query: Query) -> Verdict:
-        """Decide, looking the user's groups up if need be. Raises GroupsUnavailable."""
-        verdict = self.check(query)
-        if verdict is None:
-            resolution = await query.served.groups.resolve(query.user)
-            verdict = self._decide_with(query, resolution.entry)
-        return verdict
+    async def resolve_and_check(self, query: Query) -> Verdict:
+        """Look the user's groups up, and decide with them: what `check` leaves to do.
+
+        Raises GroupsUnavailable.
+        """
+        resolution = await query.served.groups.resolve(query.user)
+        return self._decide_with(query, resolution.entry)
 
     async def explain(self, query: Query) -> Explained[Explanation]:
         """Decide as `check` does, and show the evaluated ACLs. Raises GroupsUnavailable."""

@@ -14,6 +14,7 @@ from queuegate_server.identity.resolvers.local import NoResolver
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 
 
 def zero() -> float:
@@ -34,6 +35,7 @@ def servicer(engine: Engine, draining: asyncio.Event | None = None) -> AccessSer
         engine,
         DecisionLog(wall=zero),
         AdmissionQueue(zero, 60, {}),
+        ConcurrencyLimiter(1_000),
         draining or asyncio.Event(),
         clock=zero,
         batches_in_flight=16,

@@ -14,6 +14,7 @@ from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
@@ -32,6 +33,7 @@ class AccessServicer(ApplicationServicer):
         engine: Engine,
         decisions: DecisionLog,
         queue: AdmissionQueue,
+        limiter: ConcurrencyLimiter,
         draining: asyncio.Event,
         *,
         clock: Callable[[], float],
@@ -43,12 +45,14 @@ class AccessServicer(ApplicationServicer):
             engine: What decides.
             decisions: What counts and records decisions.
             queue: What admits long calls.
+            limiter: What bounds the calls in progress.
             draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
             batches_in_flight: How many batches of one stream may be in progress.
         """
         super().__init__(engine, decisions)
         self._queue = queue
+        self._limiter = limiter
         self._draining = draining
         self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock)
@@ -62,7 +66,10 @@ class AccessServicer(ApplicationServicer):
             response = self._cache.get(snapshot, data, trusted=trusted)
             if response is None:
                 query = validation.check_query(data, snapshot, trusted=trusted)
-                verdict = await self._engine.check_with_look_up(query)
+                verdict = self._engine.check(query)
+                if verdict is None:
+                    with self._limiter.room():
+                        verdict = await self._engine.resolve_and_check(query)
                 response = self._cache.put(snapshot, data, verdict, trusted=trusted)
         except Exception as error:
             await self._decisions.failed("CheckQueueAccess", data, error)

@@ -102,7 +102,7 @@ class BatchRunner:
         async def work(queries: Iterator[tuple[int, Query]]) -> None:
             for count, (index, query) in enumerate(queries, start=1):
                 try:
-                    verdict = await self._engine.check_with_look_up(query)
+                    verdict = await self._engine.resolve_and_check(query)
                     found[index] = self._cache.put(
                         snapshot, requests[index], verdict, trusted=trusted
                     )

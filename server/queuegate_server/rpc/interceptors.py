@@ -7,7 +7,8 @@ call, and costs more than a decision.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import grpc
 import grpc.aio
@@ -150,11 +151,8 @@ class ConcurrencyLimiter:
         """Bound a unary method."""
 
         async def limited(data: bytes, context: Context) -> bytes:
-            self._enter()
-            try:
+            with self.room():
                 return await handler(data, context)
-            finally:
-                self._running -= 1
 
         return limited
 
@@ -165,22 +163,27 @@ class ConcurrencyLimiter:
             if self._streams >= self.stream_limit:
                 self.refused["streams"] += 1
                 raise Overloaded(f"{self.stream_limit} streams are open, and no more may be")
-            self._enter()
-            self._streams += 1
-            try:
-                async for response in handler(requests, context):
-                    yield response
-            finally:
-                self._streams -= 1
-                self._running -= 1
+            with self.room():
+                self._streams += 1
+                try:
+                    async for response in handler(requests, context):
+                        yield response
+                finally:
+                    self._streams -= 1
 
         return limited
 
-    def _enter(self) -> None:
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Count a call as in progress; raise Overloaded if there is no room for it."""
         if self._running >= self._limit:
             self.refused["calls"] += 1
             raise Overloaded(f"{self._limit} calls are in progress, and no more may be")
         self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
 
 
 def _code(error: BaseException, context: Context) -> str:

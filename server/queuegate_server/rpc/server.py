@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -17,6 +17,11 @@ from queuegate_server.rpc.interceptors import (
     end_stream_with_status,
     end_unary_with_status,
 )
+
+_LIMITED_BY_SERVICER: Final = frozenset({"queuegate.v1.AccessService.CheckQueueAccess"})
+"""A check that needs no look-up is answered before another call begins, so it takes no room; the
+servicer takes room for look-ups only.
+"""
 
 
 class _Registers(Protocol):
@@ -79,7 +84,9 @@ def _handler(
             stream = tracer.stream(name, stream)
         counter = counters.of_method("bidi_stream", service, method.name)
         return grpc.stream_stream_rpc_method_handler(count_stream(counter, stream))
-    unary = limiter.unary(authorizer.unary(name, serve))
+    unary = authorizer.unary(name, serve)
+    if name not in _LIMITED_BY_SERVICER:
+        unary = limiter.unary(unary)
     unary = end_unary_with_status(name, unary)
     if tracer is not None:
         unary = tracer.unary(name, unary)

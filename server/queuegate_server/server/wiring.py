@@ -109,6 +109,7 @@ def build_server(
         engine,
         decisions,
         AdmissionQueue(time.monotonic, settings.limits.max_wait, refused),
+        call_limit,
         draining,
         clock=time.monotonic,
         batches_in_flight=settings.limits.stream_batches_in_flight,

@@ -75,7 +75,7 @@ async def _decided(engine: Engine, data: bytes, *, trusted: bool) -> bytes | str
         query = validation.check_query(data, engine.snapshot, trusted=trusted)
     except (InvalidRequest, UnknownPartition) as error:
         return str(to_status(error).proto.message)
-    verdict = await engine.check_with_look_up(query)
+    verdict = engine.check(query) or await engine.resolve_and_check(query)
     return messages.decision_message(verdict.decision, 1).SerializeToString()
 
 

@@ -21,6 +21,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.response_cache import ResponseCache
 
 USERS = ("alice", "bob", "carol", "dave")
@@ -92,6 +93,7 @@ class CachedResponses(RuleBasedStateMachine):
             self.engine,
             DecisionLog(wall=self.clock),
             AdmissionQueue(self.clock, 60, {}),
+            ConcurrencyLimiter(1_000),
             asyncio.Event(),
             clock=self.clock,
             batches_in_flight=16,
@@ -220,7 +222,7 @@ class CachedResponses(RuleBasedStateMachine):
         snapshot = self.engine.snapshot
         query = validation.check_query(data, snapshot, trusted=True)
         try:
-            verdict = await self.engine.check_with_look_up(query)
+            verdict = self.engine.check(query) or await self.engine.resolve_and_check(query)
         except GroupsUnavailable as error:
             return error
         message = messages.decision_message(verdict.decision, snapshot.policy.revision)
