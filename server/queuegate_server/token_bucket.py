@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 ROUNDING: Final = 1e-6
-"""Seconds by which an event may come early: who waits as long as `wait` says gets a token."""
+"""Seconds by which an event may come early, so that after the time that `wait` returns there is a
+token."""
 
 
 class TokenBucket:

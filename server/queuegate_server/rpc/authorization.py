@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from queuegate_server.rpc.access_log import AccessLog
 from queuegate_server.rpc.authentication import (
@@ -45,18 +45,10 @@ be served. The health service is open to everybody and not listed.
 """
 
 
-class UnaryMethod(Protocol):
-    """A unary method of a servicer."""
-
-    def __call__(self, data: bytes, /, *, trusted: bool) -> Awaitable[bytes]:
-        """Answer a call. `trusted` says whether the groups in the request are used."""
-
-
-class StreamMethod(Protocol):
-    """A streaming method of a servicer."""
-
-    def __call__(self, requests: AsyncIterator[bytes], /, *, trusted: bool) -> AsyncIterator[bytes]:
-        """Answer a stream; `trusted` as for unary methods."""
+# The methods of servicers: they take what a caller sent, and in `trusted` whether the groups that
+# the caller asserts are used.
+UnaryMethod = Callable[..., Awaitable[bytes]]
+StreamMethod = Callable[..., AsyncIterator[bytes]]
 
 
 class RateLimiter:

@@ -25,7 +25,6 @@ DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
-_AUDIT_RETRY_SECONDS: Final = 1.0
 _RETRY_RESOLUTION: Final = 1 / 64
 """Seconds. Retry delays are rounded up to it, so that equal statuses can be reused."""
 _MAX_CACHED_STATUSES: Final = 64
@@ -80,8 +79,10 @@ class Draining(Exception):
 class AuditUnavailable(Exception):
     """The answer is withheld because its audit record cannot be written."""
 
+    retry_after = 1.0
+
     def __init__(self) -> None:
-        """Use the one message there is."""
+        """Set the message."""
         super().__init__(
             "the decision is withheld because it cannot be written to the audit log; retry later"
         )
@@ -144,7 +145,9 @@ def to_status(error: Exception) -> CallStatus:
     """
     known = _CODES.get(type(error))
     if known is not None:
-        return _cached_status(*known, str(error), _retry_after(error))
+        retry_after = getattr(error, "retry_after", 0.0)
+        rounded = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
+        return _cached_status(*known, str(error), rounded)
     match error:
         case InvalidRequest():
             violations = [
@@ -224,12 +227,3 @@ def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:
     info = error_details_pb2.RetryInfo()
     info.retry_delay.FromNanoseconds(int(seconds * 1e9))
     return info
-
-
-def _retry_after(error: Exception) -> float:
-    match error:
-        case RateLimited() | Overloaded():
-            return ceil(error.retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
-        case AuditUnavailable():
-            return _AUDIT_RETRY_SECONDS
-    return 0.0

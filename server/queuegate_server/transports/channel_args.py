@@ -1,5 +1,5 @@
-"""What gRPC is told: through its environment when it is first imported, and as channel
-arguments of a server.
+"""The settings of gRPC: environment variables, which it reads when it is first imported, and
+the channel arguments of a server.
 """
 
 import math
@@ -9,7 +9,7 @@ from typing import Final
 from queuegate_server.settings.limits import Connections
 
 ENVIRONMENT: Final = {
-    # Its own lines on stderr repeat what is reported properly.
+    # What gRPC logs to stderr is in our own log already.
     "GRPC_VERBOSITY": "NONE",
     # From 1.80 on, gRPC listens with its event engine, which hands each call over between more
     # threads: a unary call takes a fifth more processor time.

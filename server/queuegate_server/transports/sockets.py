@@ -1,4 +1,4 @@
-"""Binds the addresses to listen on, and says why one cannot be bound.
+"""Binds the addresses to listen on, and reports why one cannot be bound.
 
 gRPC itself only logs the reason; it also takes over the Unix socket of a server that is
 still running.
@@ -19,14 +19,11 @@ import grpc
 
 from queuegate_server.runtime.tcp import CannotListen, open_tcp
 from queuegate_server.settings.addresses import Address
+from queuegate_server.transports.registry import Server
 
 
 class _Binds(Protocol):
-    def add_insecure_port(self, address: str) -> int: ...
-
-
-class _BindsSecurely(_Binds, Protocol):
-    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int: ...
+    def add_insecure_port(self, address: str, /) -> int: ...
 
 
 def bind(
@@ -45,7 +42,8 @@ def bind(
     """
     if address.path:
         _check_socket_path(address)
-    accounts = _account_numbers(address, owner, group)
+    uid = _account_number(address, "user", owner, lambda name: pwd.getpwnam(name).pw_uid)
+    gid = _account_number(address, "group", group, lambda name: grp.getgrnam(name).gr_gid)
     try:
         # Nobody may connect until the socket is whose it should be.
         with _umask(0o777):
@@ -54,7 +52,7 @@ def bind(
         raise CannotListen(_why_not(address)) from None
     if address.path:
         try:
-            os.chown(address.path, *accounts)
+            os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
             # With the mode that it has, nobody could look whether a server is behind it.
@@ -67,9 +65,7 @@ def bind(
     return address.at_port(port)
 
 
-def bind_with_tls(
-    server: _BindsSecurely, address: Address, credentials: grpc.ServerCredentials
-) -> str:
+def bind_with_tls(server: Server, address: Address, credentials: grpc.ServerCredentials) -> str:
     """Bind as `bind` does, to a port with TLS."""
     try:
         port = server.add_secure_port(_for_grpc(address), credentials)
@@ -78,21 +74,18 @@ def bind_with_tls(
     return address.at_port(port)
 
 
-def _account_numbers(address: Address, owner: str | None, group: str | None) -> tuple[int, int]:
-    """Return the numbers of a user and a group; -1 for what is not given."""
+def _account_number(
+    address: Address, kind: str, account: str | None, look_up: Callable[[str], int]
+) -> int:
+    """Return the number of a user or group; -1 if none is given."""
+    if account is None:
+        return -1
+    if account.isdecimal():
+        return int(account)
     try:
-        user_number = -1 if owner is None else _number(owner, lambda: pwd.getpwnam(owner).pw_uid)
+        return look_up(account)
     except KeyError:
-        raise CannotListen(f"{address.text!r}: there is no user {owner!r}") from None
-    try:
-        group_number = -1 if group is None else _number(group, lambda: grp.getgrnam(group).gr_gid)
-    except KeyError:
-        raise CannotListen(f"{address.text!r}: there is no group {group!r}") from None
-    return user_number, group_number
-
-
-def _number(account: str, look_up: Callable[[], int]) -> int:
-    return int(account) if account.isdecimal() else look_up()
+        raise CannotListen(f"{address.text!r}: there is no {kind} {account!r}") from None
 
 
 def _for_grpc(address: Address) -> str:

@@ -162,9 +162,9 @@ _NO_LIMITS: Final = _LimitScope(None)
 
 def _check_inherited(queues: list[QueueConfig], diagnostics: Diagnostics) -> None:
     """Compare the limits of all queues, each listed after its parent, with those above."""
-    scopes: dict[QueueConfig, _LimitScope] = {}
+    scopes: dict[QueueConfig | None, _LimitScope] = {}
     for queue in queues:
-        above = scopes.get(queue.parent, _NO_LIMITS) if queue.parent else _NO_LIMITS
+        above = scopes.get(queue.parent, _NO_LIMITS)
         own = above
         if queue.limits:
             own = _LimitScope(above)

@@ -236,14 +236,10 @@ def _names_in_acls(context: LintContext, kind: str) -> Iterator[tuple[str, Posit
 def _names_outside_acls(context: LintContext, kind: str) -> Iterator[tuple[str, Positioned]]:
     """Yield the users or groups of limits and filters, without regular expressions."""
     is_valid = is_user_name if kind == "users" else is_group_name
-    for scalar in _entries_outside_acls(context, kind):
-        if scalar.text != WILDCARD and is_valid(scalar.text):
-            yield scalar.text, scalar
-
-
-def _entries_outside_acls(context: LintContext, kind: str) -> Iterator[ScalarNode]:
     for holder in _holders(context):
-        yield from (holder.users if kind == "users" else holder.groups) or ()
+        for scalar in (holder.users if kind == "users" else holder.groups) or ():
+            if scalar.text != WILDCARD and is_valid(scalar.text):
+                yield scalar.text, scalar
 
 
 def _holders(context: LintContext) -> Iterable[Limit | Filter]:
@@ -264,9 +260,6 @@ class _Above(NamedTuple):
     everybody_administers: str = ""
     somebody_submits: str = ""
     somebody_administers: str = ""
-
-
-_NOTHING_GRANTED: Final = _Above()
 
 
 def pointless(context: LintContext, diagnostics: Diagnostics) -> None:
@@ -306,12 +299,10 @@ def _with_above(context: LintContext) -> Iterator[tuple[ListedAcl, _Above]]:
     by_queue: dict[QueueConfig, list[ListedAcl]] = {}
     for listed in context.acls:
         by_queue.setdefault(listed.queue, []).append(listed)
-    granted: dict[QueueConfig, _Above] = {}
+    granted: dict[QueueConfig | None, _Above] = {None: _Above()}
     for partition in context.partitions:
         for queue in partition.queues:
-            above = (
-                granted.get(queue.parent, _NOTHING_GRANTED) if queue.parent else _NOTHING_GRANTED
-            )
+            above = granted[queue.parent]
             own = by_queue.get(queue, [])
             for listed in own:
                 yield listed, above
@@ -332,9 +323,7 @@ def _add(above: _Above, path: str, own: list[ListedAcl]) -> _Above:
     return above
 
 
-LintRule = Callable[[LintContext, Diagnostics], None]
-
-RULES: Final[tuple[LintRule, ...]] = (
+RULES: Final[tuple[Callable[[LintContext, Diagnostics], None], ...]] = (
     swallowed_blank,
     group_as_user,
     blank_after_comma,

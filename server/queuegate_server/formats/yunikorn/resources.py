@@ -100,10 +100,10 @@ def is_zero(found: Amounts) -> bool:
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check the resources of all queues of a partition."""
     guaranteed: dict[QueueConfig, Amounts] = {}
-    maximum: dict[QueueConfig, Amounts] = {}
+    maximum: dict[QueueConfig | None, Amounts] = {}
     for queue in partition.queues:
         _check_template(queue, diagnostics)
-        above = maximum.get(queue.parent, {}) if queue.parent else {}
+        above = maximum.get(queue.parent, {})
         own: Amounts = {}
         if queue.resources:
             own = amounts(queue.resources.maximum, diagnostics, queue.path)
@@ -148,7 +148,7 @@ def _check_own(
 def _check_sums(
     queues: list[QueueConfig],
     guaranteed: dict[QueueConfig, Amounts],
-    maximum: dict[QueueConfig, Amounts],
+    maximum: dict[QueueConfig | None, Amounts],
     diagnostics: Diagnostics,
 ) -> None:
     """Compare the sum of the children's guarantees with the resources of their parent."""
