@@ -15,13 +15,7 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 DAY_SECONDS: Final = 86_400.0
 
-_SECONDS: Final[Mapping[str, float]] = {
-    "ms": 0.001,
-    "s": 1,
-    "m": 60,
-    "h": 3600,
-    "d": 86400,
-}
+_SECONDS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES: Final[Mapping[str, int]] = {
     "B": 1,
     "kB": 10**3,

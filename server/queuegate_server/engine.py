@@ -255,9 +255,7 @@ class Engine:
         return found[:limit]
 
     async def _explained(
-        self,
-        query: Query | ApplicationQuery,
-        evaluate: Callable[[Sequence[str] | None], E],
+        self, query: Query | ApplicationQuery, evaluate: Callable[[Sequence[str] | None], E]
     ) -> Explained[E]:
         given = query.groups or None
         source = query.served.groups

@@ -121,12 +121,7 @@ class Diagnostics:
         return tuple(found)
 
     def _add(
-        self,
-        severity: Severity,
-        position: Positioned | None,
-        message: str,
-        remedy: str,
-        queue: str,
+        self, severity: Severity, position: Positioned | None, message: str, remedy: str, queue: str
     ) -> None:
         line, column = (position.line, position.column) if position else (0, 0)
         self._kept[severity].append(

@@ -25,12 +25,7 @@ from queuegate_server.formats.diagnostics import (
     TooManyErrors,
     quoted,
 )
-from queuegate_server.formats.source_text import (
-    MAX_BYTES,
-    ParseError,
-    decode,
-    split_lines,
-)
+from queuegate_server.formats.source_text import MAX_BYTES, ParseError, decode, split_lines
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""

@@ -19,11 +19,7 @@ from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
-from queuegate_server.identity.circuit_breaker import (
-    BreakerGuard,
-    CircuitBreaker,
-    CircuitState,
-)
+from queuegate_server.identity.circuit_breaker import BreakerGuard, CircuitBreaker, CircuitState
 from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RefreshQueue

@@ -77,10 +77,7 @@ class AccessLog:
     __slots__ = ("_context", "_method", "_start")
 
     def __init__(
-        self,
-        method: str,
-        context: "grpc.aio.ServicerContext[Any, Any]",
-        start: float | None = None,
+        self, method: str, context: "grpc.aio.ServicerContext[Any, Any]", start: float | None = None
     ) -> None:
         """Describe a call.
 

@@ -164,13 +164,7 @@ def _query(
         asserted,
         served,
         lambda known: decide_application(
-            partition,
-            application,
-            action,
-            user,
-            known,
-            target=target,
-            real_user=request.real_user,
+            partition, application, action, user, known, target=target, real_user=request.real_user
         ),
     )
 

@@ -15,11 +15,7 @@ from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
-from queuegate_server.rpc.response_cache import (
-    CheckResponse,
-    FailedCheck,
-    ResponseCache,
-)
+from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
 CHUNK: Final = 100
 """Checks that are decided before other work may run."""

@@ -171,11 +171,7 @@ def _parsed(method: str, request: bytes) -> _Check | None:
 
 def _record(method: str, time: float, caller: str, check: _Check | None) -> Record:
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
-    record = {
-        "time": moment.replace("+00:00", "Z"),
-        "caller": caller,
-        "method": method,
-    }
+    record = {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}
     return record if check is None else record | _fields(check)
 
 

@@ -200,10 +200,7 @@ def reason_name(error: Exception) -> str:
 
 
 def _status(
-    code: grpc.StatusCode,
-    reason: errors_pb2.ErrorReason.ValueType,
-    message: str,
-    *details: Message,
+    code: grpc.StatusCode, reason: errors_pb2.ErrorReason.ValueType, message: str, *details: Message
 ) -> CallStatus:
     name = errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX)
     info = error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN)

@@ -26,11 +26,7 @@ REASONS: Final = {
 ERROR: Final = 0
 """Stands for the reason of a check that could not be decided."""
 DENIED_REASONS: Final = frozenset(
-    {
-        access_pb2.REASON_NO_MATCH,
-        access_pb2.REASON_UNKNOWN_USER,
-        access_pb2.REASON_RECOVERY_QUEUE,
-    }
+    {access_pb2.REASON_NO_MATCH, access_pb2.REASON_UNKNOWN_USER, access_pb2.REASON_RECOVERY_QUEUE}
 )
 _ACCESS_TYPES: Final = {
     None: access_pb2.ACCESS_TYPE_UNSPECIFIED,

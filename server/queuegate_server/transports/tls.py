@@ -57,10 +57,7 @@ def _grpc_supports(loaded: ServerCertificate) -> bool:
 
     algorithm = loaded.leaf.public_key_algorithm_oid
     if algorithm != PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
-        return algorithm in {
-            PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5,
-            PublicKeyAlgorithmOID.ED25519,
-        }
+        return algorithm in {PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5, PublicKeyAlgorithmOID.ED25519}
     try:
         key = loaded.leaf.public_key()
     except (UnsupportedAlgorithm, ValueError):

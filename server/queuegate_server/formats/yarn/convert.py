@@ -9,13 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names
-from queuegate.policy.names import (
-    RECOVERY_QUEUE,
-    ROOT,
-    SEPARATOR,
-    is_queue_name,
-    parent_path,
-)
+from queuegate.policy.names import RECOVERY_QUEUE, ROOT, SEPARATOR, is_queue_name, parent_path
 from queuegate.policy.tree import Cluster
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import (

@@ -52,15 +52,15 @@ def read_properties(
         message = f"the top element is <{root.name}>, not <configuration>"
         diagnostics.error(root, message, "use a configuration file of Hadoop")
         return None
-    collected = _PropertyCollector(diagnostics)
+    found: dict[str, Text] = {}
+    final: set[str] = set()
     for element in _property_elements(root, diagnostics):
         stated = _read_property(element)
         if stated.not_plain is not None and is_read(stated.name):
             message = f"the value of {quoted(stated.name)} is not plain text"
             remedy = "remove the elements, processing instructions and CDATA sections from it"
             diagnostics.error(stated.not_plain, message, remedy)
-        collected.add(stated)
-    found = collected.properties
+        _add(stated, found, final, diagnostics)
     original = dict(found)
     budget = ExpansionBudget()
     for name, value in original.items():
@@ -91,33 +91,28 @@ class _Property:
     """The element of the value or the name if it contains more than text."""
 
 
-class _PropertyCollector:
-    """Applies Hadoop's rules for repeated, final and empty properties."""
-
-    def __init__(self, diagnostics: Diagnostics) -> None:
-        self._diagnostics = diagnostics
-        self._final: set[str] = set()
-        self.properties: dict[str, Text] = {}
-
-    def add(self, stated: _Property) -> None:
-        name = quoted(stated.name)
-        warn = self._diagnostics.warning
-        if not stated.name:
-            warn(stated.element, "a property without a name sets nothing", "give it a name")
-            return
-        if stated.value is None:
-            message = f"{name} has an empty value, which sets nothing"
-            warn(stated.element, message, "for nobody write a single space as the value")
-        elif stated.name in self._final:
-            message = f"{name} is final above, so this value is ignored"
-            warn(stated.element, message, "remove one of them")
-        else:
-            if stated.name in self.properties:
-                message = f"{name} is already set above; this value replaces that one"
-                warn(stated.element, message, "remove one of them")
-            self.properties[stated.name] = stated.value
-        if stated.is_final:
-            self._final.add(stated.name)
+def _add(
+    stated: _Property, properties: dict[str, Text], final: set[str], diagnostics: Diagnostics
+) -> None:
+    """Apply Hadoop's rules for repeated, final and empty properties."""
+    name, position, remedy = quoted(stated.name), stated.element, "remove one of them"
+    if not stated.name:
+        diagnostics.warning(position, "a property without a name sets nothing", "give it a name")
+        return
+    if stated.value is None:
+        message = f"{name} has an empty value, which sets nothing"
+        remedy = "for nobody write a single space as the value"
+        diagnostics.warning(position, message, remedy)
+    elif stated.name in final:
+        message = f"{name} is final above, so this value is ignored"
+        diagnostics.warning(position, message, remedy)
+    else:
+        if stated.name in properties:
+            message = f"{name} is already set above; this value replaces that one"
+            diagnostics.warning(position, message, remedy)
+        properties[stated.name] = stated.value
+    if stated.is_final:
+        final.add(stated.name)
 
 
 def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Element]:

@@ -213,6 +213,5 @@ def _compare(
     if not same:
         return allowed
     return _Allowed(
-        smaller(allowed.resources, bound.resources),
-        min(allowed.applications, bound.applications),
+        smaller(allowed.resources, bound.resources), min(allowed.applications, bound.applications)
     )

@@ -25,19 +25,8 @@ _CORES: Final = "vcore"
 _QUANTITY: Final = re.compile(r"0*([0-9]{1,19})[\t\n\f\r ]*([A-Za-z]*)")
 _MAX_AMOUNT: Final = 2**63 - 1
 _SCALES: Final = {
-    "": 1,
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "P": 10**15,
-    "E": 10**18,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-    "Pi": 2**50,
-    "Ei": 2**60,
+    **{unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))},
+    **{f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)},
 }
 _MILLI: Final = "m"
 
