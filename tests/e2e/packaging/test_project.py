@@ -162,3 +162,14 @@ def test_test_command_runs_every_checker(tool: str) -> None:
     recipe = makefile.partition("\ncheck:")[2].partition("\n\n")[0]
     assert f"\t$(BIN)/{tool}" in recipe
     assert "\ntest: check " in makefile
+
+
+def test_documents_name_tests_that_exist() -> None:
+    missing = {
+        name
+        for path in project_files()
+        if path.suffix == ".md"
+        for name in re.findall(r"\btests/[\w/-]+(?:\.\w+)?", path.read_text())
+        if not (PROJECT / name).exists()
+    }
+    assert missing == set()

@@ -181,7 +181,7 @@ def test_columns_count_each_question(shared: Setup) -> None:
     invalid = ("queuegate_decisions_total", "error", "invalid_field")
     shared.directory.answer({"broken": {"failed": "down"}})
     kinds = (allowed, denied, failed, invalid)
-    for _ in range(2):  # the second time from the grid
+    for _ in range(2):  # the second time from the response cache
         before = [value(shared.ops, *kind) for kind in kinds]
         known = [queuegate.Check(user, "root") for user in ("secret-user", "stranger")] * 40
         other = [queuegate.Check("broken", "root"), queuegate.Check("secret-user", "root..x")]
