@@ -9,7 +9,7 @@ from queuegate_server.formats.yunikorn import go_regexp
 _MAX_CHARACTERS: Final = 64 * 1024
 
 
-class BadPattern(ValueError):
+class InvalidPattern(ValueError):
     """A pattern does not compile; the message quotes it and says why."""
 
 
@@ -38,10 +38,10 @@ class Patterns:
 def compile_patterns(text: str) -> Patterns:
     """Compile a list of patterns that are separated by commas; empty ones are skipped.
 
-    A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises BadPattern.
+    A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises InvalidPattern.
     """
     if len(text) > _MAX_CHARACTERS:
-        raise BadPattern(f"longer than {_MAX_CHARACTERS} characters")
+        raise InvalidPattern(f"longer than {_MAX_CHARACTERS} characters")
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return Patterns(text, tuple(_compile(part) for part in parts if part))
 
@@ -50,4 +50,4 @@ def _compile(pattern: str) -> Any:
     try:
         return go_regexp.compile_pattern(pattern)
     except go_regexp.BadPattern as error:
-        raise BadPattern(f"the pattern {pattern!r} is not valid: {error}") from None
+        raise InvalidPattern(f"the pattern {pattern!r} is not valid: {error}") from None

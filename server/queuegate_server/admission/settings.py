@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate.user_info import DEPRECATED_LABEL, LABEL_KEY_VARIABLE
-from queuegate_server.admission.patterns import BadPattern, Patterns, compile_patterns
+from queuegate_server.admission.patterns import InvalidPattern, Patterns, compile_patterns
 
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
@@ -108,7 +108,7 @@ def read_settings(
         name, text = _given(key, variable, values, environment)
         try:
             lists[field] = compile_patterns(default if text is None else text)
-        except BadPattern as error:
+        except InvalidPattern as error:
             faults.append(f"{name}: {error}")
     if faults:
         raise AdmissionSettingsError(tuple(faults))

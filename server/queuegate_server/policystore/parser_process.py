@@ -15,7 +15,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import transfer
 from queuegate_server.policystore.parsing import CheckJob, File, ParsedPolicies, ParseJob
 from queuegate_server.runtime import child_process
-from queuegate_server.runtime.child_process import Completed, Limits, OutputTooLong
+from queuegate_server.runtime.child_process import Completed, OutputTooLong, ProcessLimits
 
 _LOG = logging.getLogger("queuegate_server.policystore")
 
@@ -105,11 +105,11 @@ def _command() -> list[str]:
     return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path])]
 
 
-def _limits(size: int) -> Limits:
+def _limits(size: int) -> ProcessLimits:
     """Return the limits for so many bytes of text."""
     memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
     cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
-    return Limits(
+    return ProcessLimits(
         seconds=cpu_seconds * WALL_SECONDS_PER_CPU_SECOND,
         cpu_seconds=cpu_seconds,
         memory_bytes=memory,
@@ -118,7 +118,7 @@ def _limits(size: int) -> Limits:
     )
 
 
-def _failure(completed: Completed, limits: Limits) -> ParserFailed:
+def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     status = completed.status
     if status == -signal.SIGXCPU:
         return _too_long(limits)
@@ -138,7 +138,7 @@ def _failure(completed: Completed, limits: Limits) -> ParserFailed:
     )
 
 
-def _too_long(limits: Limits) -> ParserFailed:
+def _too_long(limits: ProcessLimits) -> ParserFailed:
     return ParserFailed(
         f"parsing takes more than {limits.cpu_seconds} s of processor time, the limit for a text"
         " of this size",
@@ -146,7 +146,7 @@ def _too_long(limits: Limits) -> ParserFailed:
     )
 
 
-def _too_large(limits: Limits) -> ParserFailed:
+def _too_large(limits: ProcessLimits) -> ParserFailed:
     return ParserFailed(
         f"parsing takes more than {(limits.memory_bytes or 0) // _MIB} MiB of memory, the limit"
         " for a text of this size",

@@ -26,7 +26,7 @@ class OutputTooLong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """Bounds of a child process; it is killed when it exceeds one."""
 
     seconds: float
@@ -51,7 +51,7 @@ class Completed:
 
 async def run(
     command: Sequence[str],
-    limits: Limits,
+    limits: ProcessLimits,
     *,
     text: Iterable[bytes] = (),
     environment: Mapping[str, str] | None = None,
@@ -90,7 +90,7 @@ class _Child:
     def __init__(
         self,
         command: Sequence[str],
-        limits: Limits,
+        limits: ProcessLimits,
         text: Iterable[bytes],
         environment: Mapping[str, str] | None,
         pass_fds: Collection[int],
@@ -158,7 +158,7 @@ class _Child:
         return output
 
 
-def _limit(pid: int, limits: Limits) -> None:
+def _limit(pid: int, limits: ProcessLimits) -> None:
     """Set the limits of a process that waits for its input."""
     if limits.memory_bytes is not None:
         resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))

@@ -11,12 +11,12 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from queuegate_server.runtime.child_process import Completed, Limits, run
+from queuegate_server.runtime.child_process import Completed, ProcessLimits, run
 from queuegate_server.runtime.event_loop import run_in_loop
 
 _AT_ONCE: Final = 4
 _CALLERS: Final = 8
-_LIMITS: Final = Limits(seconds=60, output_bytes=1000)
+_LIMITS: Final = ProcessLimits(seconds=60, output_bytes=1000)
 _METHOD: Final = "/test.Echo/Echo"
 
 

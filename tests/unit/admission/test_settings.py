@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.patterns import BadPattern, compile_patterns
+from queuegate_server.admission.patterns import InvalidPattern, compile_patterns
 from queuegate_server.admission.settings import (
     AdmissionSettingsError,
     parse_settings,
@@ -95,7 +95,7 @@ def test_patterns_mean_what_they_mean_in_go(patterns: str, text: str, found: boo
     [r"\C", r"a\Z", r"(a)\1", "(?<=a)b", "a++", "*", "[", "a{1001}", "\ud800", "a" * 70_000],
 )
 def test_patterns_that_go_refuses(pattern: str) -> None:
-    with pytest.raises(BadPattern):
+    with pytest.raises(InvalidPattern):
         compile_patterns(pattern)
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.runtime.child_process import Completed, Limits, OutputTooLong, run
+from queuegate_server.runtime.child_process import Completed, OutputTooLong, ProcessLimits, run
 from tests.support.fakes.loop import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-LIMITS = Limits(seconds=60, output_bytes=1 << 22)
+LIMITS = ProcessLimits(seconds=60, output_bytes=1 << 22)
 
 
 async def python(
-    program: str, *arguments: str, limits: Limits = LIMITS, text: bytes = b""
+    program: str, *arguments: str, limits: ProcessLimits = LIMITS, text: bytes = b""
 ) -> Completed:
     return await run([sys.executable, "-S", "-c", program, *arguments], limits, text=[text])
 
@@ -64,7 +64,7 @@ async def test_time_is_limited() -> None:
     before = children()
     begin = time.monotonic()
     with pytest.raises(TimeoutError):
-        await python("import time; time.sleep(600)", limits=Limits(0.2, 1))
+        await python("import time; time.sleep(600)", limits=ProcessLimits(0.2, 1))
     assert time.monotonic() - begin < 300
     await wait_until(lambda: children() == before)
 
@@ -85,26 +85,26 @@ async def test_output_is_limited() -> None:
     before = children()
     endless = "import sys\nwhile True: sys.stdout.buffer.write(bytes(65536))"
     with pytest.raises(OutputTooLong, match="more than 100000 bytes"):
-        await python(endless, limits=Limits(60, 100_000))
+        await python(endless, limits=ProcessLimits(60, 100_000))
     await wait_until(lambda: children() == before)
 
 
 async def test_memory_is_limited() -> None:
     program = "import sys; sys.stdin.read()\ntry: bytes(1 << 30)\nexcept MemoryError: sys.exit(7)"
-    found = await python(program, limits=Limits(60, 1, memory_bytes=1 << 28))
+    found = await python(program, limits=ProcessLimits(60, 1, memory_bytes=1 << 28))
     assert found.status == 7
 
 
 async def test_processor_time_is_limited_even_if_nobody_watches() -> None:
     program = "import resource, sys; sys.stdin.read(); print(*resource.getrlimit(0))"
     assert resource.RLIMIT_CPU == 0
-    found = await python(program, limits=Limits(59.5, 100))
+    found = await python(program, limits=ProcessLimits(59.5, 100))
     assert found.output == b"61 62\n"
 
 
 async def test_a_child_is_niced() -> None:
     program = "import os, sys; sys.stdin.read(); print(os.nice(0))"
-    found = await python(program, limits=Limits(60, 100, niceness=5))
+    found = await python(program, limits=ProcessLimits(60, 100, niceness=5))
     assert int(found.output) == os.nice(0) + 5
 
 

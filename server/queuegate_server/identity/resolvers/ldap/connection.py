@@ -18,8 +18,8 @@ from ldap.controls import SimplePagedResultsControl
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
-    Overloaded,
     ServerFault,
+    TooManyPending,
     message_id,
     to_fault,
 )
@@ -147,7 +147,7 @@ class LdapConnection:
 
     async def _request(self, start: Callable[[], int]) -> SearchResult:
         if self._slots.locked() and self._queued >= self._options.max_queued:
-            raise Overloaded("too many requests are waiting for the directory")
+            raise TooManyPending("too many requests are waiting for the directory")
         message: int | None = None
         heard_at = self.heard_at
         self._queued += 1

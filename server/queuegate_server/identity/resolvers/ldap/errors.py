@@ -36,7 +36,7 @@ class BindRefused(ServerFault):
     """The server rejected the credentials. Trying again may lock the account."""
 
 
-class Overloaded(LdapFault):
+class TooManyPending(LdapFault):
     """Too many requests are under way in this process."""
 
 

@@ -31,7 +31,7 @@ async def bind_with_kerberos(descriptor: int, host: str, options: LdapOptions) -
     try:
         result = await child_process.run(
             (sys.executable, "-P", _PROGRAM, str(descriptor), host, str(seconds)),
-            child_process.Limits(
+            child_process.ProcessLimits(
                 seconds, output_bytes=_MAX_OUTPUT_BYTES, memory_bytes=_MAX_MEMORY_BYTES
             ),
             environment={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
