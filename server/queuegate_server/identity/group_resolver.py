@@ -68,24 +68,19 @@ class GuardedResolver:
         """What limits the refreshes of all partitions."""
         self._clock = clock
         self._observe = observe
-        self._breaker = CircuitBreaker(options.breaker_failures, options.breaker_pause, clock)
+        self.breaker = CircuitBreaker(options.breaker_failures, options.breaker_pause, clock)
         contained = ExceptionContainment(name, resolver)
-        self._bulkhead = Bulkhead(
+        self.bulkhead = Bulkhead(
             options.max_concurrent,
             options.max_waiting,
             options.lookup_timeout,
-            BreakerGuard(name, self._breaker, Timeout(name, options.lookup_timeout, contained)),
+            BreakerGuard(name, self.breaker, Timeout(name, options.lookup_timeout, contained)),
             clock,
         )
-        self._source: Source = contained if self.is_local else self._bulkhead
+        self._source: Source = contained if self.is_local else self.bulkhead
         self._max_refreshes = max(1, options.max_concurrent // REFRESH_SHARE)
         self._opening = asyncio.Lock()
         self._users = 0
-
-    @property
-    def breaker_state(self) -> CircuitState:
-        """Whether look-ups reach the resolver."""
-        return self._breaker.state
 
     @property
     def refresh_capacity(self) -> int:
@@ -94,21 +89,11 @@ class GuardedResolver:
         Users about whom nothing is known come first, and while the circuit breaker is open
         nobody is refreshed.
         """
-        if self._breaker.refuses:
+        if self.breaker.refuses:
             return 0
-        if self.waiting or self._breaker.state is CircuitState.HALF_OPEN:
+        if self.bulkhead.waiting or self.breaker.state is CircuitState.HALF_OPEN:
             return 1
         return self._max_refreshes
-
-    @property
-    def running(self) -> int:
-        """How many look-ups are under way."""
-        return self._bulkhead.running
-
-    @property
-    def waiting(self) -> int:
-        """How many look-ups wait until others have ended."""
-        return self._bulkhead.waiting
 
     async def open(self) -> None:
         """Open the resolver for the first partition that uses it.

@@ -98,39 +98,31 @@ class Bulkhead:
         self._max_wait = max_wait
         self._source = source
         self._clock = clock
-        self._waiting = 0
-        self._running = 0
+        self.waiting = 0
+        """How many look-ups are queued."""
+        self.running = 0
+        """How many look-ups are under way."""
         self._queued_since = 0.0
         """When the queue was last empty."""
         self._duration = 0.0
         """The average duration of a look-up, in seconds."""
 
-    @property
-    def running(self) -> int:
-        """How many look-ups are under way."""
-        return self._running
-
-    @property
-    def waiting(self) -> int:
-        """How many look-ups are queued."""
-        return self._waiting
-
     async def resolve(self, user: str) -> Outcome:
         """Look up one user; return CouldNotAsk if there are too many look-ups."""
         if self._semaphore.locked():
-            if self._waiting >= self._max_waiting or self._is_overloaded():
+            if self.waiting >= self._max_waiting or self._is_overloaded():
                 return CouldNotAsk("too many look-ups", too_many=True)
             if not await self._acquire_in_time():
                 detail = f"too many look-ups: none could start within {self._max_wait:g} s"
                 return CouldNotAsk(detail, too_many=True)
         else:
             await self._semaphore.acquire()
-        self._running += 1
+        self.running += 1
         start = self._clock()
         try:
             return await self._source.resolve(user)
         finally:
-            self._running -= 1
+            self.running -= 1
             seconds = self._clock() - start
             alpha = EWMA_ALPHA if self._duration else 1
             self._duration += (seconds - self._duration) * alpha
@@ -139,15 +131,15 @@ class Bulkhead:
     def _is_overloaded(self) -> bool:
         """Return whether another look-up would have to wait for too long."""
         burst = self._max_wait * BURST_SHARE
-        if not self._waiting or self._clock() - self._queued_since < burst:
+        if not self.waiting or self._clock() - self._queued_since < burst:
             return False
-        wait = self._waiting / self._max_concurrent * self._duration
+        wait = self.waiting / self._max_concurrent * self._duration
         return wait > max(burst, MIN_LOOK_UPS * self._duration)
 
     async def _acquire_in_time(self) -> bool:
-        if not self._waiting:
+        if not self.waiting:
             self._queued_since = self._clock()
-        self._waiting += 1
+        self.waiting += 1
         try:
             async with asyncio.timeout(self._max_wait):
                 await self._semaphore.acquire()
@@ -156,4 +148,4 @@ class Bulkhead:
         else:
             return True
         finally:
-            self._waiting -= 1
+            self.waiting -= 1

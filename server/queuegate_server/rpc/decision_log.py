@@ -102,8 +102,7 @@ class DecisionLog:
     def tallied(self) -> Iterator[tuple[str, str, int]]:
         """Yield outcome (allowed, denied, error), reason, and count."""
         for number in _REASONS:
-            name = decision_records.reason_text(number)
             outcome = "denied" if number in DENIED_REASONS else "allowed"
-            yield outcome, name, self.counts[number]
+            yield outcome, decision_records.REASON_NAMES[number], self.counts[number]
         for reason, count in self._errors.items():
             yield "error", reason, count

@@ -26,9 +26,10 @@ _ACTIONS: Final = {
     for name, number in access_pb2.ApplicationAction.items()
     if number
 }
-_REASONS: Final[dict[int, str]] = {
+REASON_NAMES: Final[dict[int, str]] = {
     number: name.removeprefix("REASON_").lower() for name, number in access_pb2.Reason.items()
 }
+"""The reasons of decisions as logs and metrics call them, such as `no_match`."""
 COLUMNS: Final = "CheckQueueAccessColumns"
 _BATCHES: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
@@ -126,7 +127,7 @@ class Answered:
             return
         yield _record(self.method, self.time, self.caller, check) | {
             "decision": "allowed" if decision.allowed else "denied",
-            "reason": reason_text(decision.reason),
+            "reason": REASON_NAMES[decision.reason],
             "matched_queue": decision.matched_queue,
             "matched_name": decision.matched_subject,
             "revision": decision.policy_revision,
@@ -152,11 +153,6 @@ class Failed:
         check = _parsed(self.method, self.request)
         head = _record(self.method, self.time, self.caller, check)
         return head | {"decision": "error", "reason": self.reason}
-
-
-def reason_text(number: int) -> str:
-    """Return the reason of a decision as logs and metrics call it, such as `no_match`."""
-    return _REASONS[number]
 
 
 def _parsed(method: str, request: bytes) -> _Check | None:

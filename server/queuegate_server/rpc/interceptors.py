@@ -117,35 +117,23 @@ class ConcurrencyLimiter:
 
     def __init__(self, limit: int) -> None:
         """Start without calls."""
-        self._limit = limit
-        self._running = 0
-        self._streams = 0
+        self.limit = limit
+        """How many calls may be in progress."""
+        self.running = 0
+        """How many calls are in progress."""
+        self.streams = 0
+        """How many of them are streams."""
         self.refused = {"calls": 0, "streams": 0, "waited": 0}
         """How many calls have been refused, by the bound that was reached."""
 
     @property
-    def limit(self) -> int:
-        """How many calls may be in progress."""
-        return self._limit
-
-    @property
     def stream_limit(self) -> int:
-        """How many of them may be streams."""
-        return max(1, self._limit // 2)
-
-    @property
-    def running(self) -> int:
-        """How many calls are in progress."""
-        return self._running
-
-    @property
-    def streams(self) -> int:
-        """How many of them are streams."""
-        return self._streams
+        """How many of the calls in progress may be streams."""
+        return max(1, self.limit // 2)
 
     def reconfigure(self, limit: int) -> None:
         """Apply another bound from now on; calls in progress go on."""
-        self._limit = limit
+        self.limit = limit
 
     def unary(self, handler: Unary) -> Unary:
         """Bound a unary method."""
@@ -160,30 +148,30 @@ class ConcurrencyLimiter:
         """Bound a streaming method; a call counts for as long as it is open."""
 
         async def limited(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            if self._streams >= self.stream_limit:
+            if self.streams >= self.stream_limit:
                 self.refused["streams"] += 1
                 raise Overloaded(f"{self.stream_limit} streams are open, and no more may be")
             with self.room():
-                self._streams += 1
+                self.streams += 1
                 try:
                     async for response in handler(requests, context):
                         yield response
                 finally:
-                    self._streams -= 1
+                    self.streams -= 1
 
         return limited
 
     @contextmanager
     def room(self) -> Iterator[None]:
         """Count a call as in progress; raise Overloaded if there is no room for it."""
-        if self._running >= self._limit:
+        if self.running >= self.limit:
             self.refused["calls"] += 1
-            raise Overloaded(f"{self._limit} calls are in progress, and no more may be")
-        self._running += 1
+            raise Overloaded(f"{self.limit} calls are in progress, and no more may be")
+        self.running += 1
         try:
             yield
         finally:
-            self._running -= 1
+            self.running -= 1
 
 
 def _code(error: BaseException, context: Context) -> str:

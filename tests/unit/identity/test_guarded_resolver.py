@@ -50,9 +50,9 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     directory.broken = True
     states = []
     for user in "ab":
-        states.append(shared.breaker_state)
+        states.append(shared.breaker.state)
         await one.resolve(user)
-    states.append(shared.breaker_state)
+    states.append(shared.breaker.state)
     assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
     answer = await two.resolve("sue")
     assert answer.entry.outcome == CouldNotAsk(
@@ -74,13 +74,13 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
         for groups, user in ((one, "a"), (two, "b"), (one, "c"))
     ]
     await run_ready_callbacks()
-    assert (shared.running, shared.waiting) == (2, 1)
+    assert (shared.bulkhead.running, shared.bulkhead.waiting) == (2, 1)
     refused = await two.resolve("d")
     assert refused.entry.outcome == CouldNotAsk("too many look-ups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert directory.most_running == 2
-    assert shared.breaker_state is CircuitState.CLOSED, "being busy is not a failure"
+    assert shared.breaker.state is CircuitState.CLOSED, "being busy is not a failure"
     await one.close()
 
 

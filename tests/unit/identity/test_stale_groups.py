@@ -139,7 +139,7 @@ async def test_in_an_outage_known_users_cost_no_look_up(stack: Stack) -> None:
     stack.clock.advance(9)
     assert await stack.resolve() == ("g1", True)
     assert stack.groups.stats().refreshes == 0
-    stack.guarded._breaker._open_until = stack.clock.now + 100
+    stack.guarded.breaker._open_until = stack.clock.now + 100
     stack.clock.advance(50)
     for _ in range(3):
         assert await stack.resolve() == ("stale g1", True)
@@ -184,14 +184,14 @@ async def test_refreshes_leave_room_for_new_users(clock: ManualClock) -> None:
     for user in users:
         stack.cached(user)
         await run_ready_callbacks()
-    assert stack.guarded.running == 2
+    assert stack.guarded.bulkhead.running == 2
     stack.clock.advance(51)
     assert await stack.resolve("u5") == ("stale g", True), "no turn for those who can do without"
-    assert stack.guarded.running == 2
+    assert stack.guarded.bulkhead.running == 2
     waiting = asyncio.create_task(stack.resolve("sue"))
     await run_ready_callbacks()
-    assert stack.guarded.running == 3
-    assert stack.guarded.waiting == 0
+    assert stack.guarded.bulkhead.running == 3
+    assert stack.guarded.bulkhead.waiting == 0
     stack.directory.hold.set()
     assert await waiting == ("g1", False)
     stack.clock.advance(1)
@@ -257,7 +257,7 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
     many = ResolverOptions().max_concurrent + 1
     waiting = [asyncio.create_task(stack.resolve(f"u{number}")) for number in range(many)]
     await run_ready_callbacks()
-    assert stack.guarded.waiting == 1
+    assert stack.guarded.bulkhead.waiting == 1
     assert stack.guarded.refresh_capacity == 1, "others wait for their turn"
     stack.directory.hold.set()
     await asyncio.gather(*waiting)

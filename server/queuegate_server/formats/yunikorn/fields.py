@@ -234,10 +234,6 @@ def _number(node: ScalarNode) -> int | float | None:
     if _FLOAT.fullmatch(digits):
         value_as_float = float(digits)
         return None if math.isinf(value_as_float) else value_as_float
-    return _special_float(text)
-
-
-def _special_float(text: str) -> float | None:
     if text in _INFINITE:
         return math.inf
     if text in _MINUS_INFINITE:

@@ -125,9 +125,9 @@ class ResolverMetrics(Collector):
         for defined_in, resolver in self._resolvers.resolvers():
             labels = (resolver.name, defined_in)
             for state in CircuitState:
-                breaker.add_metric((*labels, state), state is resolver.breaker_state)
-            running.add_metric(labels, resolver.running)
-            waiting.add_metric(labels, resolver.waiting)
+                breaker.add_metric((*labels, state), state is resolver.breaker.state)
+            running.add_metric(labels, resolver.bulkhead.running)
+            waiting.add_metric(labels, resolver.bulkhead.waiting)
         yield from (outcomes, seconds, breaker, running, waiting)
 
 
