@@ -11,8 +11,13 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.spark_defaults import read_spark_defaults
-from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
-from queuegate_server.formats.yarn.load import SCHEDULERS, load_scheduler, read_site
+from queuegate_server.formats.yarn.load import (
+    SCHEDULERS,
+    lint_scheduler,
+    lint_site,
+    load_scheduler,
+    read_site,
+)
 from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
 from queuegate_server.formats.yunikorn.lint import lint_queues
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
