@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.registry import LoadResult, detect_format, load_policy
+from queuegate_server.formats.registry import FormatOptions, LoadResult, detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn import configuration
 
@@ -31,4 +31,6 @@ def loaded(asked: dict[str, Any], semantics: Semantics) -> LoadResult:
         site=(site, "yarn-site.xml"),
         daemon_user=asked.get("rm_user", ""),
     )
-    return load_policy(detect_format(text.encode()), text.encode(), "file", yarn_options=options)
+    return load_policy(
+        detect_format(text.encode()), text.encode(), "file", FormatOptions(yarn=options)
+    )

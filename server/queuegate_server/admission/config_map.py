@@ -10,7 +10,7 @@ from queuegate_server.admission.rules import UPDATE, AdmissionResponse
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
 from queuegate_server.files.configmap import CONFIGS, DEFAULTS, decompress, is_compressed
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 
 _CHECKED_OPERATIONS: Final = frozenset({"CREATE", UPDATE})
 _MAX_LINES: Final = 20
@@ -45,7 +45,9 @@ def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
         errors.extend(error.faults)
     # All of them: the other ConfigMap may name the one that holds the queues.
     for key in sorted(name for name in data if name.endswith(".yaml")):
-        for diagnostic in load_policy("yunikorn", data[key], key, acl_names=acl_names).diagnostics:
+        for diagnostic in load_policy(
+            "yunikorn", data[key], key, FormatOptions(acl_names=acl_names)
+        ).diagnostics:
             (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     message = "\n".join(_first(errors))
     return AdmissionResponse(allowed=not errors, message=message, warnings=_first(warnings))

@@ -2,13 +2,13 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from queuegate.policy.acl import AclNames
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import EXIT_FAILURE
@@ -19,6 +19,7 @@ from queuegate_server.formats.diff import differences
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     YUNIKORN,
+    FormatOptions,
     check_file,
     detect_file_format,
     detect_format,
@@ -39,15 +40,6 @@ EXIT_NO: Final = 1
 
 _STDIN: Final = "-"
 _Command = TypeVar("_Command", bound=Callable[..., None])
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """How policies are read."""
-
-    acl_names: AclNames
-    resolver_types: frozenset[str]
-    yarn: YarnOptions
 
 
 def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -89,7 +81,7 @@ def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
             site=_read_or_fail(yarn_site) if yarn_site else None,
             daemon_user=daemon_user,
         )
-        options = _Options(AclNames(acl_names), frozenset(resolver_types), yarn)
+        options = FormatOptions(AclNames(acl_names), frozenset(resolver_types), yarn)
         command(options=options, **arguments)
 
     return with_options
@@ -135,7 +127,7 @@ def validate(
     files: tuple[str, ...],
     format_name: str | None,
     are_settings: bool,
-    options: _Options,
+    options: FormatOptions,
 ) -> None:
     """Check whether the server would load the policy in each FILE (- is standard input).
 
@@ -162,7 +154,11 @@ def validate(
 @_checking_options
 @click.pass_context
 def lint(
-    context: click.Context, *, files: tuple[str, ...], format_name: str | None, options: _Options
+    context: click.Context,
+    *,
+    files: tuple[str, ...],
+    format_name: str | None,
+    options: FormatOptions,
 ) -> None:
     """Find what is valid but probably not meant in each FILE (- is standard input).
 
@@ -183,7 +179,7 @@ def lint(
 @_reading_options
 @_resolver_types_option
 @click.pass_context
-def diff(context: click.Context, *, old: str, new: str, options: _Options) -> None:
+def diff(context: click.Context, *, old: str, new: str, options: FormatOptions) -> None:
     """Show what changes in the ACLs of queues from the policy OLD to the policy NEW.
 
     Needs no server. One of the two may be - for standard input. Prints a line for each
@@ -247,7 +243,7 @@ def convert(
     format_name: str | None,
     output: Path | None,
     force: bool,
-    options: _Options,
+    options: FormatOptions,
 ) -> None:
     """Write the queues of a YARN cluster as a queues.yaml of YuniKorn.
 
@@ -262,7 +258,9 @@ def convert(
     detected = format_name or detect_format(data)
     if detected not in SCHEDULERS:
         raise Failure(f"{name}: this is not the file of a YARN scheduler")
-    result = convert_to_yunikorn(detected, data, name, options.yarn, options.acl_names)
+    result = convert_to_yunikorn(
+        detected, data, name, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
+    )
     for diagnostic in (*result.diagnostics, *result.lost):
         click.echo(str(diagnostic), err=True)
     if not result.text:
@@ -274,17 +272,10 @@ def convert(
 
 
 def _check_policy(
-    format_name: str | None, options: _Options, data: bytes, name: str, *, with_lint: bool
+    format_name: str | None, options: FormatOptions, data: bytes, name: str, *, with_lint: bool
 ) -> list[Diagnostic]:
-    return check_file(
-        format_name or detect_file_format(data),
-        data,
-        name,
-        with_lint=with_lint,
-        acl_names=options.acl_names,
-        resolver_types=options.resolver_types,
-        yarn_options=options.yarn,
-    )
+    format_name = format_name or detect_file_format(data)
+    return check_file(format_name, data, name, options, with_lint=with_lint)
 
 
 def _check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
@@ -308,18 +299,11 @@ def _startup_errors(settings: Settings) -> Iterator[str]:
         yield from unusable_files(settings)
 
 
-def _load(file: str, options: _Options) -> tuple[bool, Mapping[str, Partition]]:
+def _load(file: str, options: FormatOptions) -> tuple[bool, Mapping[str, Partition]]:
     """Return whether a policy is YuniKorn's, and its partitions. Raises Failure."""
     data, name = _read_or_fail(file)
     format_name = detect_format(data)
-    loaded = load_policy(
-        format_name,
-        data,
-        name,
-        acl_names=options.acl_names,
-        resolver_types=options.resolver_types,
-        yarn_options=options.yarn,
-    )
+    loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):
         for diagnostic in loaded.diagnostics:
             click.echo(str(diagnostic), err=True)

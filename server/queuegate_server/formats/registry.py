@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
-from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import (
@@ -18,7 +17,7 @@ from queuegate_server.formats.yarn.load import (
     load_scheduler,
     read_site,
 )
-from queuegate_server.formats.yarn.model import DEFAULT_OPTIONS, YarnOptions
+from queuegate_server.formats.yarn.model import YarnOptions
 from queuegate_server.formats.yunikorn.lint import lint_queues
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
 
@@ -48,6 +47,27 @@ _SPARK_PROPERTY: Final = re.compile(
 _SITE_KEYS: Final = (b"yarn.acl.enable", b"yarn.admin.acl")
 _CAPACITY_KEY_PREFIX: Final = b"yarn.scheduler.capacity."
 _MAX_SNIFFED_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """What applies to policies beside their texts."""
+
+    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN
+    """Which names YuniKorn's ACLs may list, in all partitions or by the name of the partition."""
+    resolver_types: frozenset[str] = RESOLVER_TYPES
+    """The group resolvers that a partition of YuniKorn may name, beside those that YuniKorn itself
+    knows."""
+    yarn: YarnOptions = field(default_factory=YarnOptions)
+    """What applies to the formats of YARN."""
+
+    def acl_names_of(self, partition: str) -> AclNames:
+        """Return which names the ACLs of a partition may list."""
+        names = self.acl_names
+        return names if isinstance(names, AclNames) else names(partition)
+
+
+DEFAULT_OPTIONS: Final = FormatOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +102,7 @@ def detect_file_format(data: bytes) -> str:
 
 
 def load_policy(
-    format_name: str,
-    data: bytes,
-    file: str,
-    *,
-    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
-    resolver_types: frozenset[str] = RESOLVER_TYPES,
-    yarn_options: YarnOptions = DEFAULT_OPTIONS,
+    format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
     """Load a policy and report everything that is wrong with it in one pass.
 
@@ -98,56 +112,45 @@ def load_policy(
         format_name: One of `FORMATS`.
         data: The text.
         file: The name that the diagnostics show.
-        acl_names: Which names YuniKorn's ACLs may list, in all partitions or by the name of
-            the partition.
-        resolver_types: The group resolvers that a partition of YuniKorn may name, beside those
-            that YuniKorn itself knows.
-        yarn_options: What applies to the formats of YARN.
+        options: What applies beside the text.
 
     Raises:
         ValueError: The format is unknown.
     """
     _check_format(format_name)
     if format_name in SCHEDULERS:
-        partitions, diagnostics = load_scheduler(format_name, data, file, yarn_options)
+        partitions, diagnostics = load_scheduler(format_name, data, file, options.yarn)
     else:
         partitions, diagnostics = load_queues(
-            data, file, acl_names=_by_partition(acl_names), resolver_types=resolver_types
+            data, file, acl_names=options.acl_names_of, resolver_types=options.resolver_types
         )
     return LoadResult(MappingProxyType(dict(partitions)), diagnostics)
 
 
 def lint_policy(
-    format_name: str,
-    data: bytes,
-    file: str,
-    *,
-    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
-    semantics: Semantics = Semantics.DOCUMENTED,
+    format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> list[Diagnostic]:
     """Return warnings about what is valid but probably not meant; none for an unreadable text.
 
     Errors and ignored names are reported by `load_policy`, which takes the same arguments.
-    `semantics` applies to the formats of YARN.
 
     Raises:
         ValueError: The format is unknown.
     """
     _check_format(format_name)
     if format_name in SCHEDULERS:
+        semantics = options.yarn.semantics(options.yarn.partition)
         return list(lint_scheduler(format_name, data, file, semantics))
-    return list(lint_queues(data, file, acl_names=_by_partition(acl_names)))
+    return list(lint_queues(data, file, acl_names=options.acl_names_of))
 
 
 def check_file(
     format_name: str,
     data: bytes,
     file: str,
+    options: FormatOptions = DEFAULT_OPTIONS,
     *,
     with_lint: bool,
-    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN,
-    resolver_types: frozenset[str] = RESOLVER_TYPES,
-    yarn_options: YarnOptions = DEFAULT_OPTIONS,
 ) -> list[Diagnostic]:
     """Return the diagnostics of any file in one of `FILE_FORMATS`, sorted by position.
 
@@ -160,23 +163,15 @@ def check_file(
     if format_name == SPARK_DEFAULTS:
         return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
-        options = replace(yarn_options, site=(data, file))
-        warnings = lint_site(options) if with_lint else ()
-        return sort_diagnostics((*read_site(options)[1], *warnings))
-    diagnostics = load_policy(
-        format_name,
-        data,
-        file,
-        acl_names=acl_names,
-        resolver_types=resolver_types,
-        yarn_options=yarn_options,
-    ).diagnostics
+        yarn = replace(options.yarn, site=(data, file))
+        warnings = lint_site(yarn) if with_lint else ()
+        return sort_diagnostics((*read_site(yarn)[1], *warnings))
+    diagnostics = load_policy(format_name, data, file, options).diagnostics
     if not with_lint or has_errors(diagnostics):
         return sort_diagnostics(diagnostics)
-    semantics = yarn_options.semantics(yarn_options.partition)
     warnings = (
-        *lint_policy(format_name, data, file, acl_names=acl_names, semantics=semantics),
-        *(lint_site(yarn_options) if format_name in SCHEDULERS else ()),
+        *lint_policy(format_name, data, file, options),
+        *(lint_site(options.yarn) if format_name in SCHEDULERS else ()),
     )
     # The loader and the linter may report the same thing.
     return sort_diagnostics(dict.fromkeys((*diagnostics, *warnings)))
@@ -186,7 +181,3 @@ def _check_format(name: str) -> None:
     if name not in FORMATS:
         known = ", ".join(sorted(FORMATS))
         raise ValueError(f"unknown policy format {name!r}; use one of {known}")
-
-
-def _by_partition(acl_names: Callable[[str], AclNames] | AclNames) -> Callable[[str], AclNames]:
-    return (lambda _: acl_names) if isinstance(acl_names, AclNames) else acl_names

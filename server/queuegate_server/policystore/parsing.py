@@ -13,6 +13,7 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.registry import (
     YUNIKORN,
+    FormatOptions,
     LoadResult,
     check_file,
     detect_format,
@@ -153,12 +154,14 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
         format_name,
         data,
         name,
-        acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
-        resolver_types=job.resolver_types,
-        yarn_options=YarnOptions(
-            text.partition,
-            lambda partition: job.semantics.get(partition, Semantics.DOCUMENTED),
-            (text.site.data, text.site.name) if text.site else None,
-            text.daemon_user,
+        FormatOptions(
+            acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
+            resolver_types=job.resolver_types,
+            yarn=YarnOptions(
+                text.partition,
+                lambda partition: job.semantics.get(partition, Semantics.DOCUMENTED),
+                (text.site.data, text.site.name) if text.site else None,
+                text.daemon_user,
+            ),
         ),
     )

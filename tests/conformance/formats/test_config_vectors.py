@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.formats.registry import LoadResult, load_policy
+from queuegate_server.formats.registry import FormatOptions, LoadResult, load_policy
 
 VECTORS: Final = Path(__file__).parents[2] / "vectors"
 CASES: Final[list[dict[str, Any]]] = json.loads((VECTORS / "config_vectors.json").read_text())[
@@ -85,7 +85,9 @@ def test_deviates_in_just_the_listed_way(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case["id"] in DEVIATIONS], ids=ids)
 def test_a_resolver_that_the_server_has_is_no_deviation(case: dict[str, Any]) -> None:
     types = frozenset({"bogus", "5"})
-    loaded = load_policy("yunikorn", case["yaml"].encode(), "f", resolver_types=types)
+    loaded = load_policy(
+        "yunikorn", case["yaml"].encode(), "f", FormatOptions(resolver_types=types)
+    )
     assert loaded.diagnostics == ()
     assert loaded.partitions["default"].resolver_type in types
 

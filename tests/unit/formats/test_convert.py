@@ -13,7 +13,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import has_errors
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.convert import Conversion, convert
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn_files import by_path, capacity_xml, fair_xml, site
@@ -55,7 +55,9 @@ def converted(format_name: str, text: str, options: YarnOptions, names: AclNames
 
 
 def loaded(result: Conversion, names: AclNames) -> Partition:
-    found = load_policy("yunikorn", result.text.encode(), "queues.yaml", acl_names=names)
+    found = load_policy(
+        "yunikorn", result.text.encode(), "queues.yaml", FormatOptions(acl_names=names)
+    )
     assert found.diagnostics == (), (found.diagnostics, result.text)
     return found.partitions["default"]
 
@@ -98,7 +100,7 @@ def test_both_sides_decide_alike_without_a_warning(
     fair = f"<allocations>{fair_xml([('root', *root, queues)], 'queue')}</allocations>"
     for format_name, text in ((FAIR, fair), (CAPACITY, capacity_xml(stated))):
         result = converted(format_name, text, options, names)
-        before = load_policy(format_name, text.encode(), "f.xml", yarn_options=options)
+        before = load_policy(format_name, text.encode(), "f.xml", FormatOptions(yarn=options))
         yarn, yunikorn = before.partitions["default"], loaded(result, names)
         lost = {diagnostic.queue for diagnostic in result.lost}
         assert all(diagnostic.message and diagnostic.remedy for diagnostic in result.lost)

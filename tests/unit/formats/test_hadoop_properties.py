@@ -6,7 +6,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
 from queuegate_server.formats.diagnostics import Severity, has_errors
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import read_site
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn_files import CAPACITY, prop, site
@@ -146,7 +146,7 @@ def test_short_names_of_the_capacity_scheduler() -> None:
             assert decision.allowed is (allowed and access is Access.SUBMIT)
             assert explain(partition, path, access, user, ()).decision == decision
     off = YarnOptions(site=site(enabled="false"))
-    partition = load_policy(CAPACITY, text, "f", yarn_options=off).partitions["default"]
+    partition = load_policy(CAPACITY, text, "f", FormatOptions(yarn=off)).partitions["default"]
     decision = decide(partition, partition.path("qa") or "", Access.SUBMIT, "ann", ())
     assert decision is not None
     assert decision.reason is Reason.ACLS_DISABLED

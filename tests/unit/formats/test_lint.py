@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.formats.registry import FORMATS, lint_policy, load_policy
+from queuegate_server.formats.registry import FORMATS, FormatOptions, lint_policy, load_policy
 from queuegate_server.formats.yunikorn.lint import RULES
 
 REPOSITORY = Path(__file__).parents[3]
@@ -14,7 +14,9 @@ HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 def diagnostics(below_root: str, names: AclNames = AclNames.YUNIKORN) -> list[str]:
     """Lint a document that continues below a root queue; lines count from there."""
-    found = lint_policy("yunikorn", (HEAD + below_root).encode(), "f", acl_names=names)
+    found = lint_policy(
+        "yunikorn", (HEAD + below_root).encode(), "f", FormatOptions(acl_names=names)
+    )
     assert all(diagnostic.remedy and str(diagnostic).isprintable() for diagnostic in found)
     return [
         f"{diagnostic.line - 4}:{diagnostic.column}: {diagnostic.message}" for diagnostic in found

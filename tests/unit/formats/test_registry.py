@@ -4,7 +4,7 @@ import pytest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.formats.registry import FORMATS, load_policy
+from queuegate_server.formats.registry import FORMATS, FormatOptions, load_policy
 
 TWO = b"""
 partitions:
@@ -50,7 +50,7 @@ def test_dropped_names_are_warnings_with_queue_and_position() -> None:
 
 
 def test_names_may_be_extended_everywhere() -> None:
-    loaded = load_policy("yunikorn", TWO, "f", acl_names=AclNames.EXTENDED)
+    loaded = load_policy("yunikorn", TWO, "f", FormatOptions(acl_names=AclNames.EXTENDED))
     assert loaded.diagnostics == ()
     assert loaded.partitions["GPU"].queues["root.a"].submit_acl.groups == {"dev.team"}
 
@@ -62,14 +62,16 @@ def test_names_may_be_extended_by_partition() -> None:
         asked.append(partition)
         return AclNames.EXTENDED if partition == "GPU" else AclNames.YUNIKORN
 
-    loaded = load_policy("yunikorn", TWO, "f", acl_names=choose)
+    loaded = load_policy("yunikorn", TWO, "f", FormatOptions(acl_names=choose))
     assert asked == ["default", "GPU"]
     assert {diagnostic.queue for diagnostic in loaded.diagnostics} == {"root.prod"}
 
 
 def test_in_extended_mode_the_remedy_is_not_extended_mode() -> None:
     text = TWO.replace(b"a:b", b"a!b")
-    diagnostics = load_policy("yunikorn", text, "f", acl_names=AclNames.EXTENDED).diagnostics
+    diagnostics = load_policy(
+        "yunikorn", text, "f", FormatOptions(acl_names=AclNames.EXTENDED)
+    ).diagnostics
     assert {diagnostic.remedy for diagnostic in diagnostics} == {"correct the name or remove it"}
 
 
@@ -100,10 +102,12 @@ def test_known_resolvers(kind: str) -> None:
 def test_resolvers_of_the_server_are_accepted_beside_the_known_ones() -> None:
     text = b"partitions: [{queues: [], usergroupresolver: {type: corp}}]"
     assert load_policy("yunikorn", text, "f").partitions == {}
-    loaded = load_policy("yunikorn", text, "f", resolver_types=frozenset({"corp"}))
+    loaded = load_policy("yunikorn", text, "f", FormatOptions(resolver_types=frozenset({"corp"})))
     assert loaded.partitions["default"].resolver_type == "corp"
     other = text.replace(b"corp", b"os")
-    assert load_policy("yunikorn", other, "f", resolver_types=frozenset({"corp"})).partitions
+    assert load_policy(
+        "yunikorn", other, "f", FormatOptions(resolver_types=frozenset({"corp"}))
+    ).partitions
 
 
 def test_a_document_without_partitions_is_valid_with_a_warning() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import (
+    FormatOptions,
     check_file,
     detect_file_format,
     detect_format,
@@ -217,7 +218,9 @@ def test_too_many_errors_do_not_raise(format_name: str, text: str) -> None:
 def test_no_input_makes_a_loader_raise(data: bytes) -> None:
     for format_name in (FAIR, CAPACITY):
         for start in (b"", b"<allocations>", b"<configuration><property>"):
-            load_policy(format_name, start + data, "f", yarn_options=YarnOptions(site=(data, "s")))
+            load_policy(
+                format_name, start + data, "f", FormatOptions(yarn=YarnOptions(site=(data, "s")))
+            )
             lint_policy(format_name, start + data, "f")
     detect_format(data)
 

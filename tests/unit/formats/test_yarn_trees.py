@@ -8,7 +8,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.registry import detect_format, load_policy
+from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.generators.yarn_files import (
     ACLS,
@@ -50,7 +50,7 @@ def test_random_trees_agree_with_the_oracle(
     options = YarnOptions(semantics=lambda _: semantics, site=site(admins=admins))
     for format_name, text in ((FAIR, xml), (CAPACITY, capacity_xml(stated))):
         assert detect_format(text.encode()) == format_name
-        loaded = load_policy(format_name, text.encode(), "f", yarn_options=options)
+        loaded = load_policy(format_name, text.encode(), "f", FormatOptions(yarn=options))
         partition = loaded.partitions["default"]
         assert set(partition.queues) == set(stated)
         for path in (*stated, "root.nosuch.queue"):
@@ -91,7 +91,7 @@ def test_disabled_acls(
         + "</configuration>",
     }[format_name].encode()
     options = YarnOptions(semantics=lambda _: semantics, site=site(enabled="False"))
-    loaded = load_policy(format_name, text, "f", yarn_options=options)
+    loaded = load_policy(format_name, text, "f", FormatOptions(yarn=options))
     partition = loaded.partitions["default"]
     assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.diagnostics)
     decision = decide(partition, "root", access, "eve", ())
@@ -104,7 +104,7 @@ def test_disabled_acls(
 def test_admins_of_the_cluster_have_their_own_reason() -> None:
     text = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
     options = YarnOptions(site=site(admins="bob ops"), daemon_user="yarn", partition="hadoop")
-    partition = load_policy(FAIR, text, "f", yarn_options=options).partitions["hadoop"]
+    partition = load_policy(FAIR, text, "f", FormatOptions(yarn=options)).partitions["hadoop"]
     for user, groups, subject in (
         ("bob", (), "bob"),
         ("eve", ("ops",), "ops"),
@@ -123,7 +123,7 @@ def test_a_missing_yarn_site() -> None:
     decision = decide(partition, "root", Access.SUBMIT, "eve", ())
     assert decision == (False, Reason.NO_MATCH, "", "")
     empty = YarnOptions(site=(b"<configuration/>", "s"))
-    partition = load_policy(FAIR, text, "f", yarn_options=empty).partitions["default"]
+    partition = load_policy(FAIR, text, "f", FormatOptions(yarn=empty)).partitions["default"]
     decision = decide(partition, "root", Access.SUBMIT, "eve", ())
     assert decision is not None
     assert decision.reason is Reason.ACLS_DISABLED

@@ -17,7 +17,7 @@ from queuegate.policy.decision import Reason
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.support.yarn_vectors import VECTORS, loaded, readings
 
@@ -56,7 +56,9 @@ def document(semantics: Semantics) -> Partition:
     text = Path("examples/fair-scheduler.xml").read_bytes()
     site = (Path("examples/yarn-site.xml").read_bytes(), "yarn-site.xml")
     options = YarnOptions(semantics=lambda _: semantics, site=site)
-    return load_policy("fair-scheduler", text, "f", yarn_options=options).partitions["default"]
+    return load_policy("fair-scheduler", text, "f", FormatOptions(yarn=options)).partitions[
+        "default"
+    ]
 
 
 IN_PRODUCTION = Application("root.Datascience.Production", "John")

@@ -11,7 +11,7 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.spark import spark_acls
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.registry import load_policy
+from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.model import YarnOptions
 from tests.unit.policy.granted import is_granted
 
@@ -81,7 +81,9 @@ def site(*, enable: str = "true", admins: str | None = " ") -> tuple[bytes, str]
 def fair(inner: str, stated_site: tuple[bytes, str]) -> Partition:
     text = f"<allocations>{inner}</allocations>".encode()
     options = YarnOptions(site=stated_site)
-    return load_policy("fair-scheduler", text, "f", yarn_options=options).partitions["default"]
+    return load_policy("fair-scheduler", text, "f", FormatOptions(yarn=options)).partitions[
+        "default"
+    ]
 
 
 def reason(

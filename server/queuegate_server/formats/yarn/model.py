@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
@@ -26,9 +26,6 @@ class YarnOptions:
     nobody administers the cluster."""
     daemon_user: str = ""
     """The user that the ResourceManager runs as, always an administrator."""
-
-
-DEFAULT_OPTIONS: Final = YarnOptions()
 
 
 class Text(NamedTuple):
