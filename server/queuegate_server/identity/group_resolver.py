@@ -3,12 +3,12 @@
 GroupResolver    one per partition
   GroupCache       answers that are known
   SingleFlight     one look-up of a user at a time
-  RefreshQueue     known users are looked up again at a limited rate
+  RefreshQueue     looks known users up again, at a limited rate
 GuardedResolver  one per resolver, however many partitions use it
-  Bulkhead             so many look-ups at once
-  CircuitBreaker       none while the resolver fails
-  Timeout              each for so long
-  ExceptionContainment an exception is a failed look-up
+  Bulkhead             bounds the look-ups at the same time
+  CircuitBreaker       stops look-ups while the resolver fails
+  Timeout              bounds the time of a look-up
+  ExceptionContainment turns an exception into a failed look-up
   the resolver
 """
 

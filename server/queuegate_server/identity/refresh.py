@@ -1,9 +1,9 @@
 """Refresh-ahead: look-ups of users whose groups are known already.
 
-After an outage the groups of all users may have expired. If everybody were looked up when they
-are next asked about, checks would wait for look-ups and these for each other. So refreshes
-start in the order of asking, at a limited rate and so many at once; meanwhile the groups that
-are known are used.
+After an outage the groups of all users may have expired. If every user were looked up at the
+next check, checks would wait for look-ups, and look-ups for each other. So refreshes start first
+in, first out, and both their rate and their number at the same time are bounded; meanwhile
+checks use the groups that are known.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Who calls: from the credentials and the peer of a call to a principal.
+"""Authentication: from the credentials and the peer of a call to a principal.
 
-A token is looked at before a certificate, and a certificate before the peer's address. A caller
+A token is checked before a certificate, and a certificate before the peer's address. A caller
 that presents a credential is never downgraded to a weaker identity.
 """
 
@@ -101,7 +101,7 @@ class Authenticator:
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
         )
-        # Where all callers are alike, calls need not be looked at.
+        # Where all callers are the same principal, calls need not be inspected.
         can_differ = self._tokens or self._with_certificates or not self._is_local
         self._sole = (
             None

@@ -1,5 +1,4 @@
-"""Decides the checks of a request, however many it has: the runner behind batches, streams and
-columns.
+"""Decides all checks of a request: the runner behind batches, streams and columns.
 
 Checks that the response cache answers cost a dictionary look-up each. The rest is decided while
 the request holds the slot of the admission queue; checks whose groups must be looked up first

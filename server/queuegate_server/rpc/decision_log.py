@@ -33,7 +33,7 @@ class DecisionLog:
             wall: A wall clock, in seconds.
         """
         self._audit = audit
-        self._all = allowed
+        self._records_allowed = allowed
         self._wall = wall
         self.counts = [0] * (len(_REASONS) + 1)
         """Decisions by the number of their reason."""
@@ -93,7 +93,12 @@ class DecisionLog:
         if self._audit is None:
             return
         answered = decision_records.Answered(
-            method, self._wall(), current_caller(), request, response, denials_only=not self._all
+            method,
+            self._wall(),
+            current_caller(),
+            request,
+            response,
+            denials_only=not self._records_allowed,
         )
         size = max(size, len(request) + len(response))
         if not await self._audit.append(answered.records, number, size):

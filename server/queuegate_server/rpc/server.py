@@ -1,4 +1,4 @@
-"""Puts servicers behind their methods, as the contract's descriptors name them."""
+"""Registers servicers with a transport, each method behind its interceptors."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -48,12 +48,12 @@ def register(
 ) -> None:
     """Serve every method of a service by the servicer's method of the same name.
 
-    Messages are passed as bytes. A method that has a parameter `trusted` learns through it whether
-    the groups that its caller asserts are used. Raises AttributeError if a method is missing, and
+    Messages are passed as bytes. A method with a parameter `trusted` gets in it whether the
+    groups that its caller asserts are used. Raises AttributeError if a method is missing, and
     KeyError if it has no role.
     """
     handlers = {
-        method.name: _handler(method, _taking_trust(getattr(servicer, method.name)), interceptors)
+        method.name: _handler(method, _with_trust(getattr(servicer, method.name)), interceptors)
         for method in service.methods
     }
     # Both ways, as generated code does: each transport takes the form that it knows.
@@ -62,7 +62,7 @@ def register(
     server.add_registered_method_handlers(name, handlers)
 
 
-def _taking_trust(serve: Callable[..., Any]) -> Callable[..., Any]:
+def _with_trust(serve: Callable[..., Any]) -> Callable[..., Any]:
     if "trusted" in inspect.signature(serve).parameters:
         return serve
 

@@ -1,6 +1,6 @@
-"""From requests to queries: the one place that says what a request may contain.
+"""From requests to queries: the one place that knows what a request may contain.
 
-Each check appends to a list of violations, so that a caller learns of all of them at once.
+Each check appends to a list of violations, so that a caller gets all of them at once.
 """
 
 import re

@@ -20,7 +20,7 @@ _DEFAULT: Final = "grpcio"
 
 
 class Refusal(NamedTuple):
-    """How a transport refuses calls of its own accord, before a handler sees them."""
+    """How a transport refuses calls itself, before a handler sees them."""
 
     message: str
     trailing: tuple[tuple[str, str | bytes], ...]
@@ -64,7 +64,7 @@ class Transport(Protocol):
 
         Args:
             limits: The limits on calls and connections.
-            refusal: How it refuses calls of its own accord.
+            refusal: How it refuses calls itself.
             shares_port: Whether other processes listen on the same port.
         """
 

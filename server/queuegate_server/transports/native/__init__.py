@@ -46,7 +46,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves one address only"
     first = repr(listeners[0].address)
-    # A bound that is set to its default counts as well: whoever sets it relies on it.
+    # A bound that is set to its default counts as well: the operator relies on it.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
         yield f"{first}: transport native does not support limits.connections.{key}"
     if fault := _folder_fault():
