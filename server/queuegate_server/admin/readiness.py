@@ -4,6 +4,7 @@ import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -72,6 +73,7 @@ class Readiness:
         }
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of queuegate, Python and gRPC, for /version and build info."""
     return {

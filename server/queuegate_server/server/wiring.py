@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
-from queuegate_server.admin.readiness import Readiness, versions
+from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog, open_audit_log
@@ -135,23 +135,24 @@ def build_server(
     metrics: Callable[[], bytes] = bytes
     admin = None
     if settings.ops.listen is not None:
-        # Slow to import, and only needed with the port.
-        from queuegate_server.observe import metrics as exposition  # noqa: PLC0415
-        from queuegate_server.observe.metrics import calls as of_calls  # noqa: PLC0415
-        from queuegate_server.observe.metrics import groups as of_groups  # noqa: PLC0415
-        from queuegate_server.observe.metrics import server as of_server  # noqa: PLC0415
-
-        metrics = exposition.metrics_writer(
-            (
-                of_calls.CallMetrics(calls, call_limit, decisions),
-                of_groups.CacheMetrics(engine),
-                of_groups.ResolverMetrics(lookups, resolvers),
-                of_groups.LdapMetrics(resolvers),
-                of_server.PolicyMetrics(engine, reloader, lambda: readiness.is_ready, versions()),
-                of_server.AuditMetrics(audit),
-                of_server.CertificateMetrics(listeners.certificates),
-            )
+        from queuegate_server.server.metrics import (  # noqa: PLC0415 - slow, only with the port
+            MetricSources,
+            metrics_writer,
         )
+
+        sources = MetricSources(
+            calls,
+            call_limit,
+            decisions,
+            engine,
+            lookups,
+            resolvers,
+            reloader,
+            readiness,
+            audit,
+            listeners.certificates,
+        )
+        metrics = metrics_writer(sources)
         if worker is None:  # otherwise the supervisor serves the port
             admin = _admin_server(settings.ops.listen, _OwnProcess(readiness, metrics))
     return ServerParts(
