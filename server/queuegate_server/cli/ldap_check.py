@@ -2,15 +2,18 @@
 
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from queuegate_server.cli.command import Failure
 from queuegate_server.formats.diagnostics import printable
-from queuegate_server.identity.resolver import Found, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStep
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl, parse_url
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 
@@ -70,15 +73,12 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 async def _check(options: LdapOptions, user: str) -> bool:
     """Print what every server returns; return whether all know the user and agree."""
-    # These modules load the driver, which `--help` does not need.
-    from queuegate_server.identity.resolvers.ldap.diagnose import (  # noqa: PLC0415
-        diagnose,
-        servers_of,
-    )
-    from queuegate_server.identity.resolvers.ldap.errors import LdapFault  # noqa: PLC0415
-
+    servers = tuple(map(parse_url, options.urls))
     try:
-        servers = await servers_of(options)
+        if options.discover is not None:
+            servers = await discover_servers(
+                options.discover, encrypted=not options.start_tls, timeout=options.connect_timeout
+            )
     except LdapFault as fault:
         click.echo(f"FAILED: {fault.detail}\n  advice: {fault.advice}")
         return False
@@ -86,22 +86,57 @@ async def _check(options: LdapOptions, user: str) -> bool:
     all_answered = True
     for url in servers:
         click.echo(f"\n{url}")
-        outcome, notes = await diagnose(url, user, options, _show)
+        statistics = LdapStatistics()
+        outcome = await _look_up(url, user, options, statistics)
         if isinstance(outcome, Found):
             answers.add(frozenset(outcome.groups))
             names = printable(", ".join(outcome.groups)) or "none"
             click.echo(f"  groups ({len(outcome.groups)}): {names}")
         elif isinstance(outcome, NoSuchUser):
             answers.add(None)
-            click.echo(f"  no such user: {outcome.detail}")
+            click.echo(f"  no such user below {options.user_base}: {outcome.detail}")
         else:
             all_answered = False
             click.echo(f"  could not ask: {printable(outcome.detail)}")
-        for note in notes:
+        for note in _notes(statistics):
             click.echo(f"  note: {note}")
     if len(answers) > 1:
         click.echo("\nthe servers do not agree")
     return all_answered and None not in answers and len(answers) == 1
+
+
+async def _look_up(
+    url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
+) -> Outcome:
+    # Loads the driver, which `--help` does not need.
+    from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
+
+    shown_advice: set[str] = set()
+
+    def show(step: LdapStep) -> None:
+        shown_advice.add(step.advice)
+        _show(step)
+
+    directory = Directory(options, statistics, show)
+    try:
+        return await directory.resolve_at(url, user)
+    except LdapFault as fault:
+        return CouldNotAsk(fault.detail if fault.advice in shown_advice else fault.text)
+    finally:
+        await directory.close()
+
+
+def _notes(statistics: LdapStatistics) -> Iterator[str]:
+    """Yield what a look-up of the server would only count."""
+    if statistics.other_spelling:
+        yield (
+            "an entry has a name of another spelling; if only its case differs, "
+            "user_match: casefold accepts it"
+        )
+    if statistics.skipped_names:
+        yield f"{statistics.skipped_names} groups have no readable name"
+    if statistics.depth_reached:
+        yield "groups are nested deeper than nested_depth: those above are left out"
 
 
 def _show(step: LdapStep) -> None:

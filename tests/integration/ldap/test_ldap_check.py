@@ -83,7 +83,7 @@ def test_unknown_user(tmp_path: Path, directory: Slapd, ca_file: Path, password_
     config = settings(tmp_path, ca_file, password_file, directory.url)
     status, output = run(config, "--user", "ALICE")
     assert status == 1
-    assert "no such user" in output
+    assert "no such user below ou=people" in output
     assert "user_match: casefold accepts it" in output
 
 

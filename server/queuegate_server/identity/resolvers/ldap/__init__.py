@@ -10,5 +10,4 @@ connection    many requests at once on one connection, each with a time limit
 search        one search: limits, pages, ranges
 users         the entry of a user
 group_lookup  the groups of a user: memberOf, searches, nested groups
-diagnose      what `queuegate-server ldap-check` runs
 """

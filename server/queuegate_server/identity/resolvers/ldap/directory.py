@@ -11,8 +11,8 @@ from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.group_lookup import GroupLookup
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.users import UserSearch, is_possible_name
@@ -29,19 +29,23 @@ _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 class Directory:
     """An open directory."""
 
-    def __init__(self, options: LdapOptions, statistics: LdapStatistics) -> None:
+    def __init__(
+        self,
+        options: LdapOptions,
+        statistics: LdapStatistics,
+        observe: StepObserver | None = None,
+    ) -> None:
+        """Create it closed; every step is reported to `observe`, or else counted."""
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
         self._users = UserSearch(options, statistics)
         self._groups = GroupLookup(options, statistics)
-        self.pool = ServerPool(options, Connector(options, self._threads, statistics.count))
+        self._observe = observe or statistics.count
+        self._connector = Connector(options, self._threads, self._observe)
+        self.pool = ServerPool(options, self._connector)
         self._users_without_groups = 0
         self._member_of_is_settled = False
-
-    async def open(self) -> None:
-        """Begin to connect; does not wait for a connection."""
-        await self.pool.open()
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
@@ -51,6 +55,16 @@ class Directory:
             return await self._resolve(user)
         except LdapFault as fault:
             return CouldNotAsk(fault.text)
+
+    async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
+        """Look up one user at one server, on a connection of its own. Raises LdapFault."""
+        if not is_possible_name(user):
+            return _IMPOSSIBLE_NAME
+        connection = await self._connector.connect(url)
+        try:
+            return await self._look_up(connection, user)
+        finally:
+            connection.close()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -80,7 +94,7 @@ class Directory:
     async def _look_up(self, connection: LdapConnection, user: str) -> Outcome:
         options = self._options
         with connection.in_use():
-            session = SearchSession(connection, options, self._statistics.count)
+            session = SearchSession(connection, options, self._observe)
             found = await self._users.find(session, user, self._groups.user_attributes)
             if found is None:
                 return _NO_SUCH_USER

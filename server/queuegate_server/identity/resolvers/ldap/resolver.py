@@ -48,7 +48,7 @@ class LdapResolver:
             _LOG.error("%s", self._unavailable)
             return
         self.directory = Directory(options, self.statistics)
-        await self.directory.open()
+        await self.directory.pool.open()
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
