@@ -10,8 +10,9 @@ from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, O
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.group_lookup import GroupLookup
+from queuegate_server.identity.resolvers.ldap.group_lookup import GroupLookup, user_attributes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
+from queuegate_server.identity.resolvers.ldap.names import GroupDns
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
@@ -40,7 +41,7 @@ class Directory:
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
         self._users = UserSearch(options, statistics)
-        self._groups = GroupLookup(options, statistics)
+        self._dns = GroupDns(options)
         self._observe = observe or statistics.count
         self._connector = Connector(options, self._threads, self._observe)
         self.pool = ServerPool(options, self._connector)
@@ -95,10 +96,11 @@ class Directory:
         options = self._options
         with connection.in_use():
             session = SearchSession(connection, options, self._observe)
-            found = await self._users.find(session, user, self._groups.user_attributes)
+            found = await self._users.find(session, user, user_attributes(options))
             if found is None:
                 return _NO_SUCH_USER
-            groups = await self._groups.groups(session, found, user)
+            lookup = GroupLookup(options, self._statistics, self._dns, session, found)
+            groups = await lookup.groups(user)
         if options.groups_from == "member_of" and options.nested != "in_chain":
             values = found.entry.values(options.member_of_attribute)
             self._note_member_of(present=bool(values or groups))

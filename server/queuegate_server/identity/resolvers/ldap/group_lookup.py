@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape, escape_bytes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
-from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, NotADn, decode_value
+from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, decode_value
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
 from queuegate_server.identity.resolvers.ldap.users import UserEntry
@@ -32,59 +32,20 @@ _MAX_RID: Final = 2**32
 _MIN_SID_BYTES: Final = 12
 
 
+def user_attributes(options: LdapOptions) -> tuple[str, ...]:
+    """Return the attributes of users from which their groups follow."""
+    wanted: tuple[str, ...] = ()
+    if options.groups_from == "member_of" and options.nested != "in_chain":
+        wanted += (options.member_of_attribute,)
+    if options.primary_group == "gid_number":
+        wanted += (_GID,)
+    if options.primary_group == "active_directory":
+        wanted += _AD_PRIMARY_GROUP
+    return wanted
+
+
 class GroupLookup:
-    """Looks up the groups of users as the options state."""
-
-    def __init__(self, options: LdapOptions, statistics: LdapStatistics) -> None:
-        self._options = options
-        self._statistics = statistics
-        self._dns = GroupDns(options)
-
-    @property
-    def user_attributes(self) -> tuple[str, ...]:
-        """What must be read from a user's entry."""
-        options = self._options
-        wanted: tuple[str, ...] = ()
-        if options.groups_from == "member_of" and options.nested != "in_chain":
-            wanted += (options.member_of_attribute,)
-        if options.primary_group == "gid_number":
-            wanted += (_GID,)
-        if options.primary_group == "active_directory":
-            wanted += _AD_PRIMARY_GROUP
-        return wanted
-
-    async def groups(self, session: SearchSession, user: UserEntry, asked: str) -> tuple[str, ...]:
-        """Return the names of all groups of a user, the primary group first.
-
-        Args:
-            session: Where to search.
-            user: The user's entry.
-            asked: The user's name as the caller spells it.
-        """
-        options = self._options
-        groups = _UserGroups(options, self._statistics, self._dns, session, user.entry)
-        if options.primary_group == "user_name":
-            groups.add_name(asked, asked)
-        above: list[str] = []
-        if options.primary_group == "active_directory":
-            above += await groups.add_ad_primary_group()
-        elif options.primary_group == "gid_number" and options.groups_from != "member_uid":
-            await groups.add_gid_group()
-        if options.nested == "in_chain":
-            await groups.add_in_chain(above)
-        elif options.groups_from == "member_of":
-            above += await groups.add_member_of()
-        elif options.groups_from == "member_dn":
-            above += await groups.add_groups_with([user.entry.dn], "group search")
-        else:
-            await groups.add_groups_listing(user.name)
-        if options.nested == "walk":
-            await groups.walk_up(above)
-        return groups.names
-
-
-class _UserGroups:
-    """The groups of one user while they are looked up.
+    """One look-up of the groups of one user.
 
     Their names are kept in order of arrival, each once, up to `max_groups`.
     """
@@ -95,37 +56,59 @@ class _UserGroups:
         statistics: LdapStatistics,
         dns: GroupDns,
         session: SearchSession,
-        user: LdapEntry,
+        user: UserEntry,
     ) -> None:
         self._options = options
         self._statistics = statistics
         self._dns = dns
         self._session = session
-        self._user = user
+        self._user = user.entry
+        self._user_name = user.name
         # Every group has a DN, which most often contains the name.
-        self._attributes = (
+        self._attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
         self._seen: set[str] = set()
         self._names: dict[str, None] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names so far."""
+    async def groups(self, asked: str) -> tuple[str, ...]:
+        """Return the names of all groups, the primary group first.
+
+        Args:
+            asked: The user's name as the caller spells it.
+        """
+        options = self._options
+        if options.primary_group == "user_name":
+            self._add_name(asked, asked)
+        above: list[str] = []
+        if options.primary_group == "active_directory":
+            above += await self._add_ad_primary_group()
+        elif options.primary_group == "gid_number" and options.groups_from != "member_uid":
+            await self._add_gid_group()
+        if options.nested == "in_chain":
+            await self._add_in_chain(above)
+        elif options.groups_from == "member_of":
+            above += await self._add_member_of()
+        elif options.groups_from == "member_dn":
+            above += await self._add_groups_with([self._user.dn], "group search")
+        else:
+            await self._add_groups_listing_name()
+        if options.nested == "walk":
+            await self._walk_up(above)
         return tuple(self._names)
 
-    def add_name(self, name: str | None, source: str) -> None:
+    def _add_name(self, name: str | None, source: str) -> None:
         """Add a name; skip a group without one.
 
         No access list could name such a group, so leaving it out changes no answer.
         """
         if name:
-            self._names.setdefault(name)
+            self._names[name] = None
             self._check_limit(len(self._names) - 1)
         else:
             self._skip(source)
 
-    async def add_member_of(self) -> list[str]:
+    async def _add_member_of(self) -> list[str]:
         """Add the groups in the user's memberOf; return the DNs of those that are new."""
         options = self._options
         new: list[str] = []
@@ -141,48 +124,48 @@ class _UserGroups:
             if group.name is None:
                 nameless.append(dn)
             else:
-                self.add_name(group.name, dn)
+                self._add_name(group.name, dn)
             new.append(dn)
         entries = await _gather(
             self._session.read("group names", dn, self._attributes) for dn in nameless
         )
         for dn, entry in zip(nameless, entries, strict=True):
-            self.add_name(self._dns.name_of(entry) if entry else None, dn)
+            self._add_name(self._dns.name_of(entry) if entry else None, dn)
         return new
 
-    async def add_groups_with(self, members: list[str], step: StepName) -> list[str]:
+    async def _add_groups_with(self, members: list[str], step: StepName) -> list[str]:
         """Add the groups that list any of these DNs; return the DNs of those that are new."""
         parts = self._member_filters(members)
         found = await _gather(self._search(step, text) for text in _any_of(parts))
         return self._add_entries(entry for entries in found for entry in entries)
 
-    async def add_groups_listing(self, name: str) -> None:
-        """Add the groups that list a user's name, and that of the user's gidNumber."""
-        parts = self._member_filters([name])
+    async def _add_groups_listing_name(self) -> None:
+        """Add the groups that list the user's name, and that of the user's gidNumber."""
+        parts = self._member_filters([self._user_name])
         gid = _gid(self._user) if self._options.primary_group == "gid_number" else None
-        attributes: tuple[str, ...] = self._attributes
+        attributes = self._attributes
         if gid is not None:
             parts.append(f"({_GID}={gid})")
             attributes = (*attributes, _GID)
-        text = parts[0] if len(parts) == 1 else f"(|{''.join(parts)})"
+        text = f"(|{''.join(parts)})"
         found = await self._search("group search", text, attributes)
         if gid is not None:
             found.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
             if not found or gid.encode() not in found[0].values(_GID):
                 # Like NSS: a group without a name goes by its number.
-                self.add_name(gid, gid)
+                self._add_name(gid, gid)
         self._add_entries(found)
 
-    async def add_gid_group(self) -> None:
+    async def _add_gid_group(self) -> None:
         """Add the group of the user's gidNumber."""
         gid = _gid(self._user)
         found = await self._search_primary_group(f"(&{_POSIX_GROUP}({_GID}={gid}))")
         if found:
             self._add_entries(found)
         else:
-            self.add_name(gid, gid)
+            self._add_name(gid, gid)
 
-    async def add_ad_primary_group(self) -> list[str]:
+    async def _add_ad_primary_group(self) -> list[str]:
         """Add the group of the user's primaryGroupID; return its DN."""
         found = await self._search_primary_group(_ad_primary_group_filter(self._user))
         if not found:
@@ -192,7 +175,7 @@ class _UserGroups:
             )
         return self._add_entries(found)
 
-    async def add_in_chain(self, above: list[str]) -> None:
+    async def _add_in_chain(self, above: list[str]) -> None:
         """Add all groups that contain the user or one of these DNs, directly or by nesting."""
         if not await self._session.is_active_directory():
             raise SetupFault(
@@ -203,12 +186,12 @@ class _UserGroups:
         for text in _any_of(parts):
             self._add_entries(await self._search("nested search", text))
 
-    async def walk_up(self, above: list[str]) -> None:
+    async def _walk_up(self, above: list[str]) -> None:
         """Add the groups of groups, one search for each level; cycles end it."""
         for _ in range(self._options.nested_depth):
             if not above:
                 return
-            above = await self.add_groups_with(above, "nested search")
+            above = await self._add_groups_with(above, "nested search")
         if above:
             self._statistics.depth_reached += 1
 
@@ -249,14 +232,13 @@ class _UserGroups:
             group = self._add_dn(entry.dn)
             if group is not None:
                 new.append(entry.dn)
-                self.add_name(group.name or self._dns.name_of(entry), entry.dn)
+                self._add_name(group.name or self._dns.name_of(entry), entry.dn)
         return new
 
     def _add_dn(self, dn: str) -> GroupDn | None:
         """Return a group that is new and below the base, without adding its name; else None."""
-        try:
-            group = self._dns.parse(dn)
-        except NotADn:
+        group = self._dns.parse(dn)
+        if group is None:
             self._skip(dn)
             return None
         if not group.is_below_base or group.key in self._seen:

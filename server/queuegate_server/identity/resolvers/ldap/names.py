@@ -15,10 +15,6 @@ _Dn = tuple[tuple[tuple[str, str], ...], ...]
 """Components, each of one or several attributes with their values."""
 
 
-class NotADn(ValueError):
-    """A text is not a distinguished name, or that of the root."""
-
-
 class GroupDn(NamedTuple):
     """The distinguished name of a group."""
 
@@ -36,27 +32,26 @@ class GroupDns:
     def __init__(self, options: LdapOptions) -> None:
         self._options = options
         self.parse = lru_cache(maxsize=_MAX_ENTRIES)(self._parse)
-        """Returns a GroupDn. Raises NotADn."""
+        """Returns a GroupDn; None if the text is no DN, or that of the root."""
 
     def name_of(self, entry: LdapEntry) -> str | None:
         """Return the name of a group whose entry was read; None if it has none."""
-        try:
-            name = self.parse(entry.dn).name
-        except NotADn:
-            name = None
+        dn = self.parse(entry.dn)
+        name = dn.name if dn else None
         if name is not None or self._options.group_name_from == "rdn":
             return name
         values = entry.values(self._options.group_name_attribute)
         texts = sorted(filter(None, map(decode_value, values)))
         return self._apply_case(texts[0]) if texts else None
 
-    def _parse(self, dn: str) -> GroupDn:
-        parsed = _parse_dn(dn)
+    def _parse(self, dn: str) -> GroupDn | None:
+        try:
+            parsed, base = _parse_dn(dn), _parse_dn(self._options.group_base or "")
+        except (ldap.LDAPError, UnicodeError, ValueError):
+            return None
         if not parsed:
-            raise NotADn(dn)
-        normalized = _normalize(parsed)
-        base = self._options.group_base
-        suffix = _normalize(_parse_dn(base)) if base else ()
+            return None
+        normalized, suffix = _normalize(parsed), _normalize(base)
         is_below_base = not suffix or normalized[-len(suffix) :] == suffix
         return GroupDn(repr(normalized), is_below_base, self._name_in(parsed))
 
@@ -83,12 +78,9 @@ def decode_value(value: bytes) -> str | None:
 
 
 def _parse_dn(dn: str) -> _Dn:
-    try:
-        return tuple(
-            tuple((attribute, value) for attribute, value, _ in rdn) for rdn in ldap.dn.str2dn(dn)
-        )
-    except (ldap.LDAPError, UnicodeError, ValueError):
-        raise NotADn(dn) from None
+    return tuple(
+        tuple((attribute, value) for attribute, value, _ in rdn) for rdn in ldap.dn.str2dn(dn)
+    )
 
 
 def _normalize(parsed: _Dn) -> _Dn:
