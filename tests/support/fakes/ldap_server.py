@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pyasn1.codec.ber import decoder, encoder
 from pyasn1_modules import rfc2251
 
-from queuegate_server.identity.resolvers.ldap.messages import pop_message
+from queuegate_server.identity.resolvers.ldap.bridge import pop_message
 
 Attributes = dict[str, list[bytes]]
 

@@ -3,8 +3,12 @@
 import asyncio
 import os
 
-from queuegate_server.identity.resolvers.ldap import messages
-from queuegate_server.identity.resolvers.ldap.bridge import Bridge, TlsContexts, open_bridge
+from queuegate_server.identity.resolvers.ldap.bridge import (
+    SASL_EXTERNAL_REQUEST,
+    Bridge,
+    TlsContexts,
+    open_bridge,
+)
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import (
@@ -124,7 +128,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 async def _bind_with_certificate(bridge: Bridge) -> None:
-    reply = await bridge.request(messages.SASL_EXTERNAL_REQUEST)
+    reply = await bridge.request(SASL_EXTERNAL_REQUEST)
     if reply.code != 0:
         raise BindRefused(
             f"the server rejected the client certificate (code {reply.code}): {reply.text}",

@@ -9,11 +9,14 @@ import asyncio
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from pyasn1.codec.ber import decoder
+from pyasn1.error import PyAsn1Error
+from pyasn1_modules import rfc2251
 
 from queuegate_server.files.watcher import Files
-from queuegate_server.identity.resolvers.ldap import messages
-from queuegate_server.identity.resolvers.ldap.discovery import IpAddress, resolve_host
+from queuegate_server.identity.resolvers.ldap.discovery import resolve_host
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl
@@ -26,8 +29,27 @@ _MAX_UNREAD_BYTES: Final = 64 * 2**20
 """What a server may send without completing an answer."""
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-_TCP_USER_TIMEOUT_SECONDS: Final = 10
+_TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain without TCP's acknowledgement."""
+_START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
+"""An extended request with message id 1."""
+SASL_EXTERNAL_REQUEST: Final = (
+    bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
+)
+"""A bind request of LDAP version 3 with message id 1, without a name and with empty credentials."""
+_MAX_MESSAGE_BYTES: Final = 65_536
+_SEQUENCE: Final = 0x30
+_SHORT_HEADER_BYTES: Final = 2
+_MAX_HEADER_BYTES: Final = 6
+_LONG_FORM: Final = 0x80
+
+
+class LdapReply(NamedTuple):
+    """The answer of a server to StartTLS or to a SASL bind."""
+
+    code: int
+    """The result code: 0 is success."""
+    text: str
 
 
 class TlsContexts:
@@ -92,7 +114,6 @@ class _End(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport."""
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -159,25 +180,20 @@ class Bridge(_End):
         self.url = url
         self.encrypted = False
 
-    async def request(self, message: bytes) -> messages.LdapReply:
+    async def request(self, message: bytes) -> LdapReply:
         """Send a message and return the reply. Only before `hand_over`. Raises ServerFault."""
         if self.transport is None or self.lost is not None:
             raise ServerFault(self.lost or "there is no connection")
         self.transport.write(message)
-        while (answer := messages.pop_message(self._buffer)) is None:
+        while (answer := pop_message(self._buffer)) is None:
             if self.lost is not None:
                 raise ServerFault(self.lost)
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        return messages.parse_reply(answer)
+        return _parse_reply(answer)
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
-        """Do the TLS handshake; return protocol and cipher. Raises ServerFault.
-
-        Args:
-            context: The TLS context.
-            name: The name that the certificate must contain.
-        """
+        """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
         if self.transport is None or self.lost is not None:
             raise ServerFault(self.lost or "there is no connection")
         if self._buffer:
@@ -218,7 +234,10 @@ class Bridge(_End):
                 end.setblocking(False)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             _, local = await asyncio.get_running_loop().create_connection(_End, sock=ours)
-            self._join(local)
+            self.peer, local.peer = local, self
+            if self._buffer and local.transport:
+                local.transport.write(bytes(self._buffer))
+                self._buffer.clear()
         except BaseException:
             ours.close()
             theirs.close()
@@ -231,12 +250,6 @@ class Bridge(_End):
     def note_complete_answer(self) -> None:
         """Note that the bytes received so far have made up an answer."""
         self._unread = 0
-
-    def _join(self, local: _End) -> None:
-        self.peer, local.peer = local, self
-        if self._buffer and local.transport:
-            local.transport.write(bytes(self._buffer))
-            self._buffer.clear()
 
 
 async def open_bridge(
@@ -252,7 +265,7 @@ async def open_bridge(
     """
     with timed_step("resolve", str(url), observe) as step:
         addresses = await resolve_host(url.host, url.port, threads)
-        step.detail = ", ".join(address.ip for address in addresses)
+        step.detail = ", ".join(addresses)
     bridge = Bridge(url)
     try:
         with timed_step("connect", str(url), observe) as step:
@@ -270,7 +283,7 @@ async def open_bridge(
     return bridge
 
 
-async def _connect(bridge: Bridge, addresses: tuple[IpAddress, ...], seconds: float) -> str:
+async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
     """Connect to the first address that answers; return it."""
     fault = "it has no address"
     loop = asyncio.get_running_loop()
@@ -279,33 +292,30 @@ async def _connect(bridge: Bridge, addresses: tuple[IpAddress, ...], seconds: fl
         try:
             async with asyncio.timeout(share):
                 transport, _ = await loop.create_connection(
-                    lambda: bridge, address.ip, bridge.url.port, family=address.family
+                    lambda: bridge, address, bridge.url.port
                 )
         except TimeoutError:
-            fault = f"no answer from {address.ip} within {share:g} s"
+            fault = f"no answer from {address} within {share:g} s"
         except OSError as error:
             # In place of the reason, asyncio's text has the address.
-            fault = f"{address.ip}: {os.strerror(error.errno) if error.errno else error}"
+            fault = f"{address}: {os.strerror(error.errno) if error.errno else error}"
         else:
-            _set_tcp_options(transport.get_extra_info("socket"))
-            return address.ip
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                connection.setsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS
+                )
+            return address
     raise ServerFault(
         f"cannot connect to {bridge.url}: {fault}", "check host, port and firewalls on the way"
     )
 
 
-def _set_tcp_options(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_SECONDS * 1000
-        )
-
-
 async def _request_tls(bridge: Bridge) -> None:
     try:
-        reply = await bridge.request(messages.START_TLS_REQUEST)
+        reply = await bridge.request(_START_TLS_REQUEST)
     except ServerFault as fault:
         advice = fault.advice or "check whether the port is one for ldap:// and not for ldaps://"
         raise ServerFault(fault.detail, advice) from None
@@ -314,3 +324,43 @@ async def _request_tls(bridge: Bridge) -> None:
             f"the server refused StartTLS (code {reply.code}): {reply.text}",
             "use ldaps://, or configure TLS on the server",
         )
+
+
+def pop_message(buffer: bytearray) -> bytes | None:
+    """Remove and return the first message in a buffer; None while it is incomplete.
+
+    Raises ServerFault for bytes that are no LDAP message, or too long for an answer to ours.
+    """
+    if len(buffer) < _SHORT_HEADER_BYTES:
+        return None
+    size = buffer[1]
+    start = _SHORT_HEADER_BYTES
+    if size & _LONG_FORM:
+        start += size & ~_LONG_FORM
+        if len(buffer) < start:
+            return None
+        size = int.from_bytes(buffer[_SHORT_HEADER_BYTES:start], "big")
+    if buffer[0] != _SEQUENCE or size > _MAX_MESSAGE_BYTES or start > _MAX_HEADER_BYTES:
+        raise ServerFault(
+            "the server does not speak LDAP",
+            "check the port: it may be one for ldaps, or not that of a directory",
+        )
+    if len(buffer) < start + size:
+        return None
+    message = bytes(buffer[: start + size])
+    del buffer[: start + size]
+    return message
+
+
+def _parse_reply(message: bytes) -> LdapReply:
+    """Return the reply in a message. Raises ServerFault if it answers none of our requests."""
+    try:
+        decoded, rest = decoder.decode(message, asn1Spec=rfc2251.LDAPMessage())
+        operation = decoded["protocolOp"]
+        if rest or operation.getName() not in ("extendedResp", "bindResponse"):
+            raise ServerFault("the server sent an unexpected kind of answer")
+        answer = operation.getComponent()
+        text = bytes(answer["errorMessage"]).decode("utf-8", "replace")
+        return LdapReply(int(answer["resultCode"]), text)
+    except PyAsn1Error:
+        raise ServerFault("the server sent an answer that is not LDAP") from None

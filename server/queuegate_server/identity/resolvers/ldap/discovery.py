@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.options import ServerUrl
@@ -13,27 +13,17 @@ if TYPE_CHECKING:
     import dns.asyncresolver
 
 
-class IpAddress(NamedTuple):
-    """An IP address of a host."""
-
-    family: socket.AddressFamily
-    ip: str
-
-
-async def resolve_host(
-    host: str, port: int, threads: AbandonableThreadPool
-) -> tuple[IpAddress, ...]:
-    """Return the addresses of a host. Raises ServerFault.
+async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> tuple[str, ...]:
+    """Return the IP addresses of a host. Raises ServerFault.
 
     The system's resolver blocks, so it runs in a thread that may be abandoned.
     """
     try:
-        address = ipaddress.ip_address(host)
+        ipaddress.ip_address(host)
     except ValueError:
         pass
     else:
-        is_ipv4 = isinstance(address, ipaddress.IPv4Address)
-        return (IpAddress(socket.AF_INET if is_ipv4 else socket.AF_INET6, host),)
+        return (host,)
     try:
         found = await threads.run(
             host, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -47,7 +37,7 @@ async def resolve_host(
         raise ServerFault(
             f"an earlier attempt to resolve {host} still hangs", "check the DNS of this machine"
         ) from None
-    return tuple(dict.fromkeys(IpAddress(entry[0], str(entry[4][0])) for entry in found))
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def discover_servers(
@@ -58,12 +48,6 @@ async def discover_servers(
     resolver: "dns.asyncresolver.Resolver | None" = None,
 ) -> tuple[ServerUrl, ...]:
     """Return the servers that a domain's SRV records name, the best first.
-
-    Args:
-        domain: The domain.
-        encrypted: Whether to look for `_ldaps._tcp` instead of `_ldap._tcp`.
-        timeout: Seconds that DNS may take.
-        resolver: How to ask; None: as the system is configured.
 
     Raises:
         SetupFault: DNS names no server.
