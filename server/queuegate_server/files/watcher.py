@@ -130,6 +130,7 @@ class FileWatcher(Generic[T]):
 
     def __init__(self, source: FileSource[T], seconds: float = READ_SECONDS) -> None:
         """Watch a source; a read or a check that takes longer than `seconds` fails."""
+        self.name: Final = source.name
         self._source = source
         self._seconds = seconds
         self._seen = _UNREADABLE
@@ -156,7 +157,7 @@ class FileWatcher(Generic[T]):
         try:
             value, self._seen = future.result(self._seconds)
         except TimeoutError:
-            raise OSError(None, self._took_too_long, self._source.name) from None
+            raise OSError(None, self._took_too_long, self.name) from None
         return value, self._seen.checksum
 
     async def read(self) -> Content[T]:
@@ -205,7 +206,7 @@ class FileWatcher(Generic[T]):
             except (OSError, RuntimeError) as error:
                 if str(error) != logged:
                     logged = str(error)
-                    fields = {"file": self._source.name, "error": logged}
+                    fields = {"file": self.name, "error": logged}
                     _LOG.warning("cannot watch the folder of a file", extra=fields)
                 await asyncio.sleep(_POLL_MILLISECONDS / 1_000)
 
@@ -224,7 +225,7 @@ class FileWatcher(Generic[T]):
             message = self._took_too_long
         except AllThreadsHang:
             message = "earlier attempts to read it still hang"
-        raise OSError(None, message, self._source.name)
+        raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[Content[T], _Seen]:
         # The status first: if it is outdated, the next check compares contents, nothing worse.
@@ -287,7 +288,6 @@ class WatchedValue(Generic[T, V]):
             BadFile: The files cannot be read.
             Exception: What `parse` raises.
         """
-        self._source = source
         self._parse = parse
         self._watcher = FileWatcher(source, seconds)
         self._one_at_a_time = asyncio.Lock()
@@ -310,7 +310,7 @@ class WatchedValue(Generic[T, V]):
     async def reload(self) -> None:
         """Read the files now. A fault is logged and counted once."""
         async with self._one_at_a_time:
-            fields = {"file": self._source.name}
+            fields = {"file": self._watcher.name}
             last = self._last
             try:
                 content = await self._watcher.read()
@@ -334,7 +334,7 @@ class WatchedValue(Generic[T, V]):
             _LOG.info("a changed file is used", extra=fields)
 
     def _bad_file(self, error: OSError) -> BadFile:
-        return BadFile(f"{error.filename or self._source.name}: {error.strerror or error}")
+        return BadFile(f"{error.filename or self._watcher.name}: {error.strerror or error}")
 
 
 def checksum(content: Data) -> str:

@@ -1,15 +1,13 @@
 """All policies that the settings name, and the files beside them, read and parsed together."""
 
 import asyncio
-import hashlib
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.safe_open import remedy
-from queuegate_server.files.watcher import Content, FileSource, FileWatcher
+from queuegate_server.files.watcher import Content, FileWatcher, checksum
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore import parser_process
@@ -28,21 +26,11 @@ class CannotLoad(Exception):
         self.diagnostic: Final = Diagnostic(file, 0, 0, Severity.ERROR, message, remedy)
 
 
-class _File(NamedTuple):
-    name: str
-    """In diagnostics."""
-    watcher: FileWatcher[bytes]
-
-
 class _Policy(NamedTuple):
     stated: PolicySource
-    policy: _File
-    site: _File | None
-    spark: _File | None
-
-    @property
-    def files(self) -> list[_File]:
-        return [file for file in (self.policy, self.site, self.spark) if file is not None]
+    policy: FileWatcher[bytes]
+    site: FileWatcher[bytes] | None
+    spark: FileWatcher[bytes] | None
 
 
 class PolicyLoader:
@@ -53,17 +41,18 @@ class PolicyLoader:
         self._policies = [
             _Policy(
                 source,
-                _file(policy_files(source)),
+                FileWatcher(policy_files(source)),
                 _beside(source.yarn_site),
                 _beside(source.spark_defaults),
             )
             for source in settings.sources
         ]
-        self._files = [file for policy in self._policies for file in policy.files]
+        self.watchers: Final = [
+            file for _, *files in self._policies for file in files if file is not None
+        ]
+        """The watchers of all files."""
         self._acl_names = {
-            name: partition.acl_names
-            for name, partition in settings.partitions.items()
-            if partition.acl_names is not AclNames.YUNIKORN
+            name: partition.acl_names for name, partition in settings.partitions.items()
         }
         self._semantics = {
             name: partition.semantics
@@ -76,11 +65,6 @@ class PolicyLoader:
         mistake, and could open what was closed."""
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
         """The names of the policies, for people."""
-
-    @property
-    def watchers(self) -> list[FileWatcher[bytes]]:
-        """The watchers of all files."""
-        return [file.watcher for file in self._files]
 
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
@@ -107,50 +91,41 @@ class PolicyLoader:
     async def _read(self) -> ParseJob:
         # Every file is read, even if another one cannot be: to its watcher, a file that is not
         # read has changed.
-        results = await asyncio.gather(
-            *(_read(file) for file in self._files), return_exceptions=True
-        )
-        contents: dict[_File, Content[bytes]] = {}
-        for file, result in zip(self._files, results, strict=True):
+        results = await asyncio.gather(*map(_read, self.watchers), return_exceptions=True)
+        files: dict[FileWatcher[bytes], File] = {}
+        checksums = []
+        for watcher, result in zip(self.watchers, results, strict=True):
             if isinstance(result, BaseException):
                 raise result
-            contents[file] = result
-
-        def content(file: _File) -> File:
-            return File(file.name, contents[file].data)
-
-        checksums = [contents[file].checksum for file in self._files]
-        checksum = checksums[0]
-        if len(checksums) > 1:
-            checksum = hashlib.sha256("\n".join(checksums).encode()).hexdigest().upper()
+            files[watcher] = File(watcher.name, result.data)
+            checksums.append(result.checksum)
+        combined, *others = checksums
+        if others:
+            combined = checksum("\n".join(checksums).encode())
         texts = (
             PolicyText(
-                content(policy),
+                files[policy],
                 stated.format or self._formats.get(policy.name, ""),
                 stated.partition,
                 stated.daemon_user,
                 stated.for_yarn,
-                site and content(site),
-                spark and content(spark),
+                files[site] if site else None,
+                files[spark] if spark else None,
             )
             for stated, policy, site, spark in self._policies
         )
         return ParseJob(
-            tuple(texts), checksum, self._acl_names, self._semantics, frozenset(types())
+            tuple(texts), combined, self._acl_names, self._semantics, frozenset(types())
         )
 
 
-def _file(source: FileSource[bytes]) -> _File:
-    return _File(source.name, FileWatcher(source))
+def _beside(path: Path | None) -> FileWatcher[bytes] | None:
+    return FileWatcher(OneFile(path)) if path else None
 
 
-def _beside(path: Path | None) -> _File | None:
-    return _file(OneFile(path)) if path else None
-
-
-async def _read(file: _File) -> Content[bytes]:
+async def _read(file: FileWatcher[bytes]) -> Content[bytes]:
     try:
-        return await file.watcher.read()
+        return await file.read()
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise CannotLoad(file.name, message, remedy(error)) from error

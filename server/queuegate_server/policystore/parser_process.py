@@ -1,6 +1,7 @@
 """Parsing in a child process with limits, beside calls that this process answers."""
 
 import asyncio
+import io
 import json
 import logging
 import math
@@ -88,7 +89,7 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
     if completed.status:
         raise _failure(completed, limits)
     decoder = transfer.ResultDecoder()
-    for line in transfer.lines(completed.output):
+    for line in io.BytesIO(completed.output):
         decoder.add(line)
         await asyncio.sleep(0)
     if decoder.result is None:
@@ -121,7 +122,11 @@ def _limits(size: int) -> ProcessLimits:
 def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     status = completed.status
     if status == -signal.SIGXCPU:
-        return _too_long(limits)
+        return ParserFailed(
+            f"parsing takes more than {limits.cpu_seconds} s of processor time, the limit for a"
+            " text of this size",
+            "make the policy smaller or simpler; aliases and merge keys multiply it",
+        )
     if status == transfer.OUT_OF_MEMORY:
         return _too_large(limits)
     if status == -signal.SIGKILL:
@@ -135,14 +140,6 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
     return ParserFailed(
         f"the parser failed unexpectedly (status {status})", "report it, with what the log says"
-    )
-
-
-def _too_long(limits: ProcessLimits) -> ParserFailed:
-    return ParserFailed(
-        f"parsing takes more than {limits.cpu_seconds} s of processor time, the limit for a text"
-        " of this size",
-        "make the policy smaller or simpler; aliases and merge keys multiply it",
     )
 
 

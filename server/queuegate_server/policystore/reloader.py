@@ -69,16 +69,12 @@ class Reloader:
         self._tasks: set[asyncio.Task[ReloadState]] = set()
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
-        self._state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
+        self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
+        """The outcome of the last reload."""
         self.succeeded = 0
         """Successful reloads, the first one included."""
         self.failed = 0
         """Failed reloads."""
-
-    @property
-    def state(self) -> ReloadState:
-        """The outcome of the last reload."""
-        return self._state
 
     async def reload(self) -> ReloadState:
         """Read the files; serve the policies if they are valid and differ from those served.
@@ -107,12 +103,10 @@ class Reloader:
     async def _reload_next(self) -> ReloadState:
         async with self._lock:
             self._next = None
-            self._state = self._outcome(await self._reload())
-            if self._state.succeeded:
-                self.succeeded += 1
-            else:
-                self.failed += 1
-            return self._state
+            self.state = state = self._outcome(await self._reload())
+            self.succeeded += state.succeeded
+            self.failed += not state.succeeded
+            return state
 
     async def _reload(self) -> tuple[Diagnostic, ...]:
         """Return the diagnostics."""

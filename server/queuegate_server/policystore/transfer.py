@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -136,17 +137,10 @@ def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> 
         names = acl_names.get(partition.name, AclNames.YUNIKORN)
         yield from _encode_partition(partition, names)
     for part in _parts(parsed.diagnostics, _DIAGNOSTICS):
-        yield _line("diagnostics", [_plain_diagnostic(each) for each in part])
-    yield _line(
-        "end",
-        [
-            parsed.files,
-            sorted(parsed.empty),
-            parsed.spark_defaults,
-            parsed.formats,
-            parsed.checksum,
-        ],
-    )
+        yield _line("diagnostics", [astuple(each) for each in part])
+    empty = sorted(parsed.empty)
+    end = [parsed.files, empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
+    yield _line("end", end)
 
 
 class ResultDecoder:
@@ -161,7 +155,7 @@ class ResultDecoder:
         self.result: ParsedPolicies | None = None
         """Not None after the last line."""
 
-    def add(self, line: bytes | bytearray) -> None:
+    def add(self, line: bytes) -> None:
         """Add the next line."""
         kind, content = json.loads(line)
         match kind:
@@ -214,26 +208,11 @@ class ResultDecoder:
         )
 
 
-def lines(output: bytearray) -> Iterator[bytearray]:
-    """Return the lines of a result, one by one."""
-    start = 0
-    while end := output.find(b"\n", start) + 1:
-        yield output[start:end]
-        start = end
-
-
 def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
     cluster = partition.cluster
-    yield _line(
-        "partition",
-        [
-            partition.name,
-            partition.resolver_type,
-            partition.resolver_place,
-            names,
-            cluster and _plain_cluster(cluster),
-        ],
-    )
+    plain = cluster and _plain_cluster(cluster)
+    begin = [partition.name, partition.resolver_type, partition.resolver_place, names, plain]
+    yield _line("partition", begin)
     acls: dict[str, int] = {}
     numbers = {path: number for number, path in enumerate(partition.queues)}
     for queues in _parts([*partition.queues.values()], _QUEUES):
@@ -284,18 +263,6 @@ def _grammar(names: str, cluster: Sequence[Any] | None) -> Callable[[str], Acl]:
     if cluster is None:
         return partial(acl.parse, names=AclNames(names))
     return partial(parse_yarn, semantics=Semantics(cluster[0]))
-
-
-def _plain_diagnostic(each: Diagnostic) -> list[Any]:
-    return [
-        each.file,
-        each.line,
-        each.column,
-        each.severity,
-        each.message,
-        each.remedy,
-        each.queue,
-    ]
 
 
 def _diagnostic(content: Sequence[Any]) -> Diagnostic:

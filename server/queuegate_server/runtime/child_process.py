@@ -11,7 +11,7 @@ import resource
 import subprocess
 import threading
 from asyncio import timeout
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -74,7 +74,22 @@ async def run(
         TimeoutError: It ran for too long.
         OutputTooLong: It wrote too much.
     """
-    child = _Child(command, limits, text, environment, pass_fds)
+
+    def start() -> subprocess.Popen[bytes]:
+        # Without preexec_fn, which would make it a fork.
+        return subprocess.Popen(  # noqa: S603
+            command,
+            bufsize=0,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=tuple(pass_fds),
+            # Signals of a terminal are for this process.
+            process_group=0,
+        )
+
+    child = _Child(start, limits, text)
     threads = AbandonableThreadPool(1, "child")
     try:
         async with timeout(limits.seconds):
@@ -89,17 +104,13 @@ class _Child:
 
     def __init__(
         self,
-        command: Sequence[str],
+        start: Callable[[], subprocess.Popen[bytes]],
         limits: ProcessLimits,
         text: Iterable[bytes],
-        environment: Mapping[str, str] | None,
-        pass_fds: Collection[int],
     ) -> None:
-        self._command = command
+        self._start = start
         self._limits = limits
         self._text = text
-        self._environment = environment
-        self._pass_fds = pass_fds
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_killed = False
@@ -108,18 +119,7 @@ class _Child:
         with self._lock:
             if self._is_killed:
                 raise InterruptedError
-            # Without preexec_fn, which would make it a fork.
-            process = self._process = subprocess.Popen(  # noqa: S603
-                self._command,
-                bufsize=0,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                pass_fds=tuple(self._pass_fds),
-                # Signals of a terminal are for this process.
-                process_group=0,
-            )
+            process = self._process = self._start()
         try:
             with process:
                 with suppress(ProcessLookupError):

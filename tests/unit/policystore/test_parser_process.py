@@ -150,7 +150,7 @@ async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch)
     at_line: list[int] = []
     add = transfer.ResultDecoder.add
 
-    def noted(decoder: transfer.ResultDecoder, line: bytes | bytearray) -> None:
+    def noted(decoder: transfer.ResultDecoder, line: bytes) -> None:
         at_line.append(turns)
         add(decoder, line)
 
