@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import Section
 from queuegate_server.settings.listeners import FilePath
@@ -66,24 +65,19 @@ def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
         text = name.removeprefix(kind)
         valid = text and text == text.strip() and len(name) <= MAX_NAME_LENGTH
         if not kind or not valid or not name.isprintable():
-            raise PydanticCustomError(
-                "certificate",
-                "{name} is not the name of a certificate: write spiffe://…, uri:…, dns:…, cn:… or "
-                "subject:…, with at most {max_length} printable characters",
-                {"name": ascii(name[:MAX_NAME_LENGTH]), "max_length": MAX_NAME_LENGTH},
+            raise ValueError(
+                f"{name[:MAX_NAME_LENGTH]!a} is not the name of a certificate: write spiffe://…, "
+                "uri:…, dns:…, cn:… or subject:…, with at most "
+                f"{MAX_NAME_LENGTH} printable characters"
             )
         if kind == "spiffe:" and not _SPIFFE_ID.fullmatch(name):
-            raise PydanticCustomError(
-                "certificate",
-                "{name} is not a SPIFFE ID: write spiffe://trust.domain/path in full, without"
-                " wildcards, or uri:… for any other URI",
-                {"name": ascii(name)},
+            raise ValueError(
+                f"{name!a} is not a SPIFFE ID: write spiffe://trust.domain/path in full, without"
+                " wildcards, or uri:… for any other URI"
             )
         key = name.lower() if kind == "dns:" else name
         if key in canonical:
-            raise PydanticCustomError(
-                "certificate", "the certificate {name} is listed twice", {"name": key}
-            )
+            raise ValueError(f"the certificate {key} is listed twice")
         canonical[key] = rights
     return canonical
 
@@ -113,5 +107,5 @@ class Callers(Section):
     @model_validator(mode="after")
     def _tokens_have_a_file(self) -> "Callers":
         if self.tokens and self.token_file is None:
-            raise PydanticCustomError("tokens", "tokens requires token_file")
+            raise ValueError("tokens requires token_file")
         return self

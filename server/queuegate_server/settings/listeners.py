@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import Section
-from queuegate_server.settings.addresses import Address, MalformedAddress, parse_address
+from queuegate_server.settings.addresses import Address, parse_address
 
 MAX_MODE: Final = 0o777
 _OCTAL: Final = re.compile(r"(?:0o?)?[0-7]{3}")
@@ -18,7 +17,7 @@ def file_mode(value: object) -> object:
     """Parse a file mode written in octal."""
     if isinstance(value, str):
         if not _OCTAL.fullmatch(value):
-            raise PydanticCustomError("mode", "not a file mode: write it in octal, such as 0660")
+            raise ValueError("not a file mode: write it in octal, such as 0660")
         return int(value.removeprefix("0o"), 8)
     return value
 
@@ -29,7 +28,7 @@ FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=MAX_MODE)]
 def file_path(value: object) -> object:
     """Reject text that cannot be a path."""
     if isinstance(value, str) and (not value or "\0" in value):
-        raise PydanticCustomError("path", "must be the path of a file")
+        raise ValueError("must be the path of a file")
     return value
 
 
@@ -37,10 +36,7 @@ FilePath = Annotated[Path, BeforeValidator(file_path)]
 
 
 def _address(text: str) -> str:
-    try:
-        parse_address(text)
-    except MalformedAddress as error:
-        raise PydanticCustomError("address", "{message}", {"message": str(error)}) from None
+    parse_address(text)
     return text
 
 
@@ -94,22 +90,15 @@ class Listener(Section):
     def _fits_together(self) -> Self:
         if self.parsed.path:
             if self.tls or self.insecure:
-                raise PydanticCustomError(
-                    "listener",
-                    "tls and insecure do not apply to a Unix socket: use its mode",
-                )
+                raise ValueError("tls and insecure do not apply to a Unix socket: use its mode")
         elif not (self.mode is None and self.owner is None and self.group is None):
-            raise PydanticCustomError(
-                "listener", "mode, owner and group apply to a Unix socket, not to a port"
-            )
+            raise ValueError("mode, owner and group apply to a Unix socket, not to a port")
         if self.tls and self.insecure:
-            raise PydanticCustomError("listener", "set either tls or insecure, not both")
+            raise ValueError("set either tls or insecure, not both")
         if self.is_open and not self.insecure:
-            raise PydanticCustomError(
-                "listener",
-                "{address} can be reached from other machines: set tls (certificate_file, "
-                "key_file), or allow plaintext with insecure: true",
-                {"address": self.address},
+            raise ValueError(
+                f"{self.address} can be reached from other machines: set tls (certificate_file,"
+                " key_file), or allow plaintext with insecure: true"
             )
         return self
 
@@ -129,9 +118,7 @@ def _unique(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
     addresses = [listener.address for listener in listeners]
     for position, address in enumerate(addresses):
         if address in addresses[:position] and not address.endswith(":0"):
-            raise PydanticCustomError(
-                "address", "the address {address} is listed twice", {"address": address}
-            )
+            raise ValueError(f"the address {address} is listed twice")
     return listeners
 
 

@@ -4,17 +4,23 @@ Everything is frozen and unknown keys are rejected. Durations are in seconds, si
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Duration, Section
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.registry import ConfiguredResolver
+from queuegate_server.identity.registry import (
+    BrokenResolverType,
+    ConfiguredResolver,
+    UnknownResolverType,
+    options_model,
+    types,
+)
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.limits import Drain, Limits
 from queuegate_server.settings.listeners import (
@@ -24,16 +30,14 @@ from queuegate_server.settings.listeners import (
     Listeners,
 )
 from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
-from queuegate_server.settings.resolvers import configured_resolver
 
 
 def _partition_name(name: str) -> str:
     """Return the canonical spelling: YuniKorn accepts `default` in any case."""
     if not name or name.startswith("["):
-        raise PydanticCustomError(
-            "partition",
-            "{name} is not a partition name: write it as the policy does, without `[…]`",
-            {"name": name or "(empty)"},
+        raise ValueError(
+            f"{name or '(empty)'} is not a partition name: write it as the policy does, without"
+            " `[…]`"
         )
     return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
 
@@ -45,7 +49,7 @@ def _partition_names(
     for name, settings in partitions.items():
         partition = _partition_name(name)
         if partition in canonical:
-            raise PydanticCustomError("partition", "the partition default is listed twice")
+            raise ValueError("the partition default is listed twice")
         canonical[partition] = settings
     return canonical
 
@@ -101,18 +105,15 @@ class PolicySource(Section):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.path is not None and (self.configs or self.defaults):
-            raise PydanticCustomError(
-                "source", "path cannot be combined with configs or defaults; keep one of them"
-            )
+            raise ValueError("path cannot be combined with configs or defaults; keep one of them")
         for_yarn = self.for_yarn
         if self.format not in {None, "yunikorn"}:
             for_yarn = ("format", *for_yarn)
         if for_yarn and (self.path is None or self.format == "yunikorn"):
             why = "format is yunikorn" if self.path else "path is not set"
-            raise PydanticCustomError(
-                "source",
-                "{keys} applies to the file of a YARN scheduler, but {why}; correct or remove it",
-                {"keys": ", ".join(for_yarn), "why": why},
+            raise ValueError(
+                f"{', '.join(for_yarn)} applies to the file of a YARN scheduler, but {why};"
+                " correct or remove it"
             )
         return self
 
@@ -157,11 +158,43 @@ class PartitionSettings(Section):
     )
 
 
+RESOLVER_TYPE: Final = "type"
+
+
+def _configured_resolver(value: object) -> object:
+    """Validate a resolver with the options model of its `type`.
+
+    Errors carry the location of the option, as in any other section.
+    """
+    if isinstance(value, ConfiguredResolver):
+        return value
+    if not isinstance(value, Mapping | None):
+        raise PydanticCustomError("model_type", "must be a section of keys and values")
+    options = dict(value or {})
+    name = options.pop(RESOLVER_TYPE, None)
+    if not name:
+        known = ", ".join(sorted(types()))
+        raise _wrong_type("missing", f"is required: choose one of {known}")
+    try:
+        model = options_model(str(name))
+    except (UnknownResolverType, BrokenResolverType) as error:
+        raise _wrong_type("resolver_type", str(error)) from None
+    return ConfiguredResolver(str(name), model.model_validate(options))
+
+
+def _wrong_type(code: str, message: str) -> ValidationError:
+    # Braces in the text are not placeholders.
+    error = PydanticCustomError(code, "{message}", {"message": message})
+    return ValidationError.from_exception_data(
+        "resolver", [InitErrorDetails(type=error, loc=(RESOLVER_TYPE,), input=None)]
+    )
+
+
 def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
     if not sources:
-        raise PydanticCustomError("policies", "is empty: name a policy, or remove the key")
+        raise ValueError("is empty: name a policy, or remove the key")
     if not all(source.is_set for source in sources):
-        raise PydanticCustomError("policies", "each of them needs path, configs or defaults")
+        raise ValueError("each of them needs path, configs or defaults")
     return sources
 
 
@@ -187,9 +220,9 @@ class Settings(Section):
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = Field(
         (), description="Several policies, each with its own partitions, instead of `policy`."
     )
-    resolvers: Mapping[str, Annotated[ConfiguredResolver, BeforeValidator(configured_resolver)]] = (
-        Field(default_factory=dict, description="Sources of groups, by a name of your choice.")
-    )
+    resolvers: Mapping[
+        str, Annotated[ConfiguredResolver, BeforeValidator(_configured_resolver)]
+    ] = Field(default_factory=dict, description="Sources of groups, by a name of your choice.")
     partitions: Annotated[Mapping[str, PartitionSettings], AfterValidator(_partition_names)] = (
         Field(default_factory=dict, description="Settings of individual partitions, by name.")
     )
@@ -219,15 +252,13 @@ class Settings(Section):
     @model_validator(mode="after")
     def _policy_or_policies(self) -> "Settings":
         if self.policies and self.policy.is_set:
-            raise PydanticCustomError("policies", "give either policy or policies, not both")
+            raise ValueError("give either policy or policies, not both")
         return self
 
     @model_validator(mode="after")
     def _workers_share_ports(self) -> "Settings":
         if self.workers > 1 and any(each.parsed.path for each in self.listen):
-            raise PydanticCustomError(
-                "workers", "several workers cannot listen on a Unix socket; use workers: 1"
-            )
+            raise ValueError("several workers cannot listen on a Unix socket; use workers: 1")
         return self
 
     @property

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import KIB, MIB, Section, Size
-from queuegate_server.settings.addresses import MalformedAddress, parse_host_port
+from queuegate_server.settings.addresses import parse_host_port
 
 STDOUT: Final = Path("-")
 """Stands for the standard output of the process."""
@@ -19,23 +18,20 @@ def lower(value: object) -> object:
 
 
 def _host_port(text: str) -> str:
-    try:
-        parse_host_port(text)
-    except MalformedAddress as error:
-        raise PydanticCustomError("address", "{message}", {"message": str(error)}) from None
+    parse_host_port(text)
     return text
 
 
 def _endpoint(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if scheme not in {"http", "https"} or not separator or not rest:
-        raise PydanticCustomError("endpoint", "must be http://host:port or https://host:port")
+        raise ValueError("must be http://host:port or https://host:port")
     return text
 
 
 def _audit_path(value: object) -> object:
     if isinstance(value, str) and (not value or "\0" in value):
-        raise PydanticCustomError("path", "must be the path of a file, or - for standard output")
+        raise ValueError("must be the path of a file, or - for standard output")
     return value
 
 

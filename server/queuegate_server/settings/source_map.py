@@ -20,8 +20,7 @@ from queuegate_server.identity.registry import (
     options_model,
 )
 from queuegate_server.settings.layers import Overrides
-from queuegate_server.settings.model import Settings
-from queuegate_server.settings.resolvers import TYPE
+from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 
 Location = tuple[str | int, ...]
 
@@ -180,7 +179,7 @@ def _keys_at(location: Location, tree: Any) -> Iterator[str]:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
         if kind is ConfiguredResolver:
-            yield TYPE
+            yield RESOLVER_TYPE
             kind = _options(tree)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield from kind.model_fields
@@ -188,6 +187,6 @@ def _keys_at(location: Location, tree: Any) -> Iterator[str]:
 
 def _options(tree: Any) -> type[BaseModel] | None:
     try:
-        return options_model(str(tree[TYPE]))
+        return options_model(str(tree[RESOLVER_TYPE]))
     except (UnknownResolverType, BrokenResolverType, KeyError, TypeError):
         return None
