@@ -1,14 +1,15 @@
 """`queuegate-server serve`."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import click
 
@@ -33,8 +34,8 @@ from queuegate_server.transports import channel_args
 _LOG = logging.getLogger("queuegate_server.cli")
 
 
-class _Read(Protocol):
-    def __call__(self, content: bytes | None = None) -> Settings: ...
+_Read = partial[Settings]
+"""Reads the settings, of which it is given the content of the file if that has been read."""
 
 
 @click.command()
@@ -72,9 +73,7 @@ def serve(
     if listen:
         all_overrides.append(f"listen={json.dumps(listen)}")
 
-    def read(content: bytes | None = None) -> Settings:
-        return load_settings(config, os.environ, all_overrides, content)
-
+    read = partial(load_settings, config, os.environ, all_overrides)
     fds.raise_limit()
     if worker:
         try:
@@ -97,13 +96,10 @@ def _content(config: Path | None) -> bytes | None:
 
     Loading the settings then reports why it cannot be read.
     """
-    try:
-        if config is None:
-            return None
-        with config.open("rb") as opened:
+    if config is not None:
+        with contextlib.suppress(OSError), config.open("rb") as opened:
             return opened.read(MAX_BYTES + 1)
-    except OSError:
-        return None
+    return None
 
 
 def _settings(read: _Read, content: bytes | None) -> Settings:
@@ -147,14 +143,12 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
     try:
         run_in_loop(main())
-    except UnusableFile as error:
+    except (UnusableFile, TracingNotInstalled) as error:
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
     except CannotAudit as error:
         raise Failure(f"cannot write the audit log {error}") from None
-    except TracingNotInstalled as error:
-        raise Failure(str(error)) from None
     except lifecycle.CannotStart as error:
         diagnostics = "\n".join(str(diagnostic) for diagnostic in error.diagnostics)
         raise Failure(f"the policy cannot be served\n{diagnostics}") from None

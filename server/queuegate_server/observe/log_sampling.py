@@ -5,6 +5,7 @@ lines of a second are logged, and the others are counted.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -65,9 +66,7 @@ class LogSampler(logging.Filter):
             if window.logged < MAX_LINES:
                 window.logged += 1
                 return True
-            first = self._suppress(window)
-        if first:
-            self._report_later(key)
+            self._suppress(key, window)
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
@@ -80,15 +79,15 @@ class LogSampler(logging.Filter):
             window = self._windows.get(key)
             if window is None or window.logged < MAX_LINES or self._is_over(window):
                 return False
-            first = self._suppress(window)
-        if first:
-            self._report_later(key)
+            self._suppress(key, window)
         return True
 
-    def _suppress(self, window: _Window) -> bool:
-        """Count a suppressed line; return whether it is the first one."""
+    def _suppress(self, key: _Key, window: _Window) -> None:
+        """Count a suppressed line; after the window the count is reported, unless it has been."""
         window.suppressed += 1
-        return window.suppressed == 1
+        if window.suppressed == 1:
+            with contextlib.suppress(RuntimeError):  # in a thread; the next such line reports it
+                asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._report, key)
 
     def _is_over(self, window: _Window) -> bool:
         return self._clock() - window.started >= WINDOW_SECONDS
@@ -103,14 +102,6 @@ class LogSampler(logging.Filter):
             if len(self._windows) > MAX_WINDOWS:
                 del self._windows[next(iter(self._windows))]
         return window
-
-    def _report_later(self, key: _Key) -> None:
-        """Report the count after the window, unless another line has reported it."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return  # in a thread; the next such line reports it
-        loop.call_later(WINDOW_SECONDS, self._report, key)
 
     def _report(self, key: _Key) -> None:
         with self._lock:

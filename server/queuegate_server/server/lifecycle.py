@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from queuegate.policy.tree import Policy
@@ -86,21 +86,23 @@ async def serve(
                 bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
             parts.readiness.phase = Phase.SERVING
-            tasks |= {asyncio.create_task(watch) for watch in _watches(parts, settings)}
+            tasks.add(asyncio.create_task(parts.listeners.watch()))
+            if any(source.is_set for source in settings.sources):
+                tasks.add(asyncio.create_task(parts.reloader.watch()))
+            else:
+                _LOG.warning("no policy is configured; serving the embedded default")
             _LOG.info("transport", extra={"transport": transport, "not_native": not_native})
-            _log_start(bound, settings)
-            parts.listeners.warn()
+            _log_start(bound, parts, settings)
             lines = announce(bound, parts.engine.snapshot.policy)
             if worker is not None:
                 await worker.ready(lines)
             notifier.ready()
             await stop.wait()
             notifier.stopping()
-            drain = config.settings.drain
-            _LOG.info("draining", extra={"grace_seconds": drain.grace})
+            _LOG.info("draining", extra={"grace_seconds": config.settings.drain.grace})
             parts.health.set_serving(serving=False)
             parts.readiness.phase = Phase.DRAINING
-            await asyncio.sleep(drain.delay)
+            await asyncio.sleep(config.settings.drain.delay)
     finally:
         for task in tasks:
             task.cancel()
@@ -161,13 +163,6 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
     )
 
 
-def _watches(parts: ServerParts, settings: Settings) -> Iterator[Coroutine[object, object, object]]:
-    """Yield the watchers that reload files when they change."""
-    yield parts.listeners.watch()
-    if any(source.is_set for source in settings.sources):
-        yield parts.reloader.watch()
-
-
 async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     """Load the first policy; return False if asked to stop before it is served.
 
@@ -186,9 +181,8 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
     return True
 
 
-def _log_start(bound: list[str], settings: Settings) -> None:
-    if not any(source.is_set for source in settings.sources):
-        _LOG.warning("no policy is configured; serving the embedded default")
+def _log_start(bound: list[str], parts: ServerParts, settings: Settings) -> None:
     fds.warn_if_fewer_than(settings.limits.connections.most)
     for text in bound:
         _LOG.info("listening", extra={"address": text})
+    parts.listeners.warn()

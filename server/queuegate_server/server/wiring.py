@@ -37,7 +37,7 @@ from queuegate_server.supervisor.worker_client import (
 from queuegate_server.transports.registry import Refusal, Server, load_transport
 
 if TYPE_CHECKING:
-    from queuegate_server.admin.http import AdminServer, AdminSource
+    from queuegate_server.admin.http import AdminServer
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -154,7 +154,11 @@ def build_server(
         )
         metrics = metrics_writer(sources)
         if worker is None:  # otherwise the supervisor serves the port
-            admin = _admin_server(settings.ops.listen, _OwnProcess(readiness, metrics))
+            from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
+
+            admin = AdminServer(
+                parse_host_port(settings.ops.listen), _OwnProcess(readiness, metrics)
+            )
     return ServerParts(
         engine=engine,
         server=server,
@@ -187,9 +191,3 @@ class _OwnProcess:
 
     async def metrics(self) -> bytes:
         return self._metrics()
-
-
-def _admin_server(listen: str, source: "AdminSource") -> "AdminServer":
-    from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
-
-    return AdminServer(parse_host_port(listen), source)

@@ -36,6 +36,8 @@ class WorkerProcess:
         self.was_silent = False
         """Whether it was killed because it did not answer."""
         self._channel = Channel({**handlers, "ready": self._on_ready, "failed": self._on_failed})
+        self.ask = self._channel.ask
+        """Sends a request and returns its response. Raises ChannelError."""
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -69,10 +71,6 @@ class WorkerProcess:
             self.failure = f"it cannot be given its settings: {error}"
             self.kill()
         self._reading = asyncio.create_task(self._channel.run())
-
-    async def ask(self, name: str, value: Any = None, *, seconds: float) -> Any:
-        """Ask the worker. Raises ChannelError."""
-        return await self._channel.ask(name, value, seconds=seconds)
 
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process once it has not answered for `seconds`, or half as long again.

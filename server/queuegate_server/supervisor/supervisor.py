@@ -16,7 +16,6 @@ from typing import Any, Final
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.signals import handle_signals, run_on
 from queuegate_server.runtime.tcp import reserve_tcp
-from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import SettingsReader, with_changes
 from queuegate_server.supervisor.channel import ChannelError
@@ -123,8 +122,11 @@ class Supervisor:
             WorkerFailed: A worker ended before all workers served.
         """
         with contextlib.ExitStack() as stack:
-            addresses = [listener.parsed for listener in self._settings.listen]
-            self._ports = _reserve_ports(addresses, stack)
+            for listener in self._settings.listen:
+                address = listener.parsed
+                # Fails if another server listens there, which may have another policy.
+                reserved = stack.enter_context(reserve_tcp(address.host, address.port))
+                self._ports += (int(reserved.getsockname()[1]),)
             handle_signals(self._stop, self._reload, self._kill)
             stopping = asyncio.create_task(self._stop.wait())
             running = [
@@ -169,17 +171,13 @@ class Supervisor:
             for index in range(self._settings.workers)
         }
 
-    async def _ask_all(
-        self, name: str, value: Any = None, *, seconds: float
-    ) -> dict[int, Any | ChannelError]:
+    async def _ask_all(self, name: str, *, seconds: float) -> dict[int, Any | ChannelError]:
         """Ask every worker that serves; return the answers, or why there are none."""
         workers = [worker for worker in self.workers if worker.ready.is_set()]
         answers = await asyncio.gather(
-            *(worker.ask(name, value, seconds=seconds) for worker in workers),
-            return_exceptions=True,
+            *(worker.ask(name, seconds=seconds) for worker in workers), return_exceptions=True
         )
-        indices = (worker.index for worker in workers)
-        return dict(zip(indices, map(_answer, answers), strict=True))
+        return {worker.index: each for worker, each in zip(workers, answers, strict=True)}
 
     async def _keep_running(self, index: int) -> None:
         """Run a worker, and replace it whenever it ends, until the supervisor stops."""
@@ -212,8 +210,7 @@ class Supervisor:
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
 
-        handlers = {"revision": self._on_revision, "broadcast": on_broadcast}
-        worker = WorkerProcess(index, handlers)
+        worker = WorkerProcess(index, {"revision": self._on_revision, "broadcast": on_broadcast})
         await worker.start(self._ports, self._initial_content, self._current_content)
         self._workers[index] = worker
         serving = asyncio.create_task(self._await_ready(worker))
@@ -284,18 +281,3 @@ class Supervisor:
     def _kill(self) -> None:
         for worker in self.workers:
             worker.kill()
-
-
-def _reserve_ports(addresses: Sequence[Address], stack: contextlib.ExitStack) -> tuple[int, ...]:
-    """Reserve the port of each address until the stack closes; a free one for port 0.
-
-    Raises CannotListen, also if another server listens there, which may have another policy.
-    """
-    sockets = (stack.enter_context(reserve_tcp(each.host, each.port)) for each in addresses)
-    return tuple(int(each.getsockname()[1]) for each in sockets)
-
-
-def _answer(answer: Any) -> Any:
-    if isinstance(answer, BaseException) and not isinstance(answer, ChannelError):
-        return ChannelError(f"unexpected {type(answer).__name__}")
-    return answer
