@@ -12,15 +12,17 @@ from queuegate.v1 import access_pb2, access_pb2_grpc
 from tests.support.servers.queuegate_server import RunningServer, running_server, server_command
 
 
-@pytest.mark.parametrize(("wanted", "served"), [("auto", "native"), ("grpcio", "grpcio")])
-def test_the_log_says_which_transport_serves(wanted: str, served: str) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "served", "why"), [("auto", "native", ""), ("grpcio", "grpcio", "not asked for")]
+)
+def test_the_log_says_which_transport_serves(wanted: str, served: str, why: str) -> None:
     with (
         running_server("--set", f"transport={wanted}") as server,
         queuegate.Client(server.address, timeout=60) as client,
     ):
         assert client.health() == "serving"
         entry = server.wait_for_log("transport")
-        assert (entry["transport"], entry["not_native"]) == (served, "")
+        assert (entry["transport"], entry["not_native"]) == (served, why)
 
 
 def test_what_native_cannot_do_is_refused(tmp_path: Path) -> None:
