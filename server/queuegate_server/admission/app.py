@@ -7,7 +7,8 @@ rejects the object.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from aiohttp import web
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.metrics import AdmissionMetrics
-from queuegate_server.admission.namespaces import Namespaces, NamespaceUnknown
+from queuegate_server.admission.namespaces import CachedNamespaces, NamespaceUnknown
 from queuegate_server.admission.review import MalformedReview, Review, read_review, write_review
 from queuegate_server.admission.rules import (
     DEFAULT_NAMESPACE,
@@ -56,7 +57,7 @@ class Webhook:
     def __init__(
         self,
         settings: Callable[[], AdmissionSettings],
-        namespaces: Namespaces,
+        namespaces: CachedNamespaces | None,
         metrics: AdmissionMetrics,
         acl_names: AclNames,
     ) -> None:
@@ -64,7 +65,7 @@ class Webhook:
 
         Args:
             settings: Returns the settings that apply to the next review.
-            namespaces: Where annotations of namespaces are looked up.
+            namespaces: Where annotations of namespaces are looked up; None: they have none.
             metrics: Where reviews are counted.
             acl_names: Which names the ACLs of queues may list.
         """
@@ -77,25 +78,22 @@ class Webhook:
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of the web application."""
         return [
-            self._route("/mutate", self._mutate),
-            self._route("/validate", self._validate),
+            self._route("/mutate", partial(self._decide, decide)),
+            self._route("/validate", partial(self._decide, verify)),
             self._route("/validate-conf", self._validate_configuration),
         ]
 
-    async def _mutate(self, review: Review) -> AdmissionResponse:
-        return await self._decide(review, decide)
-
-    async def _validate(self, review: Review) -> AdmissionResponse:
-        return await self._decide(review, verify)
-
     async def _decide(
-        self, review: Review, rule: Callable[..., AdmissionResponse]
+        self, rule: Callable[..., AdmissionResponse], review: Review
     ) -> AdmissionResponse:
         request = review.request
         if not concerns(request):
             return AdmissionResponse(allowed=True)
+        annotations: Mapping[str, str] = {}
         try:
-            annotations = await self._namespaces.annotations(request.namespace or DEFAULT_NAMESPACE)
+            if self._namespaces is not None:
+                name = request.namespace or DEFAULT_NAMESPACE
+                annotations = await self._namespaces.annotations(name)
         except NamespaceUnknown as error:
             message = f"the namespace cannot be looked up: {error}"
             return AdmissionResponse(allowed=False, message=message)

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.review import Review
@@ -68,9 +68,8 @@ def _name(review: Review) -> object:
     if review.name:
         return review.name
     # The API server omits the name if it is to be generated.
-    metadata: Any = (
-        review.request.new.get("metadata") if isinstance(review.request.new, dict) else {}
-    )
+    new = review.request.new
+    metadata = new.get("metadata") if isinstance(new, dict) else None
     return metadata.get("name") if isinstance(metadata, dict) else None
 
 

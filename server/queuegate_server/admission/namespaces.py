@@ -5,10 +5,9 @@ import json
 import ssl
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 
@@ -22,31 +21,13 @@ _FRESH_SECONDS: Final = 30.0
 _STALE_SECONDS: Final = 600.0
 _MAX_NAMESPACES: Final = 10_000
 _MAX_BYTES: Final = 2 * 1024 * 1024
-_NOT_A_NAMESPACE: Final = (ValueError, KeyError, AttributeError, TypeError)
-"""The errors of reading a response that is not a namespace."""
 
 
 class NamespaceUnknown(Exception):
     """The annotations could not be looked up; the message says why."""
 
 
-class Namespaces(Protocol):
-    """Looks up the annotations of namespaces."""
-
-    async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations, empty without such a namespace. Raises NamespaceUnknown."""
-
-
-class NoNamespaces:
-    """The look-up is off: no namespace has annotations."""
-
-    async def annotations(self, namespace: str) -> Mapping[str, str]:  # noqa: ARG002 - protocol
-        """Return nothing."""
-        return {}
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedAnnotations:
+class _CachedAnnotations(NamedTuple):
     annotations: Mapping[str, str]
     resolved_at: float
 
@@ -78,7 +59,7 @@ class CachedNamespaces:
         self._lookups: dict[str, asyncio.Task[Mapping[str, str]]] = {}
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations. Raises NamespaceUnknown."""
+        """Return the annotations, empty without such a namespace. Raises NamespaceUnknown."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
@@ -142,5 +123,6 @@ class ApiServer:
             raise NamespaceUnknown(f"the API server responded with status {error.code}") from None
         except URLError as error:
             raise NamespaceUnknown(f"the API server cannot be reached: {error.reason}") from None
-        except (OSError, HTTPException, *_NOT_A_NAMESPACE) as error:
+        except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
+            # The last four: the response is not a namespace.
             raise NamespaceUnknown(f"the API server cannot be reached: {error}") from None

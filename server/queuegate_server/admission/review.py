@@ -36,9 +36,9 @@ def read_review(body: bytes) -> Review:
     The objects in it are not validated: a fault in one of them leads to a denial, not to a
     malformed review.
     """
-    request = _member(_parse(body), "request", dict)
-    kind = _member(request, "kind", dict, "request.")
-    user = _member(request, "userInfo", dict, "request.")
+    request = _member(_parse(body), "request")
+    kind = _member(request, "kind", "request.")
+    user = _member(request, "userInfo", "request.")
     groups = user.get("groups")
     if groups is None:
         groups = []
@@ -110,11 +110,9 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-def _member(
-    parent: Mapping[str, Any], name: str, kind: type[dict[str, Any]], prefix: str = ""
-) -> Mapping[str, Any]:
+def _member(parent: Mapping[str, Any], name: str, prefix: str = "") -> Mapping[str, Any]:
     value = parent.get(name)
-    if not isinstance(value, kind):
+    if not isinstance(value, dict):
         raise MalformedReview(f"{prefix}{name} is missing or not a JSON object")
     return value
 

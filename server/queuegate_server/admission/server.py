@@ -16,18 +16,13 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import Webhook
 from queuegate_server.admission.metrics import AdmissionMetrics
-from queuegate_server.admission.namespaces import (
-    ApiServer,
-    CachedNamespaces,
-    Namespaces,
-    NoNamespaces,
-)
+from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.runtime import gc_tuning
-from queuegate_server.runtime.signals import handle_signals
+from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.addresses import HostPort
 
@@ -92,12 +87,11 @@ async def serve_admission(
     )
     certificate = CertificateReloader(options.tls_certificate, options.tls_key)
     metrics = AdmissionMetrics(settings, certificate)
-    webhook = Webhook(
-        lambda: settings.value,
-        _namespaces(options),
-        metrics,
-        options.acl_names,
-    )
+    namespaces = None
+    if options.look_up_namespaces:
+        api_server = ApiServer(options.api_server, options.service_account)
+        namespaces = CachedNamespaces(api_server.fetch, time.monotonic)
+    webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)
     stop = asyncio.Event()
     server = WebhookServer(options.listen, webhook.routes(), certificate)
     admin = AdminServer(options.ops_listen, _AdminSource(metrics, stop))
@@ -249,10 +243,3 @@ class _AdminSource:
 
     async def metrics(self) -> bytes:
         return generate_latest(self._metrics.registry)
-
-
-def _namespaces(options: AdmissionOptions) -> Namespaces:
-    if not options.look_up_namespaces:
-        return NoNamespaces()
-    api_server = ApiServer(options.api_server, options.service_account)
-    return CachedNamespaces(api_server.fetch, time.monotonic)

@@ -6,11 +6,13 @@ the environment.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from queuegate.policy.acl import WHITE_SPACE
 from queuegate.user_info import DEPRECATED_LABEL, LABEL_KEY_VARIABLE
-from queuegate_server.admission.patterns import InvalidPattern, Patterns, compile_patterns
+from queuegate_server.formats.yunikorn import go_regexp
 
+_MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -41,11 +43,54 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
+class InvalidPattern(ValueError):
+    """A pattern does not compile; the message quotes it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """A list of patterns. Lists with the same text are equal."""
+
+    text: str
+    _compiled: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Patterns) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __bool__(self) -> bool:
+        """Whether there is any pattern."""
+        return bool(self._compiled)
+
+    def match(self, text: str) -> bool:
+        """Return whether any pattern is found anywhere in the text, like Go's MatchString."""
+        return any(pattern.search(text) is not None for pattern in self._compiled)
+
+
+def compile_patterns(text: str) -> Patterns:
+    """Compile a list of patterns that are separated by commas; empty ones are skipped.
+
+    A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises InvalidPattern.
+    """
+    if len(text) > _MAX_PATTERN_CHARACTERS:
+        raise InvalidPattern(f"longer than {_MAX_PATTERN_CHARACTERS} characters")
+    parts = (part.strip(WHITE_SPACE) for part in text.split(","))
+    return Patterns(text, tuple(_compile(part) for part in parts if part))
+
+
+def _compile(pattern: str) -> Any:
+    try:
+        return go_regexp.compile_pattern(pattern)
+    except go_regexp.BadPattern as error:
+        raise InvalidPattern(f"the pattern {pattern!r} is not valid: {error}") from None
+
+
 class AdmissionSettingsError(ValueError):
     """Settings are not valid; `faults` has one line for each."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
-        """Report these faults."""
         super().__init__("; ".join(faults))
         self.faults = faults
 
@@ -97,34 +142,22 @@ def read_settings(
     """
     environment = environment or {}
     faults: list[str] = []
-    booleans: dict[str, bool] = {}
-    lists: dict[str, Patterns] = {}
+    found: dict[str, Any] = {}
     for field, (key, variable, otherwise) in _BOOLEANS.items():
         name, text = _given(key, variable, values, environment)
         if text and text not in _TRUE | _FALSE:
             faults.append(f"{name}: {text!r} is not a boolean: write true or false")
-        booleans[field] = text in _TRUE if text else otherwise
+        found[field] = text in _TRUE if text else otherwise
     for field, (key, variable, default) in _LISTS.items():
         name, text = _given(key, variable, values, environment)
         try:
-            lists[field] = compile_patterns(default if text is None else text)
+            found[field] = compile_patterns(default if text is None else text)
         except InvalidPattern as error:
             faults.append(f"{name}: {error}")
     if faults:
         raise AdmissionSettingsError(tuple(faults))
     label = environment.get(LABEL_KEY_VARIABLE) or DEPRECATED_LABEL
-    return AdmissionSettings(
-        bypass_auth=booleans["bypass_auth"],
-        trust_controllers=booleans["trust_controllers"],
-        system_users=lists["system_users"],
-        external_users=lists["external_users"],
-        external_groups=lists["external_groups"],
-        process_namespaces=lists["process_namespaces"],
-        bypass_namespaces=lists["bypass_namespaces"],
-        label_namespaces=lists["label_namespaces"],
-        no_label_namespaces=lists["no_label_namespaces"],
-        user_label=label,
-    )
+    return AdmissionSettings(**found, user_label=label)
 
 
 def _given(

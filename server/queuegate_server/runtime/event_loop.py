@@ -1,4 +1,5 @@
-"""The event loop of a server, and the watchdog that ends the process when it stands still.
+"""The event loop of a server, its signal handlers, and the watchdog that ends the process when the
+loop stands still.
 
 A server whose loop does not run answers nobody, not even SIGTERM. Only its end lets a supervisor,
 Kubernetes or systemd replace it.
@@ -7,14 +8,18 @@ Kubernetes or systemd replace it.
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import math
 import os
+import signal
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Final, Self
 
+_LOG = logging.getLogger("queuegate_server.runtime.event_loop")
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
 CHECKS: Final = 60
@@ -93,6 +98,52 @@ def run_in_loop(main: Coroutine[object, object, None]) -> None:
 async def _watched(main: Coroutine[object, object, None]) -> None:
     with LoopWatchdog():
         await main
+
+
+def handle_signals(
+    stop: asyncio.Event,
+    reload: asyncio.Event | None = None,
+    kill: Callable[[], None] | None = None,
+) -> None:
+    """Have SIGTERM and SIGINT set `stop`, and SIGHUP set `reload`.
+
+    A second SIGTERM or SIGINT ends the process immediately, after a call of `kill` if it is given.
+    Without `kill` it does so even while the event loop is blocked.
+    """
+    loop = asyncio.get_running_loop()
+
+    def restore_defaults() -> None:
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    def on_stop(number: signal.Signals) -> None:
+        if kill is None:
+            restore_defaults()
+        elif stop.is_set():
+            kill()
+            restore_defaults()
+            os.kill(os.getpid(), number)
+        stop.set()
+
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, on_stop, number)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, reload.set)
+
+
+async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+    """Run `work` whenever the event is set, until cancelled.
+
+    However often the event is set while `work` runs, it runs once more. Errors are logged.
+    """
+    while True:
+        await event.wait()
+        event.clear()
+        try:
+            await work()
+        except Exception:
+            _LOG.exception("unexpected error")
 
 
 def _standard_error() -> int:

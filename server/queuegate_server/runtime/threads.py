@@ -6,9 +6,10 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+_Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class StillRunning(Exception):
@@ -17,11 +18,6 @@ class StillRunning(Exception):
 
 class AllThreadsHang(Exception):
     """Every thread is held by a call that was given up and has not returned."""
-
-
-class _Job(NamedTuple):
-    future: Future[Any]
-    function: Callable[[], Any]
 
 
 class AbandonableThreadPool:
@@ -68,7 +64,7 @@ class AbandonableThreadPool:
             raise AllThreadsHang
         future: Future[T] = Future()
         self._unfinished += 1
-        self._jobs.put(_Job(future, function))
+        self._jobs.put((future, function))
         if self._unfinished + len(self._hung) > self._started < self._limit:
             self._start_thread()
         try:
@@ -104,12 +100,13 @@ class AbandonableThreadPool:
 
 def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
-        if job.future.set_running_or_notify_cancel():
+        future, function = job
+        if future.set_running_or_notify_cancel():
             try:
-                result = job.function()
+                result = function()
             except BaseException as error:
-                job.future.set_exception(error)
+                future.set_exception(error)
             else:
-                job.future.set_result(result)
+                future.set_result(result)
                 del result  # may be large, and the next job may never come
-        del job
+        del job, future, function

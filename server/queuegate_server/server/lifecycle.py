@@ -11,8 +11,8 @@ from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.observe import logs
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.runtime import fds, gc_tuning
+from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
-from queuegate_server.runtime.signals import handle_signals, run_on
 from queuegate_server.runtime.tcp import check_free
 from queuegate_server.server.config_reload import ApplySettings, ConfigReloader
 from queuegate_server.server.wiring import ServerParts, build_server

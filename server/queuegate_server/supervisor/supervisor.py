@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
-from queuegate_server.runtime.signals import handle_signals, run_on
 from queuegate_server.runtime.tcp import reserve_tcp
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import SettingsReader, with_changes

@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.patterns import InvalidPattern, compile_patterns
 from queuegate_server.admission.settings import (
     AdmissionSettingsError,
+    InvalidPattern,
+    compile_patterns,
     parse_settings,
     read_settings,
 )

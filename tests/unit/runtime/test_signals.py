@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from queuegate_server.runtime.signals import run_on
+from queuegate_server.runtime.event_loop import run_on
 
 
 async def test_however_often_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
