@@ -10,7 +10,7 @@ from queuegate_server.identity.resolvers.ldap.bridge import (
     open_bridge,
 )
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import BindRefused, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import (
     LdapStep,
     StepObserver,
@@ -105,7 +105,6 @@ class Connector:
                     )
                 connection = LdapConnection(bridge, descriptor, options)
                 if options.bind in ("simple", "anonymous"):
-                    self._check_encryption(bridge, password)
                     await connection.bind(options.bind_dn or "", password)
         except BaseException:
             if connection is not None:
@@ -113,10 +112,6 @@ class Connector:
             bridge.abort("given up")
             raise
         return connection
-
-    def _check_encryption(self, bridge: Bridge, password: bytes) -> None:
-        if password and not (bridge.encrypted or self._options.allow_plaintext_bind):
-            raise LdapFault("the password would be sent without encryption")
 
 
 async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:

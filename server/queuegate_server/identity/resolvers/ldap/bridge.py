@@ -68,7 +68,7 @@ class TlsContexts:
     async def context(self) -> ssl.SSLContext:
         """Return a context made of the files as they are now. Raises ServerFault."""
         try:
-            self._built = await self._threads.run("tls", self._current)
+            self._built = await self._threads.run("tls", self._build)
         except OSError as error:
             reason = getattr(error, "reason", None) or error.strerror
             raise ServerFault(
@@ -79,13 +79,10 @@ class TlsContexts:
             raise ServerFault("reading the certificate files hangs") from None
         return self._built[1]
 
-    def _current(self) -> tuple[tuple[int, ...], ssl.SSLContext]:
+    def _build(self) -> tuple[tuple[int, ...], ssl.SSLContext]:
         status = self._files.status()
         if self._built and self._built[0] == status:
             return self._built
-        return status, self._build()
-
-    def _build(self) -> ssl.SSLContext:
         options = self._options
         ca_file = str(options.ca_file) if options.ca_file else None
         context = ssl.create_default_context(cafile=ca_file)
@@ -96,7 +93,7 @@ class TlsContexts:
         if options.cert_file and options.key_file:
             # With a password a locked key is a fault; without, OpenSSL would prompt for one.
             context.load_cert_chain(options.cert_file, options.key_file, password="")
-        return context
+        return status, context
 
 
 class _End(asyncio.Protocol):
@@ -182,9 +179,7 @@ class Bridge(_End):
 
     async def request(self, message: bytes) -> LdapReply:
         """Send a message and return the reply. Only before `hand_over`. Raises ServerFault."""
-        if self.transport is None or self.lost is not None:
-            raise ServerFault(self.lost or "there is no connection")
-        self.transport.write(message)
+        self._open_transport().write(message)
         while (answer := pop_message(self._buffer)) is None:
             if self.lost is not None:
                 raise ServerFault(self.lost)
@@ -194,8 +189,7 @@ class Bridge(_End):
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
-        if self.transport is None or self.lost is not None:
-            raise ServerFault(self.lost or "there is no connection")
+        plain = self._open_transport()
         if self._buffer:
             # Someone on the way could have put it there.
             raise ServerFault(
@@ -203,7 +197,7 @@ class Bridge(_End):
             )
         try:
             transport = await asyncio.get_running_loop().start_tls(
-                self.transport, self, context, server_hostname=name
+                plain, self, context, server_hostname=name
             )
         except ssl.SSLCertVerificationError as error:
             raise ServerFault(
@@ -246,6 +240,11 @@ class Bridge(_End):
             theirs.close()
             raise ServerFault(self.lost)
         return theirs.detach()
+
+    def _open_transport(self) -> asyncio.Transport:
+        if self.transport is None or self.lost is not None:
+            raise ServerFault(self.lost or "there is no connection")
+        return self.transport
 
     def note_complete_answer(self) -> None:
         """Note that the bytes received so far have made up an answer."""

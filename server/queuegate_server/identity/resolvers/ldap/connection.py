@@ -26,9 +26,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 _LAST_BYTES_SECONDS: Final = 0.25
-_RESPONSE_CONTROLS: Final = {
-    SimplePagedResultsControl.controlType: SimplePagedResultsControl,
-}
+_RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
 
 
 class SearchResult(NamedTuple):
@@ -92,6 +90,8 @@ class LdapConnection:
 
     async def bind(self, name: str, password: bytes) -> None:
         """Bind; an empty name and password make the bind anonymous. Raises LdapFault."""
+        if password and not (self._bridge.encrypted or self._options.allow_plaintext_bind):
+            raise LdapFault("the password would be sent without encryption")
         # libldap takes text; it could not send a password that is not UTF-8.
         await self._request(lambda: self._ldap.simple_bind(name, password))
 
@@ -107,13 +107,7 @@ class LdapConnection:
     ) -> SearchResult:
         """Search once; return the whole result. Raises LdapFault.
 
-        Args:
-            base: The DN to search below.
-            scope: One of python-ldap's scopes.
-            filter_text: The filter.
-            attributes: What to read of the entries.
-            size_limit: The number of entries that the server is asked not to exceed; 0: none.
-            controls: Request controls.
+        The server is asked not to exceed `size_limit` entries, unless that is 0.
         """
         seconds = max(1, round(self._options.operation_timeout))
         self.used_at = time.monotonic()
@@ -210,7 +204,12 @@ class LdapConnection:
                     ldap.RES_ANY, 1, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
                 )
             except ldap.LDAPError as error:
-                self._handle_error(error)
+                message = message_id(error)
+                if message:
+                    self._settle(message, to_fault(error))
+                else:
+                    # It concerns the connection and not a request.
+                    self.close(self._bridge.lost or to_fault(error).detail)
                 continue
             except Exception as error:
                 # Such as a DN that is not UTF-8; it is unknown which request it answers.
@@ -218,23 +217,19 @@ class LdapConnection:
                 return
             if kind is None:
                 return
-            self._bridge.note_complete_answer()
-            future = self._pending.pop(message, None)
-            if future is not None and not future.done():
-                future.set_result(SearchResult(entries or [], controls or ()))
-            elif not message:
+            self._settle(message, SearchResult(entries or [], controls or ()))
+            if not message:
                 self.close("the server announced the end of the connection")
 
-    def _handle_error(self, error: ldap.LDAPError) -> None:
-        message = message_id(error)
-        if not message:
-            # It concerns the connection and not a request.
-            self.close(self._bridge.lost or to_fault(error).detail)
-            return
+    def _settle(self, message: int, result: SearchResult | LdapFault) -> None:
         self._bridge.note_complete_answer()
         future = self._pending.pop(message, None)
-        if future is not None and not future.done():
-            future.set_exception(to_fault(error))
+        if future is None or future.done():
+            return
+        if isinstance(result, LdapFault):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
 
     def _close_soon(self, reason: str) -> None:
         """Leave libldap time to read what the server sent before it went."""

@@ -12,12 +12,7 @@ class LdapFault(Exception):
     """A directory could not be asked."""
 
     def __init__(self, detail: str, advice: str = "") -> None:
-        """Create a fault.
-
-        Args:
-            detail: What happened.
-            advice: What to do about it; empty if there is nothing to add.
-        """
+        """Create a fault: what happened, and what to do about it, if there is anything to add."""
         super().__init__(detail)
         self.detail = detail
         self.advice = advice

@@ -9,19 +9,9 @@ from typing import Literal
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 
 StepName = Literal[
-    "resolve",
-    "connect",
-    "starttls",
-    "tls",
-    "bind",
-    "root entry",
-    "user search",
-    "group search",
-    "nested search",
-    "primary group",
-    "group names",
-    "ranges",
-]
+    "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
+    "nested search", "primary group", "group names", "ranges",
+]  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -20,6 +20,27 @@ _PROGRAM: Final = str(Path(__file__).with_name("kerberos_bind.py"))
 _MAX_OUTPUT_BYTES: Final = 65_536
 _MAX_MEMORY_BYTES: Final = 1 << 30
 _MAX_DETAIL_CHARS: Final = 300
+_FAULTS: Final = {
+    "AUTH_UNKNOWN": (
+        "GSSAPI is not available",
+        "install its SASL module (Debian: libsasl2-modules-gssapi-mit)",
+    ),
+    "LOCAL_ERROR": (
+        "cannot get a Kerberos ticket for the directory",
+        (
+            "check keytab_file or credentials_cache, krb5.conf, the KDC and the clock; the KDC "
+            "must know ldap/<tls_server_name, or the host of the URL>"
+        ),
+    ),
+    "INVALID_CREDENTIALS": (
+        "the server rejected the Kerberos ticket",
+        "check the server's own keytab",
+    ),
+}
+_OTHER_FAULT: Final = (
+    "the Kerberos bind failed",
+    "check the server's keytab, and supportedSASLMechanisms in its root entry",
+)
 
 
 async def bind_with_kerberos(descriptor: int, host: str, options: LdapOptions) -> None:
@@ -64,26 +85,9 @@ def _credentials(options: LdapOptions) -> dict[str, str]:
 
 def _fault(output: str, status: int) -> LdapFault:
     name, _, text = output.partition(" ")
-    detail = "".join(char if char.isprintable() else " " for char in text[:_MAX_DETAIL_CHARS])
-    detail = detail.strip()
-    if name == "AUTH_UNKNOWN":
-        return ServerFault(
-            f"GSSAPI is not available: {detail}",
-            "install its SASL module (Debian: libsasl2-modules-gssapi-mit)",
-        )
-    if name == "LOCAL_ERROR":
-        return ServerFault(
-            f"cannot get a Kerberos ticket for the directory: {detail}",
-            "check keytab_file or credentials_cache, krb5.conf, the KDC and the clock; the KDC "
-            "must know ldap/<tls_server_name, or the host of the URL>",
-        )
-    if name == "INVALID_CREDENTIALS":
-        return BindRefused(
-            f"the server rejected the Kerberos ticket: {detail}", "check the server's own keytab"
-        )
     if not name:
         return ServerFault(f"the Kerberos bind ended with status {status} and without a message")
-    return ServerFault(
-        f"the Kerberos bind failed: {detail}",
-        "check the server's keytab, and supportedSASLMechanisms in its root entry",
-    )
+    detail = "".join(char if char.isprintable() else " " for char in text[:_MAX_DETAIL_CHARS])
+    what, advice = _FAULTS.get(name, _OTHER_FAULT)
+    kind = BindRefused if name == "INVALID_CREDENTIALS" else ServerFault
+    return kind(f"{what}: {detail.strip()}", advice)

@@ -7,33 +7,21 @@ program gives up. It prints nothing, or the name of the driver's error and its t
 import os
 import signal
 import sys
-from typing import Any
 
 import ldap
 
-
-def _initialize(descriptor: int, host: str) -> Any:
-    handle = ldap.initialize(f"ldap://{host}", fileno=descriptor)
+if __name__ == "__main__":
+    signal.alarm(int(sys.argv[3]))
+    handle = ldap.initialize(f"ldap://{sys.argv[2]}", fileno=int(sys.argv[1]))
     # Use the configured host; reverse DNS could name another one.
     handle.set_option(ldap.OPT_X_SASL_NOCANON, ldap.OPT_ON)
     # TLS encrypts; Active Directory refuses a second layer within it.
     handle.set_option(ldap.OPT_X_SASL_SSF_MAX, 0)
-    return handle
-
-
-def _bind(handle: Any) -> str:
-    """Bind; return the error, empty if there was none."""
     try:
         handle.sasl_non_interactive_bind_s("GSSAPI")
     except ldap.LDAPError as error:
         facts = error.args[0] if error.args else {}
-        return f"{type(error).__name__} {facts.get('desc', '')}: {facts.get('info', '')}"
-    return ""
-
-
-if __name__ == "__main__":
-    signal.alarm(int(sys.argv[3]))
-    opened = _initialize(int(sys.argv[1]), sys.argv[2])
-    os.write(sys.stdout.fileno(), _bind(opened).encode())
+        text = f"{type(error).__name__} {facts.get('desc', '')}: {facts.get('info', '')}"
+        os.write(sys.stdout.fileno(), text.encode())
     # The end of the handle, also an orderly exit, would tell the server to close the connection.
     os._exit(0)

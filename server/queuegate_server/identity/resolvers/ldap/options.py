@@ -39,7 +39,6 @@ _DN: Final = re.compile(rf"{_RDN}(?:[+,]{_RDN})*")
 _LOGIN_NAME: Final = re.compile(r"[^\0\s@=,]+@[^\0\s@=,]+|[^\0\s\\=,]+\\[^\0\\=,]+")
 _DOMAIN: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
-Preset = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"]
 _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "openldap": {
         "user_filter": "(&(objectClass=inetOrgPerson)(uid={user}))",
@@ -122,16 +121,10 @@ def is_dn(text: str) -> bool:
 
 
 def read_password(file: Path, *, trimmed: bool = False) -> bytes:
-    """Return the password in a file, without one trailing newline. Blocks.
+    """Return the password in a file, without a trailing newline or wholly trimmed. Blocks.
 
-    Args:
-        file: The file.
-        trimmed: Whether all surrounding white space is removed.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file contains no password; an empty one would make the bind anonymous
-            (RFC 4513, 5.1.2).
+    Raises OSError, or ValueError for a file without a password: an empty one would make the bind
+    anonymous (RFC 4513, 5.1.2).
     """
     password = read_regular(file, _MAX_PASSWORD_BYTES)
     password = password.strip() if trimmed else password.removesuffix(b"\n").removesuffix(b"\r")
@@ -180,7 +173,7 @@ class LdapOptions(ResolverOptions):
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
         1.0, description="How long a failing directory is left alone before one look-up tries it."
     )
-    preset: Preset | None = Field(
+    preset: Literal["openldap", "389ds", "freeipa", "active_directory", "posix"] | None = Field(
         None, description="Kind of directory; supplies defaults for options that are not set."
     )
     secrets_dir: Path | None = Field(

@@ -47,11 +47,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a connection and its server. Raises LdapFault if no server answers.
-
-        Args:
-            avoid: A server that is tried last.
-        """
+        """Return a server, `avoid` if no other answers, and its connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []
@@ -127,15 +123,6 @@ class ServerConnection:
         is_preferred: bool,
         others_answer: Callable[["ServerConnection"], bool],
     ) -> None:
-        """Create it without connecting.
-
-        Args:
-            url: The server.
-            options: The settings.
-            connector: Opens bound connections.
-            is_preferred: Whether this is the first server.
-            others_answer: Whether another server answers meanwhile.
-        """
         self.url = url
         self._options = options
         self._connector = connector
@@ -231,17 +218,11 @@ class ServerConnection:
                 connection = await self._connector.connect(self.url)
             except LdapFault as fault:
                 self._note_failed_attempt(fault)
-                continue
             except Exception as error:
                 _LOG.exception("connecting to %s failed", self.url)
                 self._note_failed_attempt(ServerFault(f"connecting failed: {type(error).__name__}"))
-                continue
-            if self._fault is not None and self._fault is not known:
-                # Meanwhile requests failed too often.
-                connection.close("left alone")
-                continue
-            self._use(connection)
-            await self._watch(connection)
+            else:
+                await self._use(connection, known)
 
     def _note_failed_attempt(self, fault: LdapFault) -> None:
         if self._fault is None or self._fault.detail != fault.detail:
@@ -251,19 +232,24 @@ class ServerConnection:
         self._connection = None
         self._changed.set()
 
-    def _use(self, connection: LdapConnection) -> None:
+    async def _use(self, connection: LdapConnection, known: LdapFault | None) -> None:
+        """Use a new connection until it ends, unless requests failed too often meanwhile."""
+        if self._fault is not None and self._fault is not known:
+            connection.close("left alone")
+            return
         if self._fault is not None:
             _LOG.warning("directory server %s answers again", self.url)
         self._fault = None
         self._failed_attempts = 0
         self._connection = connection
         self._changed.set()
+        await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
         """Leave a server that failed alone: longer each time while another server answers."""
         options = self._options
         if isinstance(fault, BindRefused):
-            await self._wait_for_password(options.auth_retry_after)
+            await self._wait_for_password()
             return
         seconds = options.retry_after
         if self._others_answer(self):
@@ -272,13 +258,13 @@ class ServerConnection:
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
         await asyncio.sleep(seconds * spread)
 
-    async def _wait_for_password(self, seconds: float) -> None:
-        """Return when the password changes, or after some time."""
+    async def _wait_for_password(self) -> None:
+        """Return when the password changes, or after `auth_retry_after`."""
         try:
             known = await self._connector.password()
         except LdapFault:
             known = b""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self._options.auth_retry_after
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _POLL_PASSWORD_SECONDS))
             with contextlib.suppress(LdapFault):
@@ -295,19 +281,20 @@ class ServerConnection:
             silent_at = connection.heard_at + options.keepalive_interval
             idle_at = connection.used_at + options.idle_timeout
             wake_at = min(expires_at, silent_at, *(() if self._is_preferred else (idle_at,)))
-            if not await _ended_within(connection, max(wake_at - now, 0.001)):
-                now = time.monotonic()
-                if not self._is_preferred and now >= idle_at and connection.quiet.is_set():
-                    self._wanted.clear()
-                    self._connection = None
-                    connection.close("idle")
-                    return
-                if now >= expires_at:
-                    expires_at = now + await self._replace(connection)
-                    connection = self._connection or connection
-                elif now >= connection.heard_at + options.keepalive_interval:
-                    with contextlib.suppress(LdapFault):
-                        await connection.verify()
+            if await _happens_within(connection.ended, max(wake_at - now, 0.001)):
+                break
+            now = time.monotonic()
+            if not self._is_preferred and now >= idle_at and connection.quiet.is_set():
+                self._wanted.clear()
+                self._connection = None
+                connection.close("idle")
+                return
+            if now >= expires_at:
+                expires_at = now + await self._replace(connection)
+                connection = self._connection or connection
+            elif now >= connection.heard_at + options.keepalive_interval:
+                with contextlib.suppress(LdapFault):
+                    await connection.verify()
         if not self._is_preferred and not self._waiting:
             # A look-up that was lost with the connection may wait for the next one by now.
             self._wanted.clear()
@@ -331,16 +318,12 @@ class ServerConnection:
         return options.max_age
 
     async def _close_when_quiet(self, connection: LdapConnection) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.lookup_timeout):
-                await connection.quiet.wait()
+        await _happens_within(connection.quiet, self._options.lookup_timeout)
         connection.close("replaced")
 
 
-async def _ended_within(connection: LdapConnection, seconds: float) -> bool:
-    try:
+async def _happens_within(event: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await connection.ended.wait()
-    except TimeoutError:
-        return False
-    return True
+            return await event.wait()
+    return False

@@ -1,12 +1,12 @@
 """The searches of one look-up on one connection: each bounded, and whole or a failure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, SearchResult
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
     ServerFault,
@@ -46,12 +46,13 @@ class LdapEntry:
         """Return the values of an attribute; none if the entry does not have it."""
         return self._attributes.get(attribute.lower(), [])
 
-    def ranges(self, attribute: str) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield the ranges of an attribute that come as `attribute;range=…`, and their values."""
+    def part(self, attribute: str) -> tuple[str, list[bytes]] | None:
+        """Return a range that comes as `attribute;range=…`, and its values; None without one."""
         prefix = f"{attribute};range=".lower()
         for name, values in self._attributes.items():
             if name.startswith(prefix):
-                yield name.removeprefix(prefix), values
+                return name.removeprefix(prefix), values
+        return None
 
 
 class SearchSession:
@@ -77,16 +78,8 @@ class SearchSession:
     ) -> list[LdapEntry]:
         """Return the entries below a base that match a filter.
 
-        A result that exceeds the server's size limit is fetched in pages.
-
-        Args:
-            step_name: The step that the search is.
-            base: The DN to search below.
-            filter_text: The filter.
-            attributes: What to read.
-            limit: The number of entries that is not a fault yet.
-            scope: SUBTREE or ONE_LEVEL.
-            advice: What to do if there are more entries.
+        A result that exceeds the server's size limit is fetched in pages. More entries than
+        `limit` are a fault, with this advice.
         """
         with timed_step(step_name, self._connection.server, self._observe) as step:
             try:
@@ -119,11 +112,10 @@ class SearchSession:
         rest is requested until a range ends in `*`.
         """
         values = list(entry.values(attribute))
-        current: LdapEntry | None = entry
+        part = entry.part(attribute)
+        if part is None:
+            return values
         for _ in range(_MAX_RANGES):
-            part = next(current.ranges(attribute), None) if current else None
-            if part is None:
-                return values
             values += part[1]
             if len(values) > self._options.max_groups:
                 raise _limit_exceeded(self._options.max_groups)
@@ -134,7 +126,8 @@ class SearchSession:
                 break
             following = f"{attribute};range={int(last) + 1}-*"
             current = await self.read("ranges", entry.dn, [following])
-            if current is None or not any(current.ranges(attribute)):
+            part = current.part(attribute) if current else None
+            if part is None:
                 break
         raise SetupFault(f"the directory sent only a part of {attribute}")
 
@@ -150,10 +143,11 @@ class SearchSession:
     async def _search_once(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
     ) -> list[LdapEntry]:
-        result = await self._connection.search(
-            base, scope, filter_text, attributes, size_limit=limit + 1
+        return _entries(
+            await self._connection.search(
+                base, scope, filter_text, attributes, size_limit=limit + 1
+            )
         )
-        return _entries(result.entries)
 
     async def _search_in_pages(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
@@ -174,7 +168,7 @@ class SearchSession:
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
-            found += _entries(result.entries)
+            found += _entries(result)
             cookie = _next_cookie(result.controls)
             if not cookie:
                 return found
@@ -190,9 +184,9 @@ def _next_cookie(controls: Sequence[Any]) -> bytes:
     raise ServerFault("the server sent a page without stating whether it is the last")
 
 
-def _entries(found: list[tuple[str | None, Any]]) -> list[LdapEntry]:
+def _entries(result: SearchResult) -> list[LdapEntry]:
     """Return the entries; items without a DN are referrals, which are not followed."""
-    return [LdapEntry(dn, attributes) for dn, attributes in found if dn is not None]
+    return [LdapEntry(dn, attributes) for dn, attributes in result.entries if dn is not None]
 
 
 def _limit_exceeded(limit: int, advice: str = _RAISE_MAX_GROUPS) -> LimitExceeded:

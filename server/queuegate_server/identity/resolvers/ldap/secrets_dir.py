@@ -16,15 +16,8 @@ DEFAULT_SECRETS: Final = "/run/secrets/ldap"
 
 TRIMMED_FILE: Final = "BindPassword"
 _REQUIRED: Final = (
-    "Host",
-    "Port",
-    "BaseDN",
-    "Filter",
-    "GroupAttr",
-    "ReturnAttr",
-    "BindUser",
-    TRIMMED_FILE,
-)
+    "Host", "Port", "BaseDN", "Filter", "GroupAttr", "ReturnAttr", "BindUser", TRIMMED_FILE,
+)  # fmt: skip
 _KEYS: Final = frozenset((*_REQUIRED, "Insecure", "SSL"))
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _MAX_BYTES: Final = 65_536
