@@ -21,13 +21,12 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
         raise click.BadParameter(f"{value!r}: {error}") from None
 
 
-@click.command()
+@click.command(context_settings={"auto_envvar_prefix": "QUEUEGATE_ADMISSION"})
 @click.option(
     "--listen",
     default="0.0.0.0:8443",
     show_default=True,
     callback=_address,
-    envvar="QUEUEGATE_ADMISSION_LISTEN",
     help="host:port of the webhook, HTTPS.",
 )
 @click.option(
@@ -35,47 +34,34 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     default="127.0.0.1:9465",
     show_default=True,
     callback=_address,
-    envvar="QUEUEGATE_ADMISSION_OPS_LISTEN",
     help="host:port of /livez, /readyz and /metrics, HTTP.",
 )
 @click.option(
     "--tls-cert",
     type=_FILE,
     required=True,
-    envvar="QUEUEGATE_ADMISSION_TLS_CERT",
     help="The certificate, PEM; loaded again when it changes.",
 )
-@click.option(
-    "--tls-key",
-    type=_FILE,
-    required=True,
-    envvar="QUEUEGATE_ADMISSION_TLS_KEY",
-    help="Its key, PEM.",
-)
+@click.option("--tls-key", type=_FILE, required=True, help="Its key, PEM.")
 @click.option(
     "--defaults",
     type=_FOLDER,
-    envvar="QUEUEGATE_ADMISSION_DEFAULTS",
     help="The folder that the ConfigMap yunikorn-defaults is mounted to.",
 )
 @click.option(
     "--configs",
     type=_FOLDER,
-    envvar="QUEUEGATE_ADMISSION_CONFIGS",
     help="The folder that the ConfigMap yunikorn-configs is mounted to; its keys take precedence.",
 )
 @click.option(
     "--namespace-annotations/--no-namespace-annotations",
-    "look_up_namespaces",
     default=False,
-    envvar="QUEUEGATE_ADMISSION_NAMESPACE_ANNOTATIONS",
     help="Look up the annotations of namespaces in the Kubernetes API. Off by default.",
 )
 @click.option(
     "--api-server",
     default="https://kubernetes.default.svc",
     show_default=True,
-    envvar="QUEUEGATE_ADMISSION_API_SERVER",
     help="The URL of the Kubernetes API, for --namespace-annotations.",
 )
 @click.option(
@@ -83,7 +69,6 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     type=_FOLDER,
     default="/var/run/secrets/kubernetes.io/serviceaccount",
     show_default=True,
-    envvar="QUEUEGATE_ADMISSION_SERVICE_ACCOUNT",
     help="The folder with token and ca.crt, for --namespace-annotations.",
 )
 @click.option(
@@ -91,7 +76,6 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     type=click.Choice(["yunikorn", "extended"]),
     default="yunikorn",
     show_default=True,
-    envvar="QUEUEGATE_ADMISSION_ACL_NAMES",
     help="Which names the ACLs of a queues.yaml may list.",
 )
 @click.option(
@@ -99,7 +83,6 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     type=click.FloatRange(0, 600),
     default=0.0,
     show_default=True,
-    envvar="QUEUEGATE_ADMISSION_DRAIN_SECONDS",
     help="How long reviews are still answered after readiness has ended.",
 )
 @click.option(
@@ -107,14 +90,12 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     type=click.Choice(["debug", "info", "warning", "error", "critical"]),
     default="info",
     show_default=True,
-    envvar="QUEUEGATE_ADMISSION_LOG_LEVEL",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["auto", "json", "console"]),
     default="auto",
     show_default=True,
-    envvar="QUEUEGATE_ADMISSION_LOG_FORMAT",
 )
 def admission(
     *,
@@ -124,7 +105,7 @@ def admission(
     tls_key: Path,
     defaults: Path | None,
     configs: Path | None,
-    look_up_namespaces: bool,
+    namespace_annotations: bool,
     api_server: str,
     service_account: Path,
     acl_names: str,
@@ -157,7 +138,7 @@ def admission(
         tls_certificate=tls_cert,
         tls_key=tls_key,
         config_maps=tuple(folder for folder in (defaults, configs) if folder is not None),
-        look_up_namespaces=look_up_namespaces,
+        look_up_namespaces=namespace_annotations,
         api_server=api_server,
         service_account=service_account,
         acl_names=AclNames(acl_names),

@@ -42,7 +42,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     try:
         settings = load_settings(config, os.environ, overrides)
     except SettingsError as error:
-        raise Failure("\n".join(str(diagnostic) for diagnostic in error.diagnostics)) from None
+        raise Failure(str(error)) from None
     name, options = _chosen(settings, resolver)
     click.echo(f"resolver {name}, user {user!r}")
     if not options.verify_certificate:

@@ -193,10 +193,7 @@ def diff(context: click.Context, *, old: str, new: str, options: FormatOptions) 
     """
     if old == new == _STDIN:
         raise Failure("only one of the two can be standard input")
-    (old_is_yunikorn, before), (new_is_yunikorn, after) = (
-        _load(old, options),
-        _load(new, options),
-    )
+    (old_is_yunikorn, before), (new_is_yunikorn, after) = (_load(old, options), _load(new, options))
     if old_is_yunikorn is not new_is_yunikorn:
         # Names of queues compare differently, and YARN has administrators of the cluster.
         raise Failure("one file is YuniKorn's and the other YARN's: convert one of them first")
@@ -346,11 +343,7 @@ def _summary(files: int, found: list[Diagnostic]) -> str:
     errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in found)
     return ", ".join(
         f"{number} {noun}{'' if number == 1 else 's'}"
-        for number, noun in (
-            (files, "file"),
-            (errors, "error"),
-            (len(found) - errors, "warning"),
-        )
+        for number, noun in ((files, "file"), (errors, "error"), (len(found) - errors, "warning"))
     )
 
 

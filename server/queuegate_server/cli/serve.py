@@ -106,7 +106,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
     try:
         return read(content)
     except SettingsError as error:
-        raise Failure("\n".join(str(diagnostic) for diagnostic in error.diagnostics)) from None
+        raise Failure(str(error)) from None
 
 
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
@@ -206,10 +206,7 @@ def _announcement(addresses: list[str], policy: Policy) -> list[str]:
     command += ["check", user, queue]
     if partition != DEFAULT_PARTITION:
         command += ["--partition", partition]
-    return [
-        f"serving {policy.source} on {', '.join(addresses)}",
-        f"ask it: {shlex.join(command)}",
-    ]
+    return [f"serving {policy.source} on {', '.join(addresses)}", f"ask it: {shlex.join(command)}"]
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:

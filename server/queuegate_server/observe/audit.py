@@ -70,7 +70,7 @@ class AuditLog:
         self.counts = AuditCounts()
         self._settings = settings
         self._blocks = settings.when_unwritable == "block"
-        self._target = target
+        self.target = target
         self._entries: list[_Entry] = []
         self._changed = threading.Condition()
         self._closing = False
@@ -86,11 +86,6 @@ class AuditLog:
     def is_writable(self) -> bool:
         """Whether the last write succeeded and no write hangs."""
         return self._last_succeeded and not self._hangs()
-
-    @property
-    def failed_rotations(self) -> int:
-        """How many rotations have failed."""
-        return self._target.failed_rotations
 
     async def append(self, records: Records, number: int, size: int) -> bool:
         """Append records.
@@ -163,11 +158,11 @@ class AuditLog:
             )
             if due and self._last_succeeded:
                 unsynced_since = None
-                self._try(self._target.sync)
+                self._try(self.target.sync)
             if closing and not group:
                 break
         with contextlib.suppress(OSError):
-            self._target.close()
+            self.target.close()
 
     def _next_group(self) -> Sequence[_Entry]:
         """Remove the first entries from the buffer."""
@@ -206,9 +201,9 @@ class AuditLog:
             return
         self._writing_since = time.monotonic()
         try:
-            self._target.write(data)
+            self.target.write(data)
             if self._settings.fsync == "always":
-                self._target.sync()
+                self.target.sync()
         finally:
             self._writing_since = None
 

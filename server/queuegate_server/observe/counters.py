@@ -59,10 +59,6 @@ class MethodCounters:
         """How many calls ended with each status, by its name."""
         self.durations = Histogram(CALL_BUCKETS)
 
-    def start(self) -> None:
-        """Count a call that begins."""
-        self.started += 1
-
     def end(self, code: str, seconds: float) -> None:
         """Count a call that has ended with a status."""
         self.codes[code] = self.codes.get(code, 0) + 1

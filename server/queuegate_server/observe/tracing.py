@@ -44,11 +44,7 @@ _SERVER_ERRORS: Final = frozenset(
     }
 )
 _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
-_OUTCOMES: Final = {
-    Found: "found",
-    NoSuchUser: "no_such_user",
-    CouldNotAsk: "could_not_ask",
-}
+_OUTCOMES: Final = {Found: "found", NoSuchUser: "no_such_user", CouldNotAsk: "could_not_ask"}
 
 
 class TracingNotInstalled(Exception):
@@ -102,7 +98,7 @@ class Tracer:
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
         """Put a span around each look-up of a resolver, as a child of the call's span."""
-        return _TracedResolver(name, resolver, self._lookup_span)
+        return _TracedResolver(name, resolver, self)
 
     async def close(self) -> None:
         """Export the queued spans, within three seconds."""
@@ -162,7 +158,8 @@ class Tracer:
         span.end()
 
     @contextlib.contextmanager
-    def _lookup_span(self, name: str) -> Iterator[Callable[[Outcome], None]]:
+    def lookup_span(self, name: str) -> Iterator[Callable[[Outcome], None]]:
+        """Put a span around a look-up, whose outcome it is given."""
         span = self._tracer.start_span(
             "resolve groups",
             kind=self._trace.SpanKind.CLIENT,
@@ -184,21 +181,16 @@ class Tracer:
 
 
 class _TracedResolver:
-    def __init__(
-        self,
-        name: str,
-        resolver: Resolver,
-        span: Callable[[str], contextlib.AbstractContextManager[Callable[[Outcome], None]]],
-    ) -> None:
+    def __init__(self, name: str, resolver: Resolver, tracer: Tracer) -> None:
         self._name = name
         self._resolver = resolver
-        self._span = span
+        self._tracer = tracer
         self.is_local = getattr(resolver, "is_local", False)
         self.open = resolver.open
         self.close = resolver.close
 
     async def resolve(self, user: str) -> Outcome:
-        with self._span(self._name) as set_outcome:
+        with self._tracer.lookup_span(self._name) as set_outcome:
             outcome = await self._resolver.resolve(user)
             set_outcome(outcome)
             return outcome

@@ -28,7 +28,7 @@ def count_unary(counters: MethodCounters, handler: Unary) -> Unary:
     """Count the calls of a unary method."""
 
     async def counted(data: bytes, context: Context) -> bytes:
-        counters.start()
+        counters.started += 1
         start = time.perf_counter()
         try:
             response = await handler(data, context)
@@ -45,7 +45,7 @@ def count_stream(counters: MethodCounters, handler: Stream) -> Stream:
     """Count the calls of a streaming method, when they end."""
 
     async def counted(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        counters.start()
+        counters.started += 1
         start = time.perf_counter()
         code = "OK"
         try:

@@ -26,10 +26,7 @@ class Listeners:
     """The settings `listen` and `callers`, and the rate limits of callers, in effect."""
 
     def __init__(
-        self,
-        settings: Settings,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
+        self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
     ) -> None:
         """Load the tokens.
 

@@ -348,7 +348,7 @@ def _audit(sources: MetricSources) -> Iterator[Metric]:
         "queuegate_audit_rotation_failures",
         "Rotations of the audit log that failed.",
         (),
-        (((), log.failed_rotations) for log in logs),
+        (((), log.target.failed_rotations) for log in logs),
     )
     yield _gauge(
         "queuegate_audit_writable",

@@ -61,9 +61,7 @@ def parse_address(text: str) -> Address:
     Raises MalformedAddress.
     """
     if text.startswith("unix:"):
-        path = text.removeprefix("unix:")
-        if path.startswith("//"):
-            path = path.removeprefix("//")
+        path = text.removeprefix("unix:").removeprefix("//")
         if not path.startswith("/"):
             raise MalformedAddress(
                 f"{text!r}: a Unix socket needs an absolute path: unix:/run/x.sock"

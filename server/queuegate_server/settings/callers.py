@@ -89,8 +89,7 @@ class Callers(Section):
         LocalRights(), description="Callers over TCP from this machine, without a credential."
     )
     unix: LocalRights = Field(
-        LocalRights(),
-        description="Callers over a Unix socket; its file mode admits them.",
+        LocalRights(), description="Callers over a Unix socket; its file mode admits them."
     )
     certificates: Annotated[Mapping[str, Rights], AfterValidator(_certificates)] = Field(
         default_factory=dict,

@@ -61,7 +61,7 @@ class Overrides:
                 below = node[key] = {}
             if not isinstance(below, MutableMapping):
                 above = ".".join(override.path[: depth + 1])
-                return _error(override.origin, f"{above} is a single value, not a section")
+                return error_in(override.origin, f"{above} is a single value, not a section")
             node = below
         node[last] = override.value
         for path in [path for path in self.origins if path[: len(override.path)] == override.path]:
@@ -102,7 +102,7 @@ def from_environment(
             path = _spelled_as_in(tree, keys)
             yield Override(name, path, _value(variables[name]))
         elif not _SERVICE_LINK.fullmatch(name):
-            yield _error(name, "is not a setting", _remedy(name, top_level))
+            yield error_in(name, "is not a setting", _remedy(name, top_level))
 
 
 def from_options(options: Iterable[str]) -> Iterator[Override | Diagnostic]:
@@ -111,7 +111,9 @@ def from_options(options: Iterable[str]) -> Iterator[Override | Diagnostic]:
         key, equals, text = option.partition("=")
         path = tuple(key.strip().split("."))
         if not equals or not all(path):
-            yield _error(f"--set {option}", "must have the form key=value, such as drain.grace=30s")
+            yield error_in(
+                f"--set {option}", "must have the form key=value, such as drain.grace=30s"
+            )
         else:
             yield Override(f"--set {key.strip()}", path, _value(text))
 
@@ -153,5 +155,6 @@ def _remedy(name: str, top_level: set[str]) -> str:
     return f"known variables are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"
 
 
-def _error(origin: str, message: str, remedy: str = "") -> Diagnostic:
+def error_in(origin: str, message: str, remedy: str = "") -> Diagnostic:
+    """Return an error in a file as a whole, a variable or an option."""
     return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy)

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from queuegate_server.files.safe_open import read_regular, remedy
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
+from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yaml_reader import YamlDocument, plain_data, read_yaml
-from queuegate_server.settings.layers import Overrides, from_environment, from_options
+from queuegate_server.settings.layers import Overrides, error_in, from_environment, from_options
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import SourceMap, locate
 
@@ -50,7 +50,7 @@ def load_settings(
         tree = tree_or_text
     elif tree_or_text is not None:
         diagnostics.append(
-            _of_file(name, "contains no keys", "write keys and values, such as `listen: …`")
+            error_in(name, "contains no keys", "write keys and values, such as `listen: …`")
         )
     overrides = Overrides()
     for override in (
@@ -88,11 +88,7 @@ def _read(file: Path | None) -> YamlDocument:
         return read_yaml(read_regular(file, MAX_BYTES), str(file))
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
-        return YamlDocument(None, (_of_file(str(file), message, remedy(error)),))
-
-
-def _of_file(file: str, message: str, what_to_do: str) -> Diagnostic:
-    return Diagnostic(file, 0, 0, Severity.ERROR, message, what_to_do)
+        return YamlDocument(None, (error_in(str(file), message, remedy(error)),))
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:

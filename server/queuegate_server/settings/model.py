@@ -23,12 +23,7 @@ from queuegate_server.identity.registry import (
 )
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.limits import Drain, Limits
-from queuegate_server.settings.listeners import (
-    DEFAULT_LISTENERS,
-    FileMode,
-    FilePath,
-    Listeners,
-)
+from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, Listeners
 from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
 
 
@@ -78,8 +73,7 @@ class PolicySource(Section):
         "it ACLs are enforced and the cluster has no administrators.",
     )
     spark_defaults: FilePath | None = Field(
-        None,
-        description="The spark-defaults.conf of the Spark applications in these partitions.",
+        None, description="The spark-defaults.conf of the Spark applications in these partitions."
     )
     daemon_user: str = Field(
         "",

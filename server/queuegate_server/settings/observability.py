@@ -95,8 +95,7 @@ class Audit(Section):
     )
     keep: int = Field(5, ge=0, le=1000, description="How many rotated files are kept.")
     buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = Field(
-        16 * MIB,
-        description="How much may wait to be written: requests and answers, in bytes.",
+        16 * MIB, description="How much may wait to be written: requests and answers, in bytes."
     )
 
     @property

@@ -6,8 +6,8 @@ from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
+from queuegate_server.settings.layers import error_in
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
 
@@ -38,7 +38,7 @@ class SettingsReader(Generic[T]):
             message = f"reading them took longer than {READ_TIMEOUT:g} s"
         except StillRunning:
             message = "an earlier attempt to read them still hangs"
-        raise SettingsError([Diagnostic("settings", 0, 0, Severity.ERROR, message)])
+        raise SettingsError([error_in("settings", message)])
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:

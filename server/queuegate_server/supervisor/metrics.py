@@ -5,7 +5,7 @@ because a counter must not decrease. All other metrics describe a single process
 `worker`.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 _SUMMED: Final = frozenset({"counter", "histogram"})
-_WORKER: Final = "worker"
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -31,7 +30,10 @@ class MergedMetrics:
         metrics = list(text_string_to_metric_families(text))
         before = self._latest.get(index)
         if before is not None and before[0] != pid:
-            self._end(before[1])
+            merged = _Merged()
+            merged.add(self._ended, summed=True)
+            merged.add(before[1], summed=True)
+            self._ended = list(merged.collect())
         self._latest[index] = (pid, metrics)
 
     def text(self, answering: Container[int]) -> str:
@@ -40,55 +42,34 @@ class MergedMetrics:
         The gauges of a process that hangs or has ended are outdated, and left out.
         """
         merged = _Merged()
-        merged.sum_up(self._ended)
+        merged.add(self._ended, summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
-            merged.sum_up(metrics)
+            merged.add(metrics, summed=True)
             if index in answering:
-                merged.add_each(metrics, str(index))
+                merged.add(metrics, summed=False, worker=str(index))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(merged)
         return generate_latest(registry).decode()
 
-    def _end(self, metrics: list[Metric]) -> None:
-        merged = _Merged()
-        merged.sum_up(self._ended)
-        merged.sum_up(metrics)
-        self._ended = list(merged.collect())
-
 
 class _Merged(Collector):
     def __init__(self) -> None:
-        self._families: dict[str, Metric] = {}
-        self._sums: dict[str, dict[tuple[str, _Labels], float]] = {}
+        self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
-    def sum_up(self, metrics: list[Metric]) -> None:
-        for metric in metrics:
-            if metric.type not in _SUMMED or metric.name.endswith("_created"):
-                continue
-            self._families.setdefault(metric.name, _empty(metric))
-            sums = self._sums.setdefault(metric.name, {})
-            for sample in metric.samples:
-                key = (sample.name, tuple(sample.labels.items()))
-                sums[key] = sums.get(key, 0.0) + sample.value
-
-    def add_each(self, metrics: list[Metric], worker: str) -> None:
+    def add(self, metrics: list[Metric], *, summed: bool, **labels: str) -> None:
+        """Add those metrics that are summed, or all others, with further labels."""
         for metric in metrics:
             # The creation time of one counter is meaningless for a sum.
-            if metric.type in _SUMMED or metric.name.endswith("_created"):
+            if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
                 continue
-            family = self._families.setdefault(metric.name, _empty(metric))
+            _, values = self._families.setdefault(metric.name, (metric, {}))
             for sample in metric.samples:
-                labels: Mapping[str, str] = {**sample.labels, _WORKER: worker}
-                family.add_sample(sample.name, dict(labels), sample.value)
+                key = (sample.name, tuple({**sample.labels, **labels}.items()))
+                values[key] = values.get(key, 0.0) + sample.value
 
     def collect(self) -> Iterator[Metric]:
-        for name, family in self._families.items():
-            added = _empty(family)
-            added.samples = list(family.samples)
-            for (sample, labels), value in self._sums.get(name, {}).items():
-                added.add_sample(sample, dict(labels), value)
-            yield added
-
-
-def _empty(metric: Metric) -> Metric:
-    return Metric(metric.name, metric.documentation, metric.type)
+        for metric, values in self._families.values():
+            family = Metric(metric.name, metric.documentation, metric.type)
+            for (sample, labels), value in values.items():
+                family.add_sample(sample, dict(labels), value)
+            yield family

@@ -11,7 +11,7 @@ from queuegate_server.engine import NotReady
 from queuegate_server.rpc.errors import NotConfirmed
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.user_group_service import UserGroupServicer
-from queuegate_server.supervisor.channel import Channel, ChannelError
+from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
 from queuegate_server.supervisor.worker_spec import WorkerSpec
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
@@ -34,7 +34,12 @@ class WorkerClient:
         self.stopping = asyncio.Event()
         """Set when the supervisor stops this worker, or is gone."""
         self._methods: dict[str, Method] = {}
-        self._channel: Channel | None = None
+        self._handlers: dict[str, Handler] = {
+            "call": self._on_call,
+            "ping": self._on_ping,
+            "stop": self._on_stop,
+        }
+        self._channel = Channel(self._handlers)
         self._reading: asyncio.Task[None] | None = None
 
     async def open(
@@ -61,16 +66,7 @@ class WorkerClient:
         async def on_readiness(_value: Any) -> Mapping[str, Any]:
             return readiness()
 
-        self._channel = Channel(
-            {
-                "call": self._on_call,
-                "metrics": on_metrics,
-                "ping": self._on_ping,
-                "readiness": on_readiness,
-                "reload": on_reload,
-                "stop": self._on_stop,
-            }
-        )
+        self._handlers |= {"metrics": on_metrics, "readiness": on_readiness, "reload": on_reload}
         await self._channel.open(self.spec.channel.dup())
         self._reading = asyncio.create_task(self._channel.run())
         self._reading.add_done_callback(lambda _: self.stopping.set())
@@ -78,14 +74,15 @@ class WorkerClient:
     async def ready(self, lines: list[str]) -> None:
         """Report that this worker serves, with the lines to print once all workers do."""
         try:
-            await self._ask("ready", lines)
+            await self._channel.ask("ready", lines, seconds=SUPERVISOR_TIMEOUT)
         except ChannelError:
             self.stopping.set()
 
     async def revision(self, checksum: str, current: int) -> int:
         """Return the revision that a policy has in all workers."""
         try:
-            return int(await self._ask("revision", {"checksum": checksum, "current": current}))
+            value = {"checksum": checksum, "current": current}
+            return int(await self._channel.ask("revision", value, seconds=SUPERVISOR_TIMEOUT))
         except ChannelError as error:
             _LOG.warning("the revision is not agreed on", extra={"error": str(error)})
             return current + 1
@@ -111,14 +108,12 @@ class WorkerClient:
 
         async def broadcasting(request: bytes) -> bytes:
             own = await method(request)
-            value = {
-                "method": name,
-                "data": base64.b64encode(request).decode(),
-                "seconds": timeout,
-            }
+            value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
             try:
                 # The supervisor itself gives up after `timeout`.
-                others = await self._ask("broadcast", value, timeout + SUPERVISOR_TIMEOUT)
+                others = await self._channel.ask(
+                    "broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT
+                )
             except ChannelError as error:
                 raise NotConfirmed(str(error)) from error
             return merge(own, [base64.b64decode(answer) for answer in others])
@@ -127,16 +122,10 @@ class WorkerClient:
 
     async def close(self) -> None:
         """Close the channel; the supervisor then waits for the process to end."""
-        if self._channel is not None:
-            self._channel.close()
+        self._channel.close()
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-
-    async def _ask(self, name: str, value: Any, seconds: float = SUPERVISOR_TIMEOUT) -> Any:
-        if self._channel is None:
-            raise ChannelError("the channel is not open")
-        return await self._channel.ask(name, value, seconds=seconds)
 
     async def _on_ping(self, _value: Any) -> None:
         """Answer, unless the event loop hangs."""
