@@ -22,7 +22,6 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
-_POSIX_GROUP: Final = "(objectClass=posixGroup)"
 _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
@@ -159,7 +158,7 @@ class GroupLookup:
     async def _add_gid_group(self) -> None:
         """Add the group of the user's gidNumber."""
         gid = _gid(self._user)
-        found = await self._search_primary_group(f"(&{_POSIX_GROUP}({_GID}={gid}))")
+        found = await self._search_primary_group(f"(&(objectClass=posixGroup)({_GID}={gid}))")
         if found:
             self._add_entries(found)
         else:
@@ -196,7 +195,6 @@ class GroupLookup:
             self._statistics.depth_reached += 1
 
     def _member_filters(self, members: list[str], rule: str = "") -> list[str]:
-        """Return a filter for each member and attribute that lists members."""
         return [
             f"({attribute}{rule}={escape(member)})"
             for member in members
@@ -216,13 +214,9 @@ class GroupLookup:
         )
 
     async def _search_primary_group(self, filter_text: str) -> list[LdapEntry]:
+        base = self._options.group_base or ""
         return await self._session.search(
-            "primary group",
-            self._options.group_base or "",
-            filter_text,
-            self._attributes,
-            limit=1,
-            advice=_ONE_PRIMARY_GROUP,
+            "primary group", base, filter_text, self._attributes, limit=1, advice=_ONE_PRIMARY_GROUP
         )
 
     def _add_entries(self, entries: Iterable[LdapEntry]) -> list[str]:

@@ -11,8 +11,8 @@ from queuegate_server.identity.resolvers.ldap.search import LdapEntry
 
 _MAX_ENTRIES: Final = 65_536
 
-_Dn = tuple[tuple[tuple[str, str], ...], ...]
-"""Components, each of one or several attributes with their values."""
+_Dn = list[list[tuple[str, str, int]]]
+"""Components as the driver returns them, each of one or several attributes with their values."""
 
 
 class GroupDn(NamedTuple):
@@ -46,7 +46,8 @@ class GroupDns:
 
     def _parse(self, dn: str) -> GroupDn | None:
         try:
-            parsed, base = _parse_dn(dn), _parse_dn(self._options.group_base or "")
+            parsed = ldap.dn.str2dn(dn)
+            base = ldap.dn.str2dn(self._options.group_base or "")
         except (ldap.LDAPError, UnicodeError, ValueError):
             return None
         if not parsed:
@@ -60,7 +61,7 @@ class GroupDns:
         if self._options.group_name_from == "rdn":
             return self._apply_case(rdn[0][1])
         wanted = self._options.group_name_attribute.lower()
-        for attribute, value in rdn:
+        for attribute, value, _ in rdn:
             if attribute.lower() == wanted:
                 return self._apply_case(value)
         return None
@@ -77,13 +78,7 @@ def decode_value(value: bytes) -> str | None:
         return None
 
 
-def _parse_dn(dn: str) -> _Dn:
-    return tuple(
-        tuple((attribute, value) for attribute, value, _ in rdn) for rdn in ldap.dn.str2dn(dn)
-    )
-
-
-def _normalize(parsed: _Dn) -> _Dn:
+def _normalize(parsed: _Dn) -> tuple[tuple[tuple[str, str], ...], ...]:
     """Return a DN for comparison.
 
     Case and spaces are dropped: the attributes in DNs of groups ignore them.
@@ -91,7 +86,8 @@ def _normalize(parsed: _Dn) -> _Dn:
     return tuple(
         tuple(
             sorted(
-                (attribute.lower(), " ".join(value.split()).casefold()) for attribute, value in rdn
+                (attribute.lower(), " ".join(value.split()).casefold())
+                for attribute, value, _ in rdn
             )
         )
         for rdn in parsed

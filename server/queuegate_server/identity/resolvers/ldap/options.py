@@ -147,10 +147,10 @@ def _check_attribute(value: str) -> str:
 
 def _check_file(value: Path) -> Path:
     try:
-        empty = not read_regular(value, _MAX_FILE_BYTES).strip()
+        content = read_regular(value, _MAX_FILE_BYTES)
     except OSError as error:
         raise ValueError(f"{value} cannot be read: {error.strerror}") from None
-    if empty:
+    if not content.strip():
         raise ValueError(f"{value} is empty")
     return value
 
@@ -395,8 +395,6 @@ def _conflicts(options: LdapOptions) -> Iterator[str]:
         yield "set either urls or discover"
     yield from _bind_conflicts(options)
     yield from _group_conflicts(options)
-    if bool(options.cert_file) != bool(options.key_file):
-        yield "cert_file and key_file go together"
     yield from _certificate_conflicts(options)
 
 
@@ -440,6 +438,8 @@ def _group_conflicts(options: LdapOptions) -> Iterator[str]:
 
 
 def _certificate_conflicts(options: LdapOptions) -> Iterator[str]:
+    if bool(options.cert_file) != bool(options.key_file):
+        yield "cert_file and key_file go together"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if options.ca_file:
         try:

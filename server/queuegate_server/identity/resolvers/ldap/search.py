@@ -20,9 +20,6 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import (
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
-SUBTREE: Final[int] = ldap.SCOPE_SUBTREE
-ONE_LEVEL: Final[int] = ldap.SCOPE_ONELEVEL
-_BASE: Final[int] = ldap.SCOPE_BASE
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MAX_RANGES: Final = 10_000
@@ -31,6 +28,10 @@ _RAISE_MAX_GROUPS: Final = "raise max_groups if that is right"
 
 class LimitExceeded(SetupFault):
     """There are more entries than allowed; a part of them would be a wrong answer."""
+
+    def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:
+        found = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
+        super().__init__(f"there {found}", advice)
 
 
 class LdapEntry:
@@ -73,7 +74,7 @@ class SearchSession:
         attributes: Sequence[str],
         *,
         limit: int,
-        scope: int = SUBTREE,
+        scope: int = ldap.SCOPE_SUBTREE,
         advice: str = _RAISE_MAX_GROUPS,
     ) -> list[LdapEntry]:
         """Return the entries below a base that match a filter.
@@ -86,10 +87,10 @@ class SearchSession:
                 found = await self._search_once(base, scope, filter_text, attributes, limit)
             except TooManyEntries:
                 if not self._options.page_size or limit < self._options.page_size:
-                    raise _limit_exceeded(limit, advice) from None
+                    raise LimitExceeded(limit, advice) from None
                 found = await self._search_in_pages(base, scope, filter_text, attributes, limit)
             if len(found) > limit:
-                raise _limit_exceeded(limit, advice)
+                raise LimitExceeded(limit, advice)
             step.detail = f"{len(found)} entries for {filter_text} below {base}"
             return found
 
@@ -99,7 +100,7 @@ class SearchSession:
         """Return the entry with a DN; None if it does not exist or is not visible."""
         with timed_step(step_name, self._connection.server, self._observe) as step:
             try:
-                found = await self._search_once(dn, _BASE, _ANY_ENTRY, attributes, 1)
+                found = await self._search_once(dn, ldap.SCOPE_BASE, _ANY_ENTRY, attributes, 1)
             except NoSuchEntry:
                 found = []
             step.detail = f"{dn}: {'read' if found else 'not found'}"
@@ -118,7 +119,7 @@ class SearchSession:
         for _ in range(_MAX_RANGES):
             values += part[1]
             if len(values) > self._options.max_groups:
-                raise _limit_exceeded(self._options.max_groups)
+                raise LimitExceeded(self._options.max_groups)
             last = part[0].partition("-")[2]
             if last == "*":
                 return values
@@ -173,7 +174,7 @@ class SearchSession:
             if not cookie:
                 return found
             if len(found) > limit:
-                raise _limit_exceeded(limit)
+                raise LimitExceeded(limit)
 
 
 def _next_cookie(controls: Sequence[Any]) -> bytes:
@@ -187,8 +188,3 @@ def _next_cookie(controls: Sequence[Any]) -> bytes:
 def _entries(result: SearchResult) -> list[LdapEntry]:
     """Return the entries; items without a DN are referrals, which are not followed."""
     return [LdapEntry(dn, attributes) for dn, attributes in result.entries if dn is not None]
-
-
-def _limit_exceeded(limit: int, advice: str = _RAISE_MAX_GROUPS) -> LimitExceeded:
-    detail = f"there are more than {limit} entries" if limit > 1 else "there is more than one entry"
-    return LimitExceeded(detail, advice)

@@ -5,7 +5,6 @@ The keys, their defaults and which are required follow `usergroup_ldap_resolver.
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +34,16 @@ def read_secrets(folder: Path) -> dict[str, Any]:
     Values are trimmed. As in YuniKorn, optional values that are no boolean mean false. The
     password stays in its file, `TRIMMED_FILE`, and is trimmed when it is read.
     """
-    texts = _read_keys(folder)
+    try:
+        texts = {
+            path.name: read_regular(path, _MAX_BYTES).decode().strip()
+            for path in folder.iterdir()
+            if path.name in _KEYS and path.is_file()
+        }
+    except OSError as error:
+        raise BadSecrets(f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadSecrets("has a file that is not UTF-8") from None
     faults: list[str] = []
     missing = [key for key in _REQUIRED if not texts.get(key)]
     if missing:
@@ -44,17 +52,6 @@ def read_secrets(folder: Path) -> dict[str, Any]:
         faults.append("has a Port that is not a number from 1 to 65535")
     if faults:
         raise BadSecrets(", and ".join(faults))
-    return _options(folder, texts)
-
-
-def _port(text: str) -> int:
-    """Return the port as Go's `Atoi` parses it; 0 if it is not a port."""
-    match = _NUMBER.fullmatch(text)
-    number = int(match[1]) if match else 0
-    return number if number <= _MAX_PORT else 0
-
-
-def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
     scheme = "ldaps" if texts.get("SSL") in _TRUE else "ldap"
     host = texts["Host"]
     if ":" in host and not host.startswith("["):
@@ -73,14 +70,8 @@ def _options(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _read_keys(folder: Path) -> dict[str, str]:
-    try:
-        return {
-            path.name: read_regular(path, _MAX_BYTES).decode().strip()
-            for path in folder.iterdir()
-            if path.name in _KEYS and path.is_file()
-        }
-    except OSError as error:
-        raise BadSecrets(f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadSecrets("has a file that is not UTF-8") from None
+def _port(text: str) -> int:
+    """Return the port as Go's `Atoi` parses it; 0 if it is not a port."""
+    match = _NUMBER.fullmatch(text)
+    number = int(match[1]) if match else 0
+    return number if number <= _MAX_PORT else 0

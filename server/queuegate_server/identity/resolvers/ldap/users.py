@@ -3,18 +3,14 @@
 import unicodedata
 from typing import Final, NamedTuple
 
+import ldap
+
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.names import decode_value
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.search import (
-    ONE_LEVEL,
-    SUBTREE,
-    LdapEntry,
-    LimitExceeded,
-    SearchSession,
-)
+from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
 
 _MAX_NAME_CHARS: Final = 256
 _MAX_ENTRIES: Final = 4
@@ -36,7 +32,7 @@ class UserSearch:
         self._options = options
         self._statistics = statistics
         self._filter = UserFilter(options.user_filter)
-        self._scope = SUBTREE if options.user_scope == "sub" else ONE_LEVEL
+        self._scope = ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL
 
     async def find(
         self, session: SearchSession, user: str, attributes: tuple[str, ...]
@@ -68,25 +64,21 @@ class UserSearch:
 
     def _match(self, entry: LdapEntry, user: str) -> UserEntry | None:
         """Return the entry with its spelling of the name if it is the user's."""
+        fold = str.casefold if self._options.user_match == "casefold" else str
         readable = False
         for attribute, expected in self._filter.expected(user):
             for value in entry.values(attribute):
                 readable = True
                 text = decode_value(value)
-                if text is not None and self._equal(text, expected):
+                if text is not None and fold(text) == fold(expected):
                     return UserEntry(entry, user if text == expected else text)
-        if not readable:
-            names = " or ".join(self._filter.attributes)
-            raise SetupFault(
-                f"the user's entry shows no {names} to compare the name with",
-                "let the bind account read it",
-            )
-        return None
-
-    def _equal(self, name: str, expected: str) -> bool:
-        if self._options.user_match == "casefold":
-            return name.casefold() == expected.casefold()
-        return name == expected
+        if readable:
+            return None
+        names = " or ".join(self._filter.attributes)
+        raise SetupFault(
+            f"the user's entry shows no {names} to compare the name with",
+            "let the bind account read it",
+        )
 
 
 def is_possible_name(user: str) -> bool:
