@@ -19,7 +19,7 @@ from bench.results import Part, Table, Target, spread
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found
-from queuegate_server.runtime import gc_tuning
+from queuegate_server.runtime import resources
 
 _USERS: Final = 1_000_000
 _BYTES: Final = 600
@@ -48,7 +48,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
 async def _measure(count: int, rounds: int) -> Part:
     _touch(count * _BYTES)
     gc.freeze()  # as in the server, after a policy was loaded
-    gc_tuning.configure()
+    resources.configure_gc()
     before = resident_mib()
     rng = random.Random(1)
     lists = [tuple(f"group{rng.randrange(300)}" for _ in range(5)) for _ in range(_SHARED_LISTS)]
@@ -72,7 +72,7 @@ async def _measure(count: int, rounds: int) -> Part:
         f"groups, {_PER_SECOND:,} stores a second. The longest time of one store, or of one part "
         f"of forgetting all, in processor time; and by how much the event loop was late, the part "
         f"of the collector included, where each turn does up to {_AT_ONCE} stores. The "
-        "thresholds of the collector are the server's (`runtime/gc_tuning.py`). The longest store "
+        "thresholds of the collector are the server's (`runtime/resources.py`). The longest store "
         "is one that lets a shard grow, of which there are 64. As "
         "much memory as is needed is touched before, and given back to the kernel: the host of a "
         "virtual machine hands out a page when it is first touched, and took up to 30 ms for 32 "

@@ -24,7 +24,6 @@ MAX_INDEXED_NAMES: Final = 1_500_000
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
-
 Index: TypeAlias = tuple[dict[str, str], dict[str, str]]
 """By the name of a user or a group: the path of the nearest queue that lists it."""
 
@@ -58,11 +57,8 @@ class ChainIndexes:
                 chain = chain.above
             if chain.size <= MAX_INDEX_NAMES:
                 chain.build_index()
-                self._add(chain)
-
-    def _add(self, chain: "Chain") -> None:
-        self._chains.append((weakref.ref(chain), chain.size))
-        self._names += chain.size
+                self._chains.append((weakref.ref(chain), chain.size))
+                self._names += chain.size
         while self._names > MAX_INDEXED_NAMES:
             reference, size = self._chains.popleft()
             self._names -= size

@@ -21,7 +21,7 @@ from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
-from queuegate_server.runtime import gc_tuning
+from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.addresses import HostPort
@@ -81,7 +81,7 @@ async def serve_admission(
         CannotListen: A port cannot be opened.
     """
     # A full collection while a large ConfigMap is checked would delay all reviews.
-    gc_tuning.configure()
+    resources.configure_gc()
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
     )

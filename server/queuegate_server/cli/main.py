@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from queuegate_server.cli import EXIT_FAILURE
-from queuegate_server.runtime import fds
+from queuegate_server.runtime import resources
 
 if TYPE_CHECKING:
     import click
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line, or explain how to install the server."""
-    fds.open_standard_streams()
+    resources.open_standard_streams()
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
@@ -37,7 +37,7 @@ def main() -> None:
         # Commands handle all other errors than those of their output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
-        fds.drop_unwritten_output()
+        resources.drop_unwritten_output()
         raise SystemExit(EXIT_FAILURE) from None
 
 

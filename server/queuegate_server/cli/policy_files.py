@@ -29,7 +29,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.load import SCHEDULERS
 from queuegate_server.formats.yarn.model import YarnOptions
-from queuegate_server.runtime import gc_tuning
+from queuegate_server.runtime import resources
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
@@ -74,7 +74,7 @@ def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
         daemon_user: str = "",
         **arguments: Any,
     ) -> None:
-        gc_tuning.configure()
+        resources.configure_gc()
         chosen = Semantics(semantics)
         yarn = YarnOptions(
             semantics=lambda _: chosen,

@@ -20,7 +20,7 @@ from queuegate_server.cli.command import Failure
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.observe import logs
-from queuegate_server.runtime import fds
+from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import LoopWatchdog, run_in_loop
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
@@ -74,7 +74,7 @@ def serve(
         all_overrides.append(f"listen={json.dumps(listen)}")
 
     read = partial(load_settings, config, os.environ, all_overrides)
-    fds.raise_limit()
+    resources.raise_file_limit()
     if worker:
         try:
             spec = WorkerSpec.receive()
@@ -192,7 +192,7 @@ def _print(lines: Sequence[str]) -> None:
         for line in lines:
             click.echo(line)
     except OSError as error:
-        fds.drop_unwritten_output()
+        resources.drop_unwritten_output()
         _LOG.warning("standard output cannot be written", extra={"reason": error.strerror})
 
 

@@ -20,8 +20,6 @@ DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap that comes with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
 """The ConfigMap that administrators edit; its keys take precedence."""
-_POLICY_GROUP: Final = "service.policyGroup"
-_DEFAULT_POLICY_GROUP: Final = "queues"
 _GZIP: Final = ".gz"
 _GZIP_FORMAT: Final = 16
 """Added to the window size, it makes zlib expect a gzip header."""
@@ -139,11 +137,3 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
             raise OSError(None, f"holds more than {MAX_BYTES} bytes", str(folder))
         values[file.name] = value
     return values
-
-
-def policy_key(values: Mapping[str, bytes], group: str | None = None) -> str:
-    """Return the key of the queues: that of `group`, or of the value of `service.policyGroup`,
-    or `queues.yaml`.
-    """
-    named = values.get(_POLICY_GROUP, b"").decode("utf-8", "replace")
-    return f"{group or named or _DEFAULT_POLICY_GROUP}.yaml"

@@ -19,7 +19,7 @@ from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.identity.manager import ResolverManager, UnusableResolver, UnusableResolvers
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parsing import ParsedPolicies
-from queuegate_server.runtime import gc_tuning
+from queuegate_server.runtime import resources
 from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
@@ -153,7 +153,7 @@ class Reloader:
         self._revision = revision
         self._empty = parsed.empty
         self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
-        gc_tuning.freeze()
+        resources.freeze_gc()
         await self._resolvers.close_unused(groups.values())
         _LOG.info(
             "policy is served",

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.configmap import ConfigMapFolders, policy_key
+from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.files.watcher import FileSource, file_folders, file_status
 from queuegate_server.formats.source_text import MAX_BYTES
@@ -64,7 +64,8 @@ class ConfigMaps:
                 open its queues to everyone; this server does not.
         """
         values = self._maps.read()
-        key = policy_key(values, self._group)
+        named = values.get("service.policyGroup", b"").decode("utf-8", "replace")
+        key = f"{self._group or named or 'queues'}.yaml"
         if key not in values:
             raise FileNotFoundError(None, f"there is no {key}", self.name)
         return values[key]

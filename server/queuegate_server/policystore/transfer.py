@@ -92,7 +92,7 @@ def encode_job(job: ParseJob | CheckJob) -> list[bytes]:
     texts = [
         [plain(text.policy), *text[1:-2], plain(text.site), plain(text.spark)] for text in job.texts
     ]
-    header = [texts, *job[1:-1], sorted(job.resolver_types)]
+    header = [texts, *job[1:]]
     return [_line("parse", header), *contents]
 
 
@@ -138,8 +138,7 @@ def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> 
         yield from _encode_partition(partition, names)
     for part in _parts(parsed.diagnostics, _DIAGNOSTICS):
         yield _line("diagnostics", [astuple(each) for each in part])
-    empty = sorted(parsed.empty)
-    end = [parsed.files, empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
+    end = [parsed.files, parsed.empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
     yield _line("end", end)
 
 
@@ -210,7 +209,7 @@ class ResultDecoder:
 
 def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
     cluster = partition.cluster
-    plain = cluster and _plain_cluster(cluster)
+    plain = cluster and astuple(cluster)
     begin = [partition.name, partition.resolver_type, partition.resolver_place, names, plain]
     yield _line("partition", begin)
     acls: dict[str, int] = {}
@@ -227,26 +226,8 @@ def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
     yield _line("built", partition.name)
 
 
-def _plain_cluster(cluster: Cluster) -> list[Any]:
-    admins = cluster.admins
-    lists = admins.users, admins.groups, admins.proxies
-    return [
-        cluster.semantics,
-        [
-            admins.text,
-            admins.allows_all,
-            admins.dropped_users,
-            admins.dropped_groups,
-            *map(sorted, lists),
-        ],
-        cluster.acls_enabled,
-        cluster.checks_submission_always,
-        cluster.has_short_names,
-    ]
-
-
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
-    text, allows_all, dropped_users, dropped_groups, users, groups, proxies = admins
+    text, users, groups, allows_all, dropped_users, dropped_groups, proxies = admins
     acl = Acl(
         text,
         frozenset(users),
@@ -275,4 +256,5 @@ def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _line(kind: str, content: object) -> bytes:
-    return json.dumps([kind, content]).encode() + b"\n"
+    """Return a line of JSON, in which a set is a sorted list."""
+    return json.dumps([kind, content], default=sorted).encode() + b"\n"

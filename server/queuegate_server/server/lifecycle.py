@@ -10,7 +10,7 @@ from queuegate_server.admin.readiness import Phase
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.observe import logs
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.runtime import fds, gc_tuning
+from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import check_free
@@ -58,7 +58,7 @@ async def serve(
         CannotAudit: The audit log is not usable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
-    gc_tuning.configure()
+    resources.configure_gc()
     addresses = _addresses(settings, worker)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
     parts = build_server(settings, current, transport, worker)
@@ -182,7 +182,7 @@ async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
 
 
 def _log_start(bound: list[str], parts: ServerParts, settings: Settings) -> None:
-    fds.warn_if_fewer_than(settings.limits.connections.most)
+    resources.warn_if_fewer_files_than(settings.limits.connections.most)
     for text in bound:
         _LOG.info("listening", extra={"address": text})
     parts.listeners.warn()

@@ -12,7 +12,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.runtime import gc_tuning
+from queuegate_server.runtime import resources
 from queuegate_server.settings.model import Settings
 
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: {}\n"
@@ -83,7 +83,7 @@ async def test_a_replaced_policy_is_freed_without_a_collection(
     def partitions() -> int:
         return sum(isinstance(each, Partition) for each in gc.get_objects())
 
-    monkeypatch.setattr(gc_tuning, "freeze", lambda: None)
+    monkeypatch.setattr(resources, "freeze_gc", lambda: None)
     gc.collect()
     before = partitions()
     gc.disable()

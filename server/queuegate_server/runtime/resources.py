@@ -1,15 +1,21 @@
-"""File descriptors of this process: the standard streams, and the limit on open files."""
+"""Resources of this process: standard streams, the limit on open files, garbage collection."""
 
 import contextlib
+import gc
 import logging
 import os
 import resource
 import sys
 from typing import Final
 
-_LOG = logging.getLogger("queuegate_server.runtime.fds")
+_LOG = logging.getLogger("queuegate_server.runtime.resources")
 
 _STANDARD_ERROR: Final = 2
+YOUNG_OBJECTS: Final = 1_000
+MIDDLE_COLLECTIONS: Final = 10
+"""So many young generations make a middle one: 10 000 objects, which take 1 to 5 ms."""
+FULL_COLLECTIONS: Final = 10_000
+"""A full collection after as many of the middle ones: practically never."""
 
 
 def open_standard_streams() -> None:
@@ -33,7 +39,7 @@ def drop_unwritten_output() -> None:
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
 
 
-def raise_limit() -> None:
+def raise_file_limit() -> None:
     """Raise the limit on open files to the hard limit.
 
     The usual soft limit, 1024, is meant for programs that use `select`.
@@ -43,7 +49,7 @@ def raise_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def warn_if_fewer_than(connections: int) -> None:
+def warn_if_fewer_files_than(connections: int) -> None:
     """Log a warning if the limit on open files is below that many connections."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < connections:
@@ -52,3 +58,20 @@ def warn_if_fewer_than(connections: int) -> None:
             " or lower limits.connections.most",
             extra={"open_files": limit, "connections": connections},
         )
+
+
+def configure_gc() -> None:
+    """Set the thresholds of the cyclic garbage collector for the life of the process.
+
+    A collection looks at every object of its generations while all threads wait: at a million
+    cached users for 0.15 s. Nothing that lives long here is part of a cycle, so the collector
+    looks at young objects only, of which there are few, and a policy that is served is exempt
+    for good. Objects without cycles are freed as ever, as soon as nothing refers to them.
+    """
+    gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
+
+
+def freeze_gc() -> None:
+    """Exempt everything that exists now from collections."""
+    gc.collect(1)
+    gc.freeze()
