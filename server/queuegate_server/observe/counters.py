@@ -65,20 +65,6 @@ class MethodCounters:
         self.durations.add(seconds)
 
 
-class CallCounters:
-    """The calls of all methods."""
-
-    def __init__(self) -> None:
-        """Start without methods."""
-        self.methods: list[MethodCounters] = []
-
-    def of_method(self, kind: str, service: str, method: str) -> MethodCounters:
-        """Add and return the counters of a method; called once for each method."""
-        counters = MethodCounters(kind, service, method)
-        self.methods.append(counters)
-        return counters
-
-
 class ResolverCounters:
     """The look-ups of one resolver."""
 

@@ -92,7 +92,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
         )
         rendering += [_escape, console]
     if worker is not None:
-        rendering.insert(0, _add_worker(worker))
+        rendering.insert(0, lambda _logger, _name, event: {**event, "worker": worker})
     handler = StderrHandler()
     handler.addFilter(SAMPLER)
     handler.setFormatter(
@@ -126,14 +126,6 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
             "lost": count,
         }
     )
-
-
-def _add_worker(number: int) -> Any:
-    def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-        event["worker"] = number
-        return event
-
-    return add
 
 
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
-from queuegate_server.observe.counters import CallCounters
+from queuegate_server.observe.counters import MethodCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.rpc.authorization import Authorizer
 from queuegate_server.rpc.interceptors import (
@@ -37,7 +37,7 @@ class Interceptors(NamedTuple):
     do, and counters and spans see how a call ended.
     """
 
-    counters: CallCounters
+    counters: list[MethodCounters]
     tracer: Tracer | None
     limiter: ConcurrencyLimiter
     authorizer: Authorizer
@@ -77,12 +77,14 @@ def _handler(
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     counters, tracer, limiter, authorizer = interceptors
     name, service = method.full_name, method.containing_service.full_name
+    kind = "bidi_stream" if method.client_streaming else "unary"
+    counter = MethodCounters(kind, service, method.name)
+    counters.append(counter)
     if method.client_streaming:
         stream = limiter.stream(authorizer.stream(name, serve))
         stream = end_stream_with_status(name, stream)
         if tracer is not None:
             stream = tracer.stream(name, stream)
-        counter = counters.of_method("bidi_stream", service, method.name)
         return grpc.stream_stream_rpc_method_handler(count_stream(counter, stream))
     unary = authorizer.unary(name, serve)
     if name not in _LIMITED_BY_SERVICER:
@@ -90,5 +92,4 @@ def _handler(
     unary = end_unary_with_status(name, unary)
     if tracer is not None:
         unary = tracer.unary(name, unary)
-    counter = counters.of_method("unary", service, method.name)
     return grpc.unary_unary_rpc_method_handler(count_unary(counter, unary))

@@ -150,16 +150,12 @@ async def _close(parts: ServerParts, grace: float | None) -> None:
 def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[ApplySettings]:
     """Return what a reload applies the settings to; the policy is reloaded last."""
     index = None if worker is None else worker.spec.index
-
-    async def reload_policy(_settings: Settings) -> None:
-        await parts.reloader.reload()
-
     return (
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),
         lambda settings: parts.call_limit.reconfigure(settings.limits.max_concurrent_calls),
         lambda settings: parts.listeners.reconfigure(settings.callers),
         parts.resolvers.reconfigure,
-        reload_policy,
+        lambda _settings: parts.reloader.reload(),
     )
 
 

@@ -24,7 +24,7 @@ from queuegate_server.identity.circuit_breaker import CircuitState
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.observe.audit import AuditLog
-from queuegate_server.observe.counters import CallCounters, Histogram, LookupCounters
+from queuegate_server.observe.counters import Histogram, LookupCounters, MethodCounters
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
@@ -50,7 +50,7 @@ _Samples = Iterable[tuple[Sequence[str], float]]
 class MetricSources:
     """The parts of the server that keep the numbers."""
 
-    calls: CallCounters
+    calls: list[MethodCounters]
     call_limit: ConcurrencyLimiter
     decisions: DecisionLog
     engine: Engine
@@ -105,7 +105,7 @@ def _histogram(
 
 
 def _calls(sources: MetricSources) -> Iterator[Metric]:
-    methods = [((each.kind, each.service, each.method), each) for each in sources.calls.methods]
+    methods = [((each.kind, each.service, each.method), each) for each in sources.calls]
     yield _counter(
         "grpc_server_started",
         "Calls started.",

@@ -14,7 +14,7 @@ from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog, open_audit_log
-from queuegate_server.observe.counters import CallCounters, LookupCounters
+from queuegate_server.observe.counters import LookupCounters, MethodCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import health, reflection
@@ -86,7 +86,8 @@ def build_server(
         current.audit if worker is None else current.audit.of_worker(worker.spec.index)
     )
     decisions = DecisionLog(audit, allowed=current.audit.records == "all", wall=time.time)
-    calls, lookups = CallCounters(), LookupCounters()
+    calls: list[MethodCounters] = []
+    lookups = LookupCounters()
     call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
 

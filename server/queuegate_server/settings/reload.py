@@ -75,7 +75,9 @@ def differences(one: Settings, other: Settings) -> list[str]:
 def _differences(key: str, one: object, other: object) -> Iterator[str]:
     if one == other:
         return
-    first, second = _children(one), _children(other)
+    first, second = (
+        dict(each) if isinstance(each, BaseModel | dict) else None for each in (one, other)
+    )
     if first is None or second is None:
         yield key
         return
@@ -85,7 +87,3 @@ def _differences(key: str, one: object, other: object) -> Iterator[str]:
             yield from _differences(path, first[name], second[name])
         else:
             yield path
-
-
-def _children(value: object) -> dict[str, object] | None:
-    return dict(value) if isinstance(value, BaseModel | dict) else None

@@ -74,7 +74,7 @@ class ServiceStatus:
 
     @property
     def _phase(self) -> Phase:
-        if self._supervisor.is_stopping:
+        if self._supervisor.stop.is_set():
             return Phase.DRAINING
         return Phase.SERVING if self._supervisor.all_served else Phase.STARTING
 

@@ -99,15 +99,11 @@ class Supervisor:
         self._ports: tuple[int, ...] = ()
         self.all_served = False
         """Whether all workers have served at some time."""
-        self._stop = asyncio.Event()
+        self.stop = asyncio.Event()
+        """Set once the workers drain, or have ended."""
         self._reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
         """How many workers have been replaced, by reason."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the workers drain, or have ended."""
-        return self._stop.is_set()
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -127,8 +123,8 @@ class Supervisor:
                 # Fails if another server listens there, which may have another policy.
                 reserved = stack.enter_context(reserve_tcp(address.host, address.port))
                 self._ports += (int(reserved.getsockname()[1]),)
-            handle_signals(self._stop, self._reload, self._kill)
-            stopping = asyncio.create_task(self._stop.wait())
+            handle_signals(self.stop, self._reload, self._kill)
+            stopping = asyncio.create_task(self.stop.wait())
             running = [
                 asyncio.create_task(self._keep_running(index))
                 for index in range(self._settings.workers)
@@ -141,7 +137,7 @@ class Supervisor:
                     if task.done():
                         await task  # raises why the start failed
             finally:
-                self._stop.set()
+                self.stop.set()
                 self._notifier.stopping()
                 await self._stop_workers()
                 for other in (stopping, alive, reloading, *running):
@@ -182,14 +178,14 @@ class Supervisor:
     async def _keep_running(self, index: int) -> None:
         """Run a worker, and replace it whenever it ends, until the supervisor stops."""
         pause = 0.0
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             begin = time.monotonic()
             try:
                 status, failure, reason = await self._run_once(index)
             except OSError as error:
                 status, failure = None, f"cannot be started: {error.strerror or error}"
                 reason = "ended"
-            if self._stop.is_set():
+            if self.stop.is_set():
                 return
             if not self.all_served:
                 raise WorkerFailed(failure)
@@ -200,7 +196,7 @@ class Supervisor:
             _LOG.error("a worker has ended and is replaced", extra=fields)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._stop.wait()
+                    await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
         """Run a worker; return its exit status, its failure if it reported one, and the reason

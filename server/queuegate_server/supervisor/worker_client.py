@@ -36,8 +36,8 @@ class WorkerClient:
         self._methods: dict[str, Method] = {}
         self._handlers: dict[str, Handler] = {
             "call": self._on_call,
-            "ping": self._on_ping,
-            "stop": self._on_stop,
+            "ping": _answer_with(lambda: None),
+            "stop": _answer_with(self.stopping.set),
         }
         self._channel = Channel(self._handlers)
         self._reading: asyncio.Task[None] | None = None
@@ -60,13 +60,11 @@ class WorkerClient:
         async def on_reload(_value: Any) -> None:
             await reload()
 
-        async def on_metrics(_value: Any) -> str:
-            return metrics()
-
-        async def on_readiness(_value: Any) -> Mapping[str, Any]:
-            return readiness()
-
-        self._handlers |= {"metrics": on_metrics, "readiness": on_readiness, "reload": on_reload}
+        self._handlers |= {
+            "metrics": _answer_with(metrics),
+            "readiness": _answer_with(readiness),
+            "reload": on_reload,
+        }
         await self._channel.open(self.spec.channel.dup())
         self._reading = asyncio.create_task(self._channel.run())
         self._reading.add_done_callback(lambda _: self.stopping.set())
@@ -127,9 +125,6 @@ class WorkerClient:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _on_ping(self, _value: Any) -> None:
-        """Answer, unless the event loop hangs."""
-
     async def _on_call(self, value: Any) -> str:
         try:
             response = await self._methods[value["method"]](base64.b64decode(value["data"]))
@@ -139,8 +134,12 @@ class WorkerClient:
             raise ChannelError(f"{type(error).__name__}: {error}") from error
         return base64.b64encode(response).decode()
 
-    async def _on_stop(self, _value: Any) -> None:
-        self.stopping.set()
+
+def _answer_with(work: Callable[[], object]) -> Handler:
+    async def handle(_value: Any) -> object:
+        return work()
+
+    return handle
 
 
 class _Broadcasting:
