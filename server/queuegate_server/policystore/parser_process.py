@@ -88,12 +88,16 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
         raise _too_large(limits) from None
     if completed.status:
         raise _failure(completed, limits)
+    incomplete = ParserFailed("the parser's result is not complete", "report it")
     decoder = transfer.ResultDecoder()
     for line in io.BytesIO(completed.output):
-        decoder.add(line)
+        try:
+            decoder.add(line)
+        except ValueError:
+            raise incomplete from None
         await asyncio.sleep(0)
     if decoder.result is None:
-        raise ParserFailed("the parser's result is not complete", "report it")
+        raise incomplete
     return decoder.result
 
 
