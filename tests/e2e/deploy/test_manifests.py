@@ -187,7 +187,7 @@ class _Nothing:
     """Enough of a webhook to list its routes."""
 
     def __getattr__(self, name: str) -> Any:
-        return WebhookApp._route.__get__(self) if name == "_route" else None
+        return WebhookApp._route.__get__(self) if name == "_route" else id
 
 
 @pytest.fixture(scope="module")
