@@ -134,12 +134,15 @@ class Reloader:
     async def _serve(self, parsed: ParsedPolicies) -> None:
         """Serve the policies unless they are served already. Raises UnusableResolvers."""
         partitions = parsed.partitions
-        if self._revision and self._engine.snapshot.policy.checksum == parsed.checksum:
+        is_served = self._revision and self._engine.snapshot.policy.checksum == parsed.checksum
+        if is_served and self._number is None:
             return
         groups = await self._resolvers.for_partitions(partitions)
         revision = self._revision + 1
         if self._number is not None:
             revision = await self._number(parsed.checksum, self._revision)
+        if is_served and revision == self._revision:
+            return  # otherwise another worker has given this policy a later revision
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
         served = {
             name: ServedPartition(

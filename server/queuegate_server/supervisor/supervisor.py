@@ -51,11 +51,12 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy that another worker has loaded first keeps its revision; a policy that this worker
-        served earlier and loads again gets a new one.
+        A policy that this worker serves, or that another one has loaded first, keeps its revision;
+        a policy that was served earlier and comes back gets a new one. A worker that starts
+        (`current` is 0) may be the first to load it.
         """
         known = self._by_checksum.get(checksum, 0)
-        if known > current:
+        if known and known >= current and (current or known == self._latest):
             return known
         self._latest = max(self._latest, current) + 1
         self._by_checksum[checksum] = self._latest

@@ -81,7 +81,8 @@ def test_lines_that_callers_do_not_cause_are_never_suppressed(lines: _Lines) -> 
 
 def test_lines_below_warning_are_never_suppressed(lines: _Lines) -> None:
     logger = logging.getLogger("queuegate_server.rpc")
-    before, logger.level = logger.level, logging.DEBUG
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
     for _ in range(50):
         logger.debug("call")
     logger.setLevel(before)

@@ -20,6 +20,21 @@ def test_a_policy_that_is_restored_gets_a_new_revision() -> None:
     assert [revisions.revision("a", 2), revisions.revision("a", 2)] == [3, 3]
 
 
+def test_a_new_worker_that_is_first_to_load_a_restored_policy_agrees_with_the_others() -> None:
+    revisions = Revisions()
+    assert revisions.revision("a", 0) == 1
+    assert revisions.revision("b", 1) == 2
+    assert revisions.revision("a", 0) == 3
+    assert [revisions.revision("a", 2), revisions.revision("a", 3)] == [3, 3]
+
+
+def test_a_worker_follows_a_later_revision_of_its_policy() -> None:
+    revisions = Revisions()
+    assert [revisions.revision("a", 0), revisions.revision("b", 1)] == [1, 2]
+    assert revisions.revision("a", 2) == 3
+    assert revisions.revision("a", 1) == 3
+
+
 def test_revisions_grow_and_are_bounded() -> None:
     revisions = Revisions()
     current = 0
