@@ -119,6 +119,8 @@ class Partition:
 
     def path(self, text: str) -> str | None:
         """Return the canonical path of a queue in this partition; None if the text is no path."""
+        if text in self.queues:
+            return text
         if self.cluster is None:
             return queue_path(text)
         return self.short_names.get(text) or yarn_queue_path(text)

@@ -108,9 +108,11 @@ def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> Ser
     It is checked before all other fields, because the partition says which of their values are
     well-formed. Raises UnknownPartition.
     """
-    before = len(violations)
-    partition_name(name, violations)
-    return snapshot.find(name) if len(violations) == before else None
+    if name:
+        partition_name(name, violations)
+        if violations:
+            return None
+    return snapshot.find(name)
 
 
 def partition_name(name: str, violations: Violations) -> None:
@@ -159,9 +161,8 @@ def user_and_groups(
     name is malformed).
     """
     user = information.user
-    if not user or not _is_plain(user):
-        user_name("user.user", user, violations)
-    groups = tuple(information.groups[:])
+    user_name("user.user", user, violations)
+    groups = information.groups[:]
     if not groups:
         return user, groups
     if user and not _is_yarn(served) and not is_user_name(user):
