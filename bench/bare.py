@@ -2,7 +2,7 @@
 
 It has the event loop, the options and the raw-bytes codecs of the product's server, and
 does nothing else. gRPC itself is set as it comes; with `--set-as-ours` and the product's
-settings of `transports/channel_args.py` in its environment, it takes calls as ours does.
+settings of `transports/registry.py` in its environment, it takes calls as ours does.
 """
 
 import argparse

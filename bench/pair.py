@@ -15,7 +15,7 @@ from bench.load import Amount, Generator, Load
 from bench.processes import Running
 from bench.questions import Asked, Questions, batches, delimited
 from queuegate.v1 import access_pb2, access_pb2_grpc
-from queuegate_server.transports import channel_args
+from queuegate_server.transports.registry import GRPC_ENVIRONMENT
 
 BATCH: Final = 1_000
 BARE: Final = "bare handler"
@@ -129,7 +129,7 @@ def pair(
         commands: dict[str, tuple[list[str], Mapping[str, str]]] = {BARE: (command, {})}
         if set_as_ours:
             set_so = [*command, "--set-as-ours"]
-            commands[BARE_SET_AS_OURS] = (set_so, channel_args.ENVIRONMENT)
+            commands[BARE_SET_AS_OURS] = (set_so, GRPC_ENVIRONMENT)
         with ExitStack() as stack:
             bare_handlers = {
                 load: stack.enter_context(

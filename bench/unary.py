@@ -10,7 +10,7 @@ from bench.command import Scale, main
 from bench.load import Amount
 from bench.pair import BARE, BARE_SET_AS_OURS, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
 from bench.results import Part, Table, Target, middle, ratios, spread
-from queuegate_server.transports.channel_args import ENVIRONMENT as _SETTINGS
+from queuegate_server.transports.registry import GRPC_ENVIRONMENT
 
 _METHOD: Final = "CheckQueueAccess"
 _QUESTIONS: Final = 4_000
@@ -33,10 +33,10 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
         table = _table(found)
         table.title += f" over {transport}"
         if is_set:
-            settings = " ".join(f"`{key}={value}`" for key, value in _SETTINGS.items())
+            settings = " ".join(f"`{key}={value}`" for key, value in GRPC_ENVIRONMENT.items())
             table.note += (
                 " The bare handler runs on gRPC as it comes, our server with"
-                f" {settings} (`transports/channel_args.py`), and with one line for the calls"
+                f" {settings} (`transports/registry.py`), and with one line for the calls"
                 " of most methods (`transports/grpcio.py`). So does the second"
                 " bare handler, which shows what is left when that is taken away."
             )

@@ -29,7 +29,7 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import with_changes
 from queuegate_server.supervisor.process import OPTION
 from queuegate_server.supervisor.worker_spec import WorkerSpec
-from queuegate_server.transports import channel_args
+from queuegate_server.transports.registry import set_grpc_environment
 
 _LOG = logging.getLogger("queuegate_server.cli")
 
@@ -123,7 +123,7 @@ def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
 
 
 def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec | None) -> None:
-    channel_args.set_environment_defaults(os.environ)
+    set_grpc_environment(os.environ)
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - slow
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - slow
     from queuegate_server.server import lifecycle  # noqa: PLC0415 - slow, not for --help

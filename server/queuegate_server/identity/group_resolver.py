@@ -25,7 +25,7 @@ from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RefreshQueue
 from queuegate_server.identity.resolver import CouldNotAsk, Outcome, Resolver, Source
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
-from queuegate_server.token_bucket import TokenBucket
+from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger(__name__)
 

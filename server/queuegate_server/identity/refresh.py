@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from queuegate_server.token_bucket import TokenBucket
+from queuegate_server.throttling import TokenBucket
 
 MAX_QUEUED: Final = 100_000
 """Further users are queued when they are next asked about."""

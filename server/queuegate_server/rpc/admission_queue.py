@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, MutableMapping
 from typing import Final, NamedTuple, Self
 
-from queuegate_server.load_shedding import CoDel
 from queuegate_server.rpc.errors import Overloaded
+from queuegate_server.throttling import CoDel
 
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""

@@ -16,7 +16,7 @@ from queuegate_server.rpc.authentication import (
 from queuegate_server.rpc.errors import Draining, RateLimited
 from queuegate_server.rpc.interceptors import Stream, Unary
 from queuegate_server.settings.callers import Role
-from queuegate_server.token_bucket import TokenBucket
+from queuegate_server.throttling import TokenBucket
 
 _ACCESS: Final = "queuegate.v1.AccessService."
 _POLICY: Final = "queuegate.v1.PolicyService."

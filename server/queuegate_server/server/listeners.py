@@ -5,6 +5,7 @@ import contextlib
 import logging
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from queuegate_server.files.watcher import BadFile
@@ -16,8 +17,7 @@ from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import Server
-from queuegate_server.transports.sockets import bind, bind_with_tls
-from queuegate_server.transports.tls import ReloadingCredentials
+from queuegate_server.transports.sockets import ReloadingCredentials, bind
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 
@@ -62,18 +62,24 @@ class Listeners:
         """
         bound = []
         for listener, address in zip(self._settings.listen, addresses, strict=True):
-            if listener.tls is None:
-                mode = self._settings.unix_socket_mode if listener.mode is None else listener.mode
-                bound.append(
-                    bind(server, address, mode, owner=listener.owner, group=listener.group)
+            add_port = server.add_insecure_port
+            if listener.tls is not None:
+                try:
+                    certificate = ReloadingCredentials(listener.tls, listener.address)
+                except BadFile as error:
+                    raise CannotListen(f"{listener.address!r}: {error}") from None
+                self.certificates.append(certificate)
+                add_port = partial(
+                    server.add_secure_port, server_credentials=certificate.credentials
                 )
-                continue
-            try:
-                certificate = ReloadingCredentials(listener.tls, listener.address)
-            except BadFile as error:
-                raise CannotListen(f"{listener.address!r}: {error}") from None
-            self.certificates.append(certificate)
-            bound.append(bind_with_tls(server, address, certificate.credentials))
+            text = bind(
+                add_port,
+                address,
+                self._settings.unix_socket_mode if listener.mode is None else listener.mode,
+                owner=listener.owner,
+                group=listener.group,
+            )
+            bound.append(text)
         return bound
 
     def warn(self) -> None:

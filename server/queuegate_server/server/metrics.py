@@ -28,7 +28,7 @@ from queuegate_server.observe.counters import Histogram, LookupCounters, MethodC
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
-from queuegate_server.transports.tls import ReloadingCredentials
+from queuegate_server.transports.sockets import ReloadingCredentials
 
 _CALL: Final = ("grpc_type", "grpc_service", "grpc_method")
 _RESOLVER: Final = ("resolver", "defined_in")

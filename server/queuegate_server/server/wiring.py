@@ -34,7 +34,9 @@ from queuegate_server.supervisor.worker_client import (
     broadcast_policy,
     broadcast_user_groups,
 )
-from queuegate_server.transports.registry import Refusal, Server, load_transport
+from queuegate_server.transports import registry
+from queuegate_server.transports.native import Refusal
+from queuegate_server.transports.registry import Server
 
 if TYPE_CHECKING:
     from queuegate_server.admin.http import AdminServer
@@ -102,9 +104,7 @@ def build_server(
     refused = call_limit.refused
     overloaded = to_status(Overloaded("the server has more calls than it can answer in time"))
     refusal = Refusal(overloaded.proto.message, ((DETAILS_TRAILER, overloaded.trailer),), refused)
-    server = load_transport(transport).build(
-        settings.limits, refusal, shares_port=worker is not None
-    )
+    server = registry.build(transport, settings.limits, refusal, shares_port=worker is not None)
     draining = asyncio.Event()
     access = AccessServicer(
         engine,

@@ -1,15 +1,13 @@
 """The default transport: `grpc.aio`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from queuegate_server.settings.limits import Connections, Limits
-from queuegate_server.settings.listeners import Listener
-from queuegate_server.transports.channel_args import connection_args
-from queuegate_server.transports.registry import Refusal
 
 _SPARE_CALLS: Final = 1000
 """Calls that gRPC accepts beyond our own limit: those of health and reflection, and those that are
@@ -23,16 +21,6 @@ _REGISTERED: Final = frozenset(
 are, and a flood of long calls must not hold up single checks. Streams have theirs too: a client may
 open thousands at once, and gRPC drops calls from a queue that is too long.
 """
-
-
-def unsupported(_listeners: Sequence[Listener], _connections: Connections) -> Iterable[str]:
-    """Yield nothing: this transport serves all that can be configured."""
-    return ()
-
-
-def build(limits: Limits, _refusal: Refusal, *, shares_port: bool) -> "GrpcioServer":
-    """Return a server; see `registry.Transport`."""
-    return GrpcioServer(aio_server(limits, shares_port=shares_port))
 
 
 def max_calls(limits: Limits) -> int:
@@ -49,9 +37,32 @@ def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
             ("grpc.max_send_message_length", -1),
             # Two unrelated servers on one port would answer from two policies.
             ("grpc.so_reuseport", int(shares_port)),
-            *connection_args(limits.connections),
+            *_connection_args(limits.connections),
         ),
     )
+
+
+def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
+    """Yield the channel arguments for bounds on connections."""
+    yield "grpc.max_allowed_incoming_connections", bounds.most
+    yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
+    # Above the first size gRPC refuses at random, above the second one always.
+    yield "grpc.max_metadata_size", bounds.max_metadata
+    yield "grpc.absolute_max_metadata_size", bounds.max_metadata
+    if bounds.max_age:
+        yield "grpc.max_connection_age_ms", milliseconds(bounds.max_age)
+        yield "grpc.max_connection_age_grace_ms", milliseconds(bounds.max_age_grace)
+    yield "grpc.keepalive_time_ms", milliseconds(bounds.keepalive_interval)
+    yield "grpc.keepalive_timeout_ms", milliseconds(bounds.keepalive_timeout)
+    yield "grpc.http2.min_ping_interval_without_data_ms", milliseconds(bounds.min_ping_interval)
+    yield "grpc.http2.max_ping_strikes", bounds.max_ping_strikes
+    # Without it, a client without calls may ping only every two hours.
+    yield "grpc.keepalive_permit_without_calls", 1
+
+
+def milliseconds(seconds: float) -> int:
+    """Convert seconds, rounding up."""
+    return math.ceil(seconds * 1000)
 
 
 class GrpcioServer:

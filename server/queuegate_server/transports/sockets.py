@@ -1,4 +1,4 @@
-"""Binds the addresses to listen on, and reports why one cannot be bound.
+"""Binds the addresses to listen on, with TLS or without, and reports why one cannot be bound.
 
 gRPC itself only logs the reason; it also takes over the Unix socket of a server that is
 still running.
@@ -12,42 +12,84 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 
 import grpc
 
+from queuegate_server.files.certificates import CertificateReloader, ServerCertificate
+from queuegate_server.files.watcher import BadFile
 from queuegate_server.runtime.tcp import CannotListen, open_tcp
 from queuegate_server.settings.addresses import Address
-from queuegate_server.transports.registry import Server
+from queuegate_server.settings.listeners import Tls
 
 
-class _Binds(Protocol):
-    def add_insecure_port(self, address: str, /) -> int: ...
+class ReloadingCredentials(CertificateReloader):
+    """Credentials for gRPC; each new connection gets the certificate that was loaded last."""
+
+    def __init__(self, tls: Tls, listener: str) -> None:
+        """Load the files of a listener, which its address names. Raises BadFile."""
+
+        def check(loaded: ServerCertificate) -> None:
+            if not _grpc_supports(loaded):
+                raise BadFile(
+                    f"{tls.certificate_file}: the certificate has a key of a type that gRPC does"
+                    " not support: use RSA, ECDSA with P-256, P-384 or P-521, or Ed25519"
+                )
+
+        super().__init__(tls.certificate_file, tls.key_file, tls.client_ca_file, check)
+        self.listener = listener
+        self._given = self.value
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            _configuration(self.value),
+            self._next_configuration,  # type: ignore[arg-type] # the stubs omit None, "unchanged"
+            require_client_authentication=tls.client_ca_file is not None,
+        )
+
+    def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return the configuration if it has changed since the last handshake, else None.
+
+        gRPC calls this at each handshake, in threads of its own. It replaces a configuration
+        that other handshakes may be using, which may crash the process, so it is given a new
+        one only if there is one.
+        """
+        current = self.value
+        if current is self._given:
+            return None
+        self._given = current
+        return _configuration(current)
 
 
 def bind(
-    server: _Binds,
+    add_port: Callable[[str], int],
     address: Address,
     socket_mode: int,
     *,
     owner: str | None = None,
     group: str | None = None,
 ) -> str:
-    """Bind a gRPC server to an address, without TLS, and return it as text, with the port
-    in use.
+    """Bind a gRPC server to an address, and return it as text, with the port in use.
 
-    A Unix socket gets its mode, and its owner and group by name or number, before anybody
-    can connect. Raises CannotListen if the address is taken or not ours.
+    Args:
+        add_port: The server's method for ports with TLS, or for others.
+        address: The address.
+        socket_mode: For a Unix socket: its file mode. It gets its mode, its owner and its group
+            before anybody can connect.
+        owner: For a Unix socket: its owner, by name or number.
+        group: For a Unix socket: its group, by name or number.
+
+    Raises:
+        CannotListen: The address is taken, or not ours.
     """
     if address.path:
         _check_socket_path(address)
     uid = _account_number(address, "user", owner, lambda name: pwd.getpwnam(name).pw_uid)
     gid = _account_number(address, "group", group, lambda name: grp.getgrnam(name).gr_gid)
+    # gRPC decodes the path of a Unix socket; ours is meant literally.
+    text = f"unix:{quote(address.path)}" if address.path else address.at_port(address.port)
     try:
         # Nobody may connect until the socket is whose it should be.
         with _umask(0o777):
-            port = server.add_insecure_port(_for_grpc(address))
+            port = add_port(text)
     except RuntimeError:
         raise CannotListen(_why_not(address)) from None
     if address.path:
@@ -65,15 +107,6 @@ def bind(
     return address.at_port(port)
 
 
-def bind_with_tls(server: Server, address: Address, credentials: grpc.ServerCredentials) -> str:
-    """Bind as `bind` does, to a port with TLS."""
-    try:
-        port = server.add_secure_port(_for_grpc(address), credentials)
-    except RuntimeError:
-        raise CannotListen(_why_not(address)) from None
-    return address.at_port(port)
-
-
 def _account_number(
     address: Address, kind: str, account: str | None, look_up: Callable[[str], int]
 ) -> int:
@@ -86,11 +119,6 @@ def _account_number(
         return look_up(account)
     except KeyError:
         raise CannotListen(f"{address.text!r}: there is no {kind} {account!r}") from None
-
-
-def _for_grpc(address: Address) -> str:
-    # gRPC decodes the path of a Unix socket; ours is meant literally.
-    return f"unix:{quote(address.path)}" if address.path else address.at_port(address.port)
 
 
 def _check_socket_path(address: Address) -> None:
@@ -132,3 +160,27 @@ def _umask(mask: int) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(loaded.key, loaded.chain)], loaded.client_ca)
+
+
+def _grpc_supports(loaded: ServerCertificate) -> bool:
+    """Return whether gRPC can use the key; with others, which OpenSSL accepts, it continues
+    with the previous certificate and reports nothing.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
+    from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above
+
+    algorithm = loaded.leaf.public_key_algorithm_oid
+    if algorithm != PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
+        return algorithm in {PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5, PublicKeyAlgorithmOID.ED25519}
+    try:
+        key = loaded.leaf.public_key()
+    except (UnsupportedAlgorithm, ValueError):
+        return False
+    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(
+        key.curve, ec.SECP256R1 | ec.SECP384R1 | ec.SECP521R1
+    )

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.settings.listeners import Tls
-from queuegate_server.transports.tls import ReloadingCredentials
+from queuegate_server.transports.sockets import ReloadingCredentials
 from tests.integration.security.authorities import Authority, issued, listener
 from tests.support.servers.queuegate_server import server_command
 

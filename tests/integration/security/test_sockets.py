@@ -66,7 +66,8 @@ def test_nobody_may_connect_before_the_socket_has_its_owner(
     )
     server = BindsSocket(path)
     root = pwd.getpwuid(0)
-    bind(server, parse_address(f"unix:{path}"), 0o660, owner=root.pw_name, group="7")
+    add_port = server.add_insecure_port
+    bind(add_port, parse_address(f"unix:{path}"), 0o660, owner=root.pw_name, group="7")
     assert server.mode_at_first == 0
     assert given == [(0, 7, 0)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -82,7 +83,7 @@ def test_nobody_may_connect_before_the_socket_has_its_owner(
 def test_accounts_that_are_not_there(tmp_path: Path, accounts: dict[str, str], fault: str) -> None:
     path = tmp_path / "q.sock"
     with pytest.raises(CannotListen, match=fault):
-        bind(BindsSocket(path), parse_address(f"unix:{path}"), 0o660, **accounts)
+        bind(BindsSocket(path).add_insecure_port, parse_address(f"unix:{path}"), 0o660, **accounts)
     assert not path.exists()
 
 
@@ -95,7 +96,7 @@ def test_a_socket_that_may_not_be_given_away(
     monkeypatch.setattr(os, "chown", refuse)
     path = tmp_path / "q.sock"
     with pytest.raises(CannotListen, match="cannot be given to 0:: Operation not permitted"):
-        bind(BindsSocket(path), parse_address(f"unix:{path}"), 0o660, owner="0")
+        bind(BindsSocket(path).add_insecure_port, parse_address(f"unix:{path}"), 0o660, owner="0")
     assert not path.exists()
 
 

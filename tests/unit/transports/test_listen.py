@@ -50,13 +50,13 @@ def test_a_taken_port_is_said_to_be_taken() -> None:
         taken.listen()
         address = parse_address(f"127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(CannotListen, match="already in use"):
-            bind(RefusesAll(), address, 0o660)
+            bind(RefusesAll().add_insecure_port, address, 0o660)
 
 
 def test_a_unix_socket_gets_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "q %41ä.sock"
     server = BindsSocket()
-    assert bind(server, parse_address(f"unix:{path}"), 0o620) == f"unix:{path}"
+    assert bind(server.add_insecure_port, parse_address(f"unix:{path}"), 0o620) == f"unix:{path}"
     assert stat.S_IMODE(path.stat().st_mode) == 0o620
     server.opened[0].close()
 
@@ -74,5 +74,5 @@ def test_sockets_that_are_not_ours_to_replace(tmp_path: Path) -> None:
             (tmp_path / "no" / "x.sock", "does not exist"),
         ]:
             with pytest.raises(CannotListen, match=why):
-                bind(BindsSocket(), parse_address(f"unix:{path}"), 0o660)
+                bind(BindsSocket().add_insecure_port, parse_address(f"unix:{path}"), 0o660)
     assert plain.read_text() == "kept"

@@ -1,17 +1,17 @@
 """The transport of pygrpc-native, an optional extra: HTTP/2 and gRPC run in Rust, outside the
-interpreter lock. Nothing outside this folder knows it.
+interpreter lock. Nothing outside this folder
+knows the package.
 """
 
 import importlib.util
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Final, NamedTuple
 
-from queuegate_server.settings.limits import Connections, Limits
+from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
-from queuegate_server.transports.registry import Refusal, Server
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
@@ -23,11 +23,14 @@ _SUPPORTED_BOUNDS: Final = frozenset({"max_metadata", "keepalive_interval", "kee
 _MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
 
 
-def build(limits: Limits, refusal: Refusal, *, shares_port: bool) -> Server:
-    """Return a server; see `registry.Transport`."""
-    from queuegate_server.transports.native.server import NativeServer  # noqa: PLC0415 - an extra
+class Refusal(NamedTuple):
+    """How calls are refused before a handler sees them."""
 
-    return NativeServer(limits, refusal, shares_port=shares_port)
+    message: str
+    trailing: tuple[tuple[str, str | bytes], ...]
+    """The trailing metadata."""
+    counts: MutableMapping[str, int]
+    """Where refused calls are counted, by the bound that was reached."""
 
 
 def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iterator[str]:

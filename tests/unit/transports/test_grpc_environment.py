@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from queuegate_server.transports import channel_args
+from queuegate_server.transports.registry import GRPC_ENVIRONMENT, set_grpc_environment
 
 _STARTS_GRPC = "import grpc; grpc.insecure_channel('127.0.0.1:1')"
 
@@ -12,14 +12,14 @@ _STARTS_GRPC = "import grpc; grpc.insecure_channel('127.0.0.1:1')"
 def test_set_values_are_left() -> None:
     environment = {"GRPC_VERBOSITY": "DEBUG"}
 
-    channel_args.set_environment_defaults(environment)
+    set_grpc_environment(environment)
 
-    assert environment == {**channel_args.ENVIRONMENT, "GRPC_VERBOSITY": "DEBUG"}
+    assert environment == {**GRPC_ENVIRONMENT, "GRPC_VERBOSITY": "DEBUG"}
 
 
 def test_grpc_knows_what_it_is_asked_for() -> None:
     # It complains of experiments that have been removed; then the line goes.
-    environment = {**os.environ, **channel_args.ENVIRONMENT}
+    environment = {**os.environ, **GRPC_ENVIRONMENT}
 
     started = subprocess.run(
         [sys.executable, "-c", _STARTS_GRPC],
