@@ -10,10 +10,14 @@ import click
 from queuegate_server.cli.command import Failure
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
-from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
+from queuegate_server.identity.resolvers.ldap.discovery import (
+    ServerUrl,
+    discover_servers,
+    parse_url,
+)
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl, parse_url
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 

@@ -13,9 +13,8 @@ import pytest
 
 from queuegate_server.identity.resolver import CouldNotAsk
 from queuegate_server.identity.resolvers.ldap import pool
-from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, discover_servers
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.options import ServerUrl
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import until_found
 from tests.support.servers.slapd import Slapd

@@ -15,9 +15,10 @@ from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import CouldNotAsk
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, parse_url
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl, parse_url
-from queuegate_server.identity.resolvers.ldap.pool import ServerConnection
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.pool import ServerConnection, ServerPool
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from tests.integration.ldap.conftest import Build
@@ -275,13 +276,9 @@ async def test_waiters_learn_that_a_server_is_left_alone(
             await asyncio.Event().wait()
             return await super().connect(url)
 
-    server = ServerConnection(
-        parse_url(directory.url),
-        options(directory),
-        HangingConnector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None),
-        is_preferred=True,
-        others_answer=lambda _: False,
-    )
+    hanging = HangingConnector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None)
+    pool = ServerPool(options(directory), hanging)
+    server = ServerConnection(parse_url(directory.url), pool, is_preferred=True)
     server.start()
     waiting = asyncio.create_task(server.connection())
     await asyncio.sleep(0)

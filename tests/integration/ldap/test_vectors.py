@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions, read_password
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.secrets_dir import BadSecrets, read_secrets
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
@@ -160,9 +160,7 @@ def test_password_of_a_secret_is_trimmed_and_one_of_our_own_is_not(
     own.write_bytes(b" pass word \n")
     given = {"bind_password_file": str(own)} if own_file else {}
     options = LdapOptions.model_validate({"secrets_dir": str(folder), **given})
-    assert options.bind_password_file
-    password = read_password(options.bind_password_file, trimmed=options.trims_password)
-    assert password == (b" pass word " if own_file else b"pass word")
+    assert options.password() == (b" pass word " if own_file else b"pass word")
 
 
 def test_faults_of_a_secret_are_reported_without_its_values(tmp_path: Path) -> None:

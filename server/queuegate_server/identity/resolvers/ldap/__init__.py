@@ -2,12 +2,11 @@
 
 resolver      the resolver as the rest of the server knows it; imports the driver when opened
 options       the settings, checked without the driver
-directory     one look-up: which server, which user, which groups, what is repeated
+directory     one look-up: which server, which user, what is repeated
 pool          the servers, failover and fail-back; a connection to each, kept in the background
-bind          opening a bound connection; kerberos does so in a child process
+bind          opening a bound connection; kerberos_child is a program that binds by a ticket
 bridge        TCP, StartTLS, TLS, and the bytes between them and libldap
 connection    many requests at once on one connection, each with a time limit
 search        one search: limits, pages, ranges
-users         the entry of a user
 group_lookup  the groups of a user: memberOf, searches, nested groups
 """

@@ -1,28 +1,54 @@
 """Opening a connection and binding, within one time limit."""
 
 import asyncio
+import math
 import os
+import sys
+from pathlib import Path
+from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.bridge import (
     SASL_EXTERNAL_REQUEST,
     Bridge,
-    TlsContexts,
     open_bridge,
 )
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.errors import BindRefused, ServerFault
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
+from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import (
     LdapStep,
     StepObserver,
     timed_step,
 )
-from queuegate_server.identity.resolvers.ldap.kerberos import bind_with_kerberos
-from queuegate_server.identity.resolvers.ldap.options import (
-    LdapOptions,
-    ServerUrl,
-    read_password,
-)
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.runtime import child_process
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+
+_KERBEROS_CHILD: Final = str(Path(__file__).with_name("kerberos_child.py"))
+_MAX_OUTPUT_BYTES: Final = 65_536
+_MAX_MEMORY_BYTES: Final = 1 << 30
+_MAX_DETAIL_CHARS: Final = 300
+_TICKET_FAULTS: Final = {
+    "AUTH_UNKNOWN": (
+        "GSSAPI is not available",
+        "install its SASL module (Debian: libsasl2-modules-gssapi-mit)",
+    ),
+    "LOCAL_ERROR": (
+        "cannot get a Kerberos ticket for the directory",
+        (
+            "check keytab_file or credentials_cache, krb5.conf, the KDC and the clock; the KDC "
+            "must know ldap/<tls_server_name, or the host of the URL>"
+        ),
+    ),
+    "INVALID_CREDENTIALS": (
+        "the server rejected the Kerberos ticket",
+        "check the server's own keytab",
+    ),
+}
+_OTHER_TICKET_FAULT: Final = (
+    "the Kerberos bind failed",
+    "check the server's keytab, and supportedSASLMechanisms in its root entry",
+)
 
 
 class Connector:
@@ -34,7 +60,6 @@ class Connector:
         self._options = options
         self._threads = threads
         self._observe = observe
-        self._contexts = TlsContexts(options, threads)
 
     async def connect(self, url: ServerUrl) -> LdapConnection:
         """Return a bound connection, within `connect_timeout`. Raises LdapFault.
@@ -55,11 +80,8 @@ class Connector:
 
         Raises ServerFault.
         """
-        file, trimmed = self._options.bind_password_file, self._options.trims_password
-        if file is None:
-            return b""
         try:
-            return await self._threads.run("password", lambda: read_password(file, trimmed=trimmed))
+            return await self._threads.run("password", self._options.password)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ServerFault(
@@ -81,7 +103,14 @@ class Connector:
 
         try:
             async with asyncio.timeout(seconds):
-                return await self._open(url, password, observe)
+                bridge = await open_bridge(url, self._options, self._threads, observe)
+                try:
+                    with timed_step("bind", str(url), observe) as step:
+                        step.detail = self._options.bind_dn or self._options.bind
+                        return await self._bind(bridge, password)
+                except BaseException:
+                    bridge.abort("given up")
+                    raise
         except TimeoutError:
             where = f" ({unfinished[-1]})" if unfinished else ""
             raise ServerFault(
@@ -89,37 +118,26 @@ class Connector:
                 "check whether the server hangs, and firewalls on the way",
             ) from None
 
-    async def _open(self, url: ServerUrl, password: bytes, observe: StepObserver) -> LdapConnection:
+    async def _bind(self, bridge: Bridge, password: bytes) -> LdapConnection:
         options = self._options
-        bridge = await open_bridge(url, options, self._contexts, self._threads, observe)
-        connection: LdapConnection | None = None
-        try:
-            with timed_step("bind", str(url), observe) as step:
-                step.detail = options.bind_dn or options.bind
-                if options.bind == "external":
-                    await _bind_with_certificate(bridge)
-                descriptor = await bridge.hand_over()
-                if options.bind == "gssapi":
-                    await _bind_with_ticket(
-                        descriptor, options.tls_server_name or url.host, options
-                    )
-                connection = LdapConnection(bridge, descriptor, options)
-                if options.bind in ("simple", "anonymous"):
-                    await connection.bind(options.bind_dn or "", password)
-        except BaseException:
-            if connection is not None:
+        if options.bind == "external":
+            await _bind_with_certificate(bridge)
+        descriptor = await bridge.hand_over()
+        if options.bind == "gssapi":
+            try:
+                host = options.tls_server_name or bridge.url.host
+                await _bind_with_ticket(descriptor, host, options)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        connection = LdapConnection(bridge, descriptor, options, self._observe)
+        if options.bind in ("simple", "anonymous"):
+            try:
+                await connection.bind(options.bind_dn or "", password)
+            except BaseException:
                 connection.close("given up")
-            bridge.abort("given up")
-            raise
+                raise
         return connection
-
-
-async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
-    try:
-        await bind_with_kerberos(descriptor, host, options)
-    except BaseException:
-        os.close(descriptor)
-        raise
 
 
 async def _bind_with_certificate(bridge: Bridge) -> None:
@@ -129,3 +147,56 @@ async def _bind_with_certificate(bridge: Bridge) -> None:
             f"the server rejected the client certificate (code {reply.code}): {reply.text}",
             "check cert_file, and how the server maps certificates to accounts",
         )
+
+
+async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
+    """Bind the connection behind a descriptor by Kerberos, in a child process. Raises LdapFault.
+
+    libkrb5 talks to the KDC within the bind and waits for it without a limit, and the driver
+    holds Python's lock meanwhile: in a thread, that would stop the whole server. So a child
+    inherits libldap's end of the socket pair for the bind, and is killed when its time is over or
+    this call is cancelled. The bind belongs to the connection: this process goes on with it.
+    """
+    seconds = math.ceil(options.connect_timeout) + 1
+    try:
+        result = await child_process.run(
+            (sys.executable, "-P", _KERBEROS_CHILD, str(descriptor), host, str(seconds)),
+            child_process.ProcessLimits(
+                seconds, output_bytes=_MAX_OUTPUT_BYTES, memory_bytes=_MAX_MEMORY_BYTES
+            ),
+            environment={**os.environ, "LDAPNOINIT": "1", **_credentials(options)},
+            pass_fds=(descriptor,),
+        )
+    except TimeoutError:
+        raise ServerFault(f"the Kerberos bind took longer than {seconds} s") from None
+    except OSError as error:
+        raise ServerFault(
+            f"the process for the Kerberos bind cannot be started: {error.strerror}",
+            "check the limits on processes and memory",
+        ) from None
+    except child_process.OutputTooLong:
+        raise ServerFault("the process for the Kerberos bind wrote too much") from None
+    if result.output or result.status:
+        raise _ticket_fault(result.output.decode("utf-8", "replace"), result.status)
+
+
+def _credentials(options: LdapOptions) -> dict[str, str]:
+    """Return the environment variables that name the credentials, if settings do."""
+    variables: dict[str, str] = {}
+    if options.keytab_file is not None:
+        variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"
+        # The default cache is a file, in a directory that may be read-only or open to others.
+        variables["KRB5CCNAME"] = "MEMORY:queuegate"
+    if options.credentials_cache is not None:
+        variables["KRB5CCNAME"] = options.credentials_cache
+    return variables
+
+
+def _ticket_fault(output: str, status: int) -> LdapFault:
+    name, _, text = output.partition(" ")
+    if not name:
+        return ServerFault(f"the Kerberos bind ended with status {status} and without a message")
+    detail = "".join(char if char.isprintable() else " " for char in text[:_MAX_DETAIL_CHARS])
+    what, advice = _TICKET_FAULTS.get(name, _OTHER_TICKET_FAULT)
+    kind = BindRefused if name == "INVALID_CREDENTIALS" else ServerFault
+    return kind(f"{what}: {detail.strip()}", advice)

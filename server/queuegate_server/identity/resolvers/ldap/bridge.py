@@ -15,11 +15,10 @@ from pyasn1.codec.ber import decoder
 from pyasn1.error import PyAsn1Error
 from pyasn1_modules import rfc2251
 
-from queuegate_server.files.watcher import Files
-from queuegate_server.identity.resolvers.ldap.discovery import resolve_host
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 _MAX_UNREAD_BYTES: Final = 64 * 2**20
 """What a server may send without completing an answer."""
 _SEND_BUFFER_BYTES: Final = 1 << 20
-_TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain without TCP's acknowledgement."""
 _START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
@@ -50,50 +48,6 @@ class LdapReply(NamedTuple):
     code: int
     """The result code: 0 is success."""
     text: str
-
-
-class TlsContexts:
-    """Provides TLS contexts for new connections, rebuilt when their files change.
-
-    Files are read in a thread: loading the system's certificates takes 20 ms.
-    """
-
-    def __init__(self, options: LdapOptions, threads: AbandonableThreadPool) -> None:
-        self._options = options
-        self._threads = threads
-        files = (options.ca_file, options.cert_file, options.key_file)
-        self._files = Files(*(file for file in files if file is not None))
-        self._built: tuple[tuple[int, ...], ssl.SSLContext] | None = None
-
-    async def context(self) -> ssl.SSLContext:
-        """Return a context made of the files as they are now. Raises ServerFault."""
-        try:
-            self._built = await self._threads.run("tls", self._build)
-        except OSError as error:
-            reason = getattr(error, "reason", None) or error.strerror
-            raise ServerFault(
-                f"the certificate files cannot be used: {reason}",
-                "check ca_file, cert_file and key_file",
-            ) from None
-        except (StillRunning, AllThreadsHang):
-            raise ServerFault("reading the certificate files hangs") from None
-        return self._built[1]
-
-    def _build(self) -> tuple[tuple[int, ...], ssl.SSLContext]:
-        status = self._files.status()
-        if self._built and self._built[0] == status:
-            return self._built
-        options = self._options
-        ca_file = str(options.ca_file) if options.ca_file else None
-        context = ssl.create_default_context(cafile=ca_file)
-        context.minimum_version = _TLS_VERSIONS[options.tls_min_version]
-        if not options.verify_certificate:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if options.cert_file and options.key_file:
-            # With a password a locked key is a fault; without, OpenSSL would prompt for one.
-            context.load_cert_chain(options.cert_file, options.key_file, password="")
-        return status, context
 
 
 class _End(asyncio.Protocol):
@@ -254,7 +208,6 @@ class Bridge(_End):
 async def open_bridge(
     url: ServerUrl,
     options: LdapOptions,
-    contexts: TlsContexts,
     threads: AbandonableThreadPool,
     observe: StepObserver,
 ) -> Bridge:
@@ -270,7 +223,7 @@ async def open_bridge(
         with timed_step("connect", str(url), observe) as step:
             step.detail = await _connect(bridge, addresses, options.connect_timeout)
         if url.encrypted or options.start_tls:
-            context = await contexts.context()
+            context = await _tls_context(options, threads)
             if not url.encrypted:
                 with timed_step("starttls", str(url), observe):
                     await _request_tls(bridge)
@@ -280,6 +233,15 @@ async def open_bridge(
         bridge.abort("given up")
         raise
     return bridge
+
+
+async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> ssl.SSLContext:
+    try:
+        return await threads.run("tls", options.tls_context)
+    except ValueError as error:
+        raise ServerFault(str(error), "check ca_file, cert_file and key_file") from None
+    except (StillRunning, AllThreadsHang):
+        raise ServerFault("reading the certificate files hangs") from None
 
 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:

@@ -23,6 +23,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     message_id,
     to_fault,
 )
+from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 _LAST_BYTES_SECONDS: Final = 0.25
@@ -40,10 +41,13 @@ class SearchResult(NamedTuple):
 class LdapConnection:
     """A connection that libldap speaks on."""
 
-    def __init__(self, bridge: Bridge, descriptor: int, options: LdapOptions) -> None:
+    def __init__(
+        self, bridge: Bridge, descriptor: int, options: LdapOptions, observe: StepObserver
+    ) -> None:
         """Take over the descriptor that the bridge has handed over."""
         self._bridge = bridge
-        self._options = options
+        self.options = options
+        self.observe = observe
         self._loop = asyncio.get_running_loop()
         self.server = str(bridge.url)
         self.opened_at = self.heard_at = self.used_at = time.monotonic()
@@ -90,7 +94,7 @@ class LdapConnection:
 
     async def bind(self, name: str, password: bytes) -> None:
         """Bind; an empty name and password make the bind anonymous. Raises LdapFault."""
-        if password and not (self._bridge.encrypted or self._options.allow_plaintext_bind):
+        if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
         # libldap takes text; it could not send a password that is not UTF-8.
         await self._request(lambda: self._ldap.simple_bind(name, password))
@@ -109,7 +113,7 @@ class LdapConnection:
 
         The server is asked not to exceed `size_limit` entries, unless that is 0.
         """
-        seconds = max(1, round(self._options.operation_timeout))
+        seconds = max(1, round(self.options.operation_timeout))
         self.used_at = time.monotonic()
         return await self._request(
             lambda: self._ldap.search_ext(
@@ -140,14 +144,14 @@ class LdapConnection:
             return
 
     async def _request(self, start: Callable[[], int]) -> SearchResult:
-        if self._slots.locked() and self._queued >= self._options.max_queued:
+        if self._slots.locked() and self._queued >= self.options.max_queued:
             raise TooManyPending("too many requests are waiting for the directory")
         message: int | None = None
         heard_at = self.heard_at
         self._queued += 1
         is_queued = True
         try:
-            async with asyncio.timeout(self._options.operation_timeout), self._slots:
+            async with asyncio.timeout(self.options.operation_timeout), self._slots:
                 self._queued -= 1
                 is_queued = False
                 await self._writable.wait()
@@ -177,7 +181,7 @@ class LdapConnection:
             raise LdapFault("a value cannot be sent to the directory") from None
 
     def _timed_out(self, heard_at: float, *, sent: bool) -> ServerFault:
-        seconds = self._options.operation_timeout
+        seconds = self.options.operation_timeout
         fault = ServerFault(
             f"{self.server} did not answer within {seconds:g} s",
             "check the load of the server and the indexes for the searched attributes",

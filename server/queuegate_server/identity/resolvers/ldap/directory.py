@@ -1,28 +1,35 @@
-"""Look-ups in an open directory: choosing the server, and repeating what a server failed.
+"""Look-ups in an open directory: the server that is asked, the user's entry, and the groups.
 
 This module and those that it imports need the driver.
 """
 
 import logging
+import unicodedata
 from typing import Final
+
+import ldap
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.group_lookup import GroupLookup, user_attributes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
-from queuegate_server.identity.resolvers.ldap.names import GroupDns
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl
+from queuegate_server.identity.resolvers.ldap.names import GroupDns, decode_value
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
-from queuegate_server.identity.resolvers.ldap.search import SearchSession
-from queuegate_server.identity.resolvers.ldap.users import UserSearch, is_possible_name
+from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _THREADS: Final = 4
 _WARN_AFTER_USERS: Final = 20
+_MAX_NAME_CHARS: Final = 256
+_MAX_USER_ENTRIES: Final = 4
+_NARROW: Final = "narrow user_base or user_filter"
 _NO_SUCH_USER: Final = NoSuchUser("the directory has no such user")
 _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 
@@ -40,17 +47,16 @@ class Directory:
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
-        self._users = UserSearch(options, statistics)
+        self._user_filter = UserFilter(options.user_filter)
         self._dns = GroupDns(options)
-        self._observe = observe or statistics.count
-        self._connector = Connector(options, self._threads, self._observe)
+        self._connector = Connector(options, self._threads, observe or statistics.count)
         self.pool = ServerPool(options, self._connector)
         self._users_without_groups = 0
         self._member_of_is_settled = False
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
-        if not is_possible_name(user):
+        if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME
         try:
             return await self._resolve(user)
@@ -59,7 +65,7 @@ class Directory:
 
     async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
         """Look up one user at one server, on a connection of its own. Raises LdapFault."""
-        if not is_possible_name(user):
+        if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME
         connection = await self._connector.connect(url)
         try:
@@ -95,16 +101,62 @@ class Directory:
     async def _look_up(self, connection: LdapConnection, user: str) -> Outcome:
         options = self._options
         with connection.in_use():
-            session = SearchSession(connection, options, self._observe)
-            found = await self._users.find(session, user, user_attributes(options))
+            session = SearchSession(connection)
+            found = await self._find_user(session, user)
             if found is None:
                 return _NO_SUCH_USER
-            lookup = GroupLookup(options, self._statistics, self._dns, session, found)
+            entry, name = found
+            lookup = GroupLookup(session, self._dns, self._statistics, entry, name)
             groups = await lookup.groups(user)
         if options.groups_from == "member_of" and options.nested != "in_chain":
-            values = found.entry.values(options.member_of_attribute)
+            values = entry.values(options.member_of_attribute)
             self._note_member_of(present=bool(values or groups))
         return Found(groups)
+
+    async def _find_user(self, session: SearchSession, user: str) -> tuple[LdapEntry, str] | None:
+        """Return the entry of a user, and the name as the entry spells it; None without one.
+
+        Raises LdapFault, also if two entries match the user.
+        """
+        options = self._options
+        try:
+            found = await session.search(
+                "user search",
+                options.user_base,
+                self._user_filter.for_user(user),
+                (*self._user_filter.attributes, *user_attributes(options)),
+                limit=_MAX_USER_ENTRIES,
+                scope=ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL,
+                advice=_NARROW,
+            )
+        except LimitExceeded:
+            self._statistics.ambiguous += 1
+            raise
+        matching = [(entry, name) for entry in found if (name := self._matching_name(entry, user))]
+        if len(matching) > 1:
+            self._statistics.ambiguous += 1
+            raise SetupFault(f"{len(matching)} entries match the user", _NARROW)
+        if found and not matching:
+            self._statistics.other_spelling += 1
+        return matching[0] if matching else None
+
+    def _matching_name(self, entry: LdapEntry, user: str) -> str | None:
+        """Return the user's name as an entry spells it; None if the entry is not the user's."""
+        fold = str.casefold if self._options.user_match == "casefold" else str
+        readable = False
+        for attribute, expected in self._user_filter.expected(user):
+            for value in entry.values(attribute):
+                readable = True
+                text = decode_value(value)
+                if text is not None and fold(text) == fold(expected):
+                    return user if text == expected else text
+        if readable:
+            return None
+        names = " or ".join(self._user_filter.attributes)
+        raise SetupFault(
+            f"the user's entry shows no {names} to compare the name with",
+            "let the bind account read it",
+        )
 
     def _note_member_of(self, *, present: bool) -> None:
         """Warn once if no user at all has the attribute: most likely it is not readable."""
@@ -119,3 +171,12 @@ class Directory:
                 self._users_without_groups,
                 self._options.member_of_attribute,
             )
+
+
+def _is_possible_name(user: str) -> bool:
+    """Return whether a text can be the name of a user at all."""
+    return (
+        0 < len(user) <= _MAX_NAME_CHARS
+        # Control characters, lone surrogates, and unassigned code points.
+        and not any(unicodedata.category(char) in ("Cc", "Cs", "Cn") for char in user)
+    )

@@ -1,16 +1,58 @@
-"""DNS: the IP addresses of a host, and the servers of a domain (SRV records, RFC 2782)."""
+"""Addresses of servers: their URLs, the IP addresses of a host, and the servers of a domain."""
 
 import asyncio
 import ipaddress
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.options import ServerUrl
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
     import dns.asyncresolver
+
+
+_PORTS: Final = {"ldap": 389, "ldaps": 636}
+
+
+class ServerUrl(NamedTuple):
+    """The address of a directory server."""
+
+    scheme: str
+    """`ldap` or `ldaps`."""
+    host: str
+    port: int
+
+    @property
+    def encrypted(self) -> bool:
+        """True if the connection begins with TLS."""
+        return self.scheme == "ldaps"
+
+    def __str__(self) -> str:
+        """Return the address as a URL."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def parse_url(text: str) -> ServerUrl:
+    """Return the address in a URL. Raises ValueError."""
+    if not text.isprintable() or " " in text:
+        raise ValueError("contains spaces or control characters")
+    parts = urlsplit(text)
+    if parts.scheme not in _PORTS:
+        raise ValueError("must begin with ldap:// or ldaps://")
+    if not parts.hostname:
+        raise ValueError("names no host")
+    if "@" in parts.netloc:
+        raise ValueError("must not contain credentials: use bind_dn and bind_password_file")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("must consist of host and port only: use user_base for the base")
+    try:
+        port = parts.port or _PORTS[parts.scheme]
+    except ValueError:
+        raise ValueError("has a port that is not between 1 and 65535") from None
+    return ServerUrl(parts.scheme, parts.hostname, port)
 
 
 async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> tuple[str, ...]:
@@ -47,7 +89,7 @@ async def discover_servers(
     timeout: float,  # noqa: ASYNC109 - the library is given it, too
     resolver: "dns.asyncresolver.Resolver | None" = None,
 ) -> tuple[ServerUrl, ...]:
-    """Return the servers that a domain's SRV records name, the best first.
+    """Return the servers that a domain's SRV records (RFC 2782) name, the best first.
 
     Raises:
         SetupFault: DNS names no server.

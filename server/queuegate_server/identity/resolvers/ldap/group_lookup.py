@@ -14,7 +14,6 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatist
 from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, decode_value
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
-from queuegate_server.identity.resolvers.ldap.users import UserEntry
 
 T = TypeVar("T")
 
@@ -51,18 +50,18 @@ class GroupLookup:
 
     def __init__(
         self,
-        options: LdapOptions,
-        statistics: LdapStatistics,
-        dns: GroupDns,
         session: SearchSession,
-        user: UserEntry,
+        dns: GroupDns,
+        statistics: LdapStatistics,
+        user: LdapEntry,
+        user_name: str,
     ) -> None:
-        self._options = options
+        self._options = options = session.options
         self._statistics = statistics
         self._dns = dns
         self._session = session
-        self._user = user.entry
-        self._user_name = user.name
+        self._user = user
+        self._user_name = user_name
         # Every group has a DN, which most often contains the name.
         self._attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)

@@ -2,10 +2,9 @@
 
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -13,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from queuegate_server.config_fields import Duration
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolvers.ldap.discovery import parse_url
 from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
     UserFilter,
@@ -26,10 +26,10 @@ from queuegate_server.identity.resolvers.ldap.secrets_dir import (
     read_secrets,
 )
 
-_PORTS: Final = {"ldap": 389, "ldaps": 636}
 _MAX_DN_CHARS: Final = 4096
 _MAX_PASSWORD_BYTES: Final = 4096
 _MAX_FILE_BYTES: Final = 65_536
+_TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _ATTRIBUTE_TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
 _ESCAPED_CHAR: Final = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
 _PLAIN_CHAR: Final = r'[^\0"+,;<>\\]'
@@ -76,61 +76,9 @@ _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-class ServerUrl(NamedTuple):
-    """The address of a directory server."""
-
-    scheme: str
-    """`ldap` or `ldaps`."""
-    host: str
-    port: int
-
-    @property
-    def encrypted(self) -> bool:
-        """True if the connection begins with TLS."""
-        return self.scheme == "ldaps"
-
-    def __str__(self) -> str:
-        """Return the address as a URL."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
-
-
-def parse_url(text: str) -> ServerUrl:
-    """Return the address in a URL. Raises ValueError."""
-    if not text.isprintable() or " " in text:
-        raise ValueError("contains spaces or control characters")
-    parts = urlsplit(text)
-    if parts.scheme not in _PORTS:
-        raise ValueError("must begin with ldap:// or ldaps://")
-    if not parts.hostname:
-        raise ValueError("names no host")
-    if "@" in parts.netloc:
-        raise ValueError("must not contain credentials: use bind_dn and bind_password_file")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("must consist of host and port only: use user_base for the base")
-    try:
-        port = parts.port or _PORTS[parts.scheme]
-    except ValueError:
-        raise ValueError("has a port that is not between 1 and 65535") from None
-    return ServerUrl(parts.scheme, parts.hostname, port)
-
-
 def is_dn(text: str) -> bool:
     """Return whether a text is a distinguished name (RFC 4514); that of the root is empty."""
     return len(text) <= _MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
-
-
-def read_password(file: Path, *, trimmed: bool = False) -> bytes:
-    """Return the password in a file, without a trailing newline or wholly trimmed. Blocks.
-
-    Raises OSError, or ValueError for a file without a password: an empty one would make the bind
-    anonymous (RFC 4513, 5.1.2).
-    """
-    password = read_regular(file, _MAX_PASSWORD_BYTES)
-    password = password.strip() if trimmed else password.removesuffix(b"\n").removesuffix(b"\r")
-    if not password or b"\0" in password or len(password) > _MAX_PASSWORD_BYTES:
-        raise ValueError(f"{file} contains no password")
-    return password
 
 
 def _check_dn(value: str) -> str:
@@ -372,85 +320,108 @@ class LdapOptions(ResolverOptions):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        conflict = next(_conflicts(self), None)
-        if conflict is not None:
-            raise _problem(conflict)
+        for message, is_conflict in self._conflicts().items():
+            if is_conflict:
+                raise _problem(message)
+        try:
+            self.password()
+            self.tls_context()
+        except (OSError, ValueError) as error:
+            raise _problem(str(error)) from None
         return self
 
-    @property
-    def trims_password(self) -> bool:
-        """True if the password is one of YuniKorn's LDAP keys, whose values are trimmed."""
-        return self.secrets_dir is not None and (
-            self.bind_password_file == self.secrets_dir / TRIMMED_FILE
+    def _conflicts(self) -> Mapping[str, object]:
+        """Return what must not go together: true values are conflicts."""
+        encrypted = self.start_tls or all(parse_url(url).encrypted for url in self.urls)
+        is_simple = self.bind == "simple"
+        by_password = self.bind_dn or self.bind_password_file
+        by_ticket = self.keytab_file or self.credentials_cache
+        searches_groups = (
+            self.groups_from != "member_of"
+            or self.nested != "off"
+            or self.primary_group in ("gid_number", "active_directory")
         )
+        return {
+            "set either urls or discover": bool(self.urls) == bool(self.discover),
+            "bind_dn and bind_password_file are required; without them set bind: anonymous": (
+                is_simple and not (self.bind_dn and self.bind_password_file)
+            ),
+            "the password would be sent without encryption: use ldaps:// or start_tls: true, or "
+            "set allow_plaintext_bind: true": (
+                is_simple and not (encrypted or self.allow_plaintext_bind)
+            ),
+            f"bind_dn and bind_password_file have no use with bind: {self.bind}": (
+                not is_simple and by_password
+            ),
+            f"keytab_file and credentials_cache have no use with bind: {self.bind}": (
+                self.bind != "gssapi" and by_ticket
+            ),
+            "bind: external needs cert_file and key_file": (
+                self.bind == "external" and not self.cert_file
+            ),
+            f"bind: {self.bind} needs ldaps:// or start_tls: true": (
+                self.bind in ("external", "gssapi") and not encrypted
+            ),
+            "group_base is required to search groups": searches_groups and not self.group_base,
+            "nested has no use with groups_from: member_uid, whose groups contain no groups": (
+                self.groups_from == "member_uid" and self.nested != "off"
+            ),
+            "max_queued must be 0 or at least max_in_flight": (
+                0 < self.max_queued < self.max_in_flight
+            ),
+            "cert_file and key_file go together": bool(self.cert_file) != bool(self.key_file),
+        }
+
+    # The files below are read at each use and not watched: connections are opened seldom, and
+    # each must be opened with what the files contain then.
+
+    def password(self) -> bytes:
+        """Return the password that its file contains now; empty without a file. Blocks.
+
+        Raises OSError, or ValueError for a file without a password: an empty one would make the
+        bind anonymous (RFC 4513, 5.1.2).
+        """
+        file = self.bind_password_file
+        if file is None:
+            return b""
+        password = read_regular(file, _MAX_PASSWORD_BYTES)
+        if self.secrets_dir is not None and file == self.secrets_dir / TRIMMED_FILE:
+            password = password.strip()
+        else:
+            password = password.removesuffix(b"\n").removesuffix(b"\r")
+        if not password or b"\0" in password or len(password) > _MAX_PASSWORD_BYTES:
+            raise ValueError(f"bind_password_file {file} contains no password")
+        return password
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Return a context made of the certificate files as they are now. Blocks.
+
+        Reading the system's certificates takes 20 ms. Raises ValueError.
+        """
+        ca_file = str(self.ca_file) if self.ca_file else None
+        try:
+            context = ssl.create_default_context(cafile=ca_file)
+        except OSError as error:
+            raise ValueError(
+                f"ca_file {ca_file} contains no certificates: {_reason(error)}"
+            ) from None
+        context.minimum_version = _TLS_VERSIONS[self.tls_min_version]
+        if not self.verify_certificate:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.cert_file and self.key_file:
+            try:
+                # With a password a locked key is a fault; without, OpenSSL would prompt for one.
+                context.load_cert_chain(self.cert_file, self.key_file, password="")
+            except OSError as error:
+                raise ValueError(
+                    f"cert_file and key_file cannot be used: {_reason(error)}"
+                ) from None
+        return context
 
 
 def _problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("ldap", "{message}", {"message": message})
-
-
-def _conflicts(options: LdapOptions) -> Iterator[str]:
-    """Yield what does not go together."""
-    if bool(options.urls) == bool(options.discover):
-        yield "set either urls or discover"
-    yield from _bind_conflicts(options)
-    yield from _group_conflicts(options)
-    yield from _certificate_conflicts(options)
-
-
-def _bind_conflicts(options: LdapOptions) -> Iterator[str]:
-    encrypted = options.start_tls or all(parse_url(url).encrypted for url in options.urls)
-    if options.bind == "simple":
-        if not options.bind_dn or not options.bind_password_file:
-            yield "bind_dn and bind_password_file are required; without them set bind: anonymous"
-        if not options.allow_plaintext_bind and not encrypted:
-            yield (
-                "the password would be sent without encryption: use ldaps:// or start_tls: true, "
-                "or set allow_plaintext_bind: true"
-            )
-        if options.bind_password_file:
-            try:
-                read_password(options.bind_password_file, trimmed=options.trims_password)
-            except (OSError, ValueError) as error:
-                yield f"bind_password_file: {error}"
-    elif options.bind_dn or options.bind_password_file:
-        yield f"bind_dn and bind_password_file have no use with bind: {options.bind}"
-    if options.bind != "gssapi" and (options.keytab_file or options.credentials_cache):
-        yield f"keytab_file and credentials_cache have no use with bind: {options.bind}"
-    if options.bind == "external" and not options.cert_file:
-        yield "bind: external needs cert_file and key_file"
-    if options.bind in ("external", "gssapi") and not encrypted:
-        yield f"bind: {options.bind} needs ldaps:// or start_tls: true"
-
-
-def _group_conflicts(options: LdapOptions) -> Iterator[str]:
-    searches = (
-        options.groups_from != "member_of"
-        or options.nested != "off"
-        or options.primary_group in ("gid_number", "active_directory")
-    )
-    if searches and not options.group_base:
-        yield "group_base is required to search groups"
-    if options.groups_from == "member_uid" and options.nested != "off":
-        yield "nested has no use with groups_from: member_uid, whose groups contain no groups"
-    if options.max_queued < options.max_in_flight and options.max_queued:
-        yield "max_queued must be 0 or at least max_in_flight"
-
-
-def _certificate_conflicts(options: LdapOptions) -> Iterator[str]:
-    if bool(options.cert_file) != bool(options.key_file):
-        yield "cert_file and key_file go together"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if options.ca_file:
-        try:
-            context.load_verify_locations(options.ca_file)
-        except OSError as error:
-            yield f"ca_file {options.ca_file} contains no certificates: {_reason(error)}"
-    if options.cert_file and options.key_file:
-        try:
-            context.load_cert_chain(options.cert_file, options.key_file, password="")
-        except OSError as error:
-            yield f"cert_file and key_file cannot be used: {_reason(error)}"
 
 
 def _reason(error: OSError) -> str:

@@ -8,14 +8,18 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.discovery import discover_servers
+from queuegate_server.identity.resolvers.ldap.discovery import (
+    ServerUrl,
+    discover_servers,
+    parse_url,
+)
 from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions, ServerUrl, parse_url
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
@@ -31,18 +35,18 @@ class ServerPool:
     """The servers of a directory, the preferred one first."""
 
     def __init__(self, options: LdapOptions, connector: Connector) -> None:
-        self._options = options
-        self._connector = connector
+        self.options = options
+        self.connector = connector
         self.servers: tuple[ServerConnection, ...] = ()
         self._discovery: asyncio.Task[None] | None = None
         self._discovery_fault: LdapFault = ServerFault("DNS has not named the servers yet")
 
     async def open(self) -> None:
         """Begin to connect; does not wait for a connection."""
-        if self._options.discover:
-            self._discovery = asyncio.create_task(self._discover(self._options.discover))
+        if self.options.discover:
+            self._discovery = asyncio.create_task(self._discover(self.options.discover))
         else:
-            await self.use([parse_url(url) for url in self._options.urls])
+            await self.use([parse_url(url) for url in self.options.urls])
 
     async def connection(
         self, avoid: "ServerConnection | None" = None
@@ -64,13 +68,7 @@ class ServerPool:
         """Use these servers from now on, and close the connections to others."""
         old = self.servers
         self.servers = tuple(
-            ServerConnection(
-                url,
-                self._options,
-                self._connector,
-                is_preferred=position == 0,
-                others_answer=self._others_answer,
-            )
+            ServerConnection(url, self, is_preferred=position == 0)
             for position, url in enumerate(urls)
         )
         for server in self.servers:
@@ -86,17 +84,14 @@ class ServerPool:
         for server in self.servers:
             await server.close()
 
-    def _others_answer(self, server: "ServerConnection") -> bool:
-        return any(other.answers for other in self.servers if other is not server)
-
     async def _discover(self, domain: str) -> None:
         while True:
             pause = _DISCOVER_EVERY_SECONDS
             try:
                 urls = await discover_servers(
                     domain,
-                    encrypted=not self._options.start_tls,
-                    timeout=self._options.connect_timeout,
+                    encrypted=not self.options.start_tls,
+                    timeout=self.options.connect_timeout,
                 )
                 if set(urls) != {server.url for server in self.servers}:
                     await self.use(urls)
@@ -104,7 +99,7 @@ class ServerPool:
                 _LOG.warning("%s", fault.detail)
                 self._discovery_fault = fault
                 if not self.servers:
-                    pause = self._options.retry_after
+                    pause = self.options.retry_after
             await asyncio.sleep(pause)
 
 
@@ -114,20 +109,12 @@ class ServerConnection:
     The preferred server always has one; the others have one only while they are needed.
     """
 
-    def __init__(
-        self,
-        url: ServerUrl,
-        options: LdapOptions,
-        connector: Connector,
-        *,
-        is_preferred: bool,
-        others_answer: Callable[["ServerConnection"], bool],
-    ) -> None:
+    def __init__(self, url: ServerUrl, pool: ServerPool, *, is_preferred: bool) -> None:
         self.url = url
-        self._options = options
-        self._connector = connector
+        self._pool = pool
+        self._options = pool.options
+        self._connector = pool.connector
         self._is_preferred = is_preferred
-        self._others_answer = others_answer
         self._connection: LdapConnection | None = None
         self._fault: LdapFault | None = None
         """Why the server is left alone."""
@@ -252,7 +239,8 @@ class ServerConnection:
             await self._wait_for_password()
             return
         seconds = options.retry_after
-        if self._others_answer(self):
+        # This server does not answer.
+        if any(server.answers for server in self._pool.servers):
             doublings = min(self._failed_attempts - 1, _MAX_DOUBLINGS)
             seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret

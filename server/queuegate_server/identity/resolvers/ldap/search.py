@@ -13,12 +13,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     SetupFault,
     TooManyEntries,
 )
-from queuegate_server.identity.resolvers.ldap.instrumentation import (
-    StepName,
-    StepObserver,
-    timed_step,
-)
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
 
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
@@ -59,12 +54,9 @@ class LdapEntry:
 class SearchSession:
     """The searches of one look-up. All methods raise LdapFault."""
 
-    def __init__(
-        self, connection: LdapConnection, options: LdapOptions, observe: StepObserver
-    ) -> None:
+    def __init__(self, connection: LdapConnection) -> None:
         self._connection = connection
-        self._options = options
-        self._observe = observe
+        self.options = connection.options
 
     async def search(
         self,
@@ -82,11 +74,11 @@ class SearchSession:
         A result that exceeds the server's size limit is fetched in pages. More entries than
         `limit` are a fault, with this advice.
         """
-        with timed_step(step_name, self._connection.server, self._observe) as step:
+        with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
                 found = await self._search_once(base, scope, filter_text, attributes, limit)
             except TooManyEntries:
-                if not self._options.page_size or limit < self._options.page_size:
+                if not self.options.page_size or limit < self.options.page_size:
                     raise LimitExceeded(limit, advice) from None
                 found = await self._search_in_pages(base, scope, filter_text, attributes, limit)
             if len(found) > limit:
@@ -98,7 +90,7 @@ class SearchSession:
         self, step_name: StepName, dn: str, attributes: Sequence[str]
     ) -> LdapEntry | None:
         """Return the entry with a DN; None if it does not exist or is not visible."""
-        with timed_step(step_name, self._connection.server, self._observe) as step:
+        with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
                 found = await self._search_once(dn, ldap.SCOPE_BASE, _ANY_ENTRY, attributes, 1)
             except NoSuchEntry:
@@ -118,8 +110,8 @@ class SearchSession:
             return values
         for _ in range(_MAX_RANGES):
             values += part[1]
-            if len(values) > self._options.max_groups:
-                raise LimitExceeded(self._options.max_groups)
+            if len(values) > self.options.max_groups:
+                raise LimitExceeded(self.options.max_groups)
             last = part[0].partition("-")[2]
             if last == "*":
                 return values
@@ -157,7 +149,7 @@ class SearchSession:
         cookie = b""
         while True:
             control = SimplePagedResultsControl(
-                criticality=True, size=self._options.page_size, cookie=cookie
+                criticality=True, size=self.options.page_size, cookie=cookie
             )
             try:
                 result = await self._connection.search(
