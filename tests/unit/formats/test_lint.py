@@ -6,7 +6,7 @@ import pytest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats.registry import FORMATS, FormatOptions, lint_policy, load_policy
-from queuegate_server.formats.yunikorn.lint import RULES
+from queuegate_server.formats.yunikorn.lint import ACL_RULES, DOCUMENT_RULES
 
 REPOSITORY = Path(__file__).parents[3]
 HEAD = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
@@ -279,4 +279,5 @@ def test_every_format_has_a_linter_and_others_are_refused() -> None:
 
 
 def test_every_rule_is_listed_once() -> None:
-    assert len(RULES) == len(set(RULES)) == 12
+    rules = (*ACL_RULES, *DOCUMENT_RULES)
+    assert len(rules) == len(set(rules)) == 12

@@ -9,11 +9,10 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
-from queuegate_server.formats.yunikorn.model import Count
 
 MAX_UINT64: Final = 2**64 - 1
 
@@ -31,11 +30,15 @@ _REMEDIES: Final = {
 
 _UNQUOTED: Final = frozenset({"true or false", "a number", "a whole number"})
 
-_TRUE: Final = frozenset({"true", "True", "TRUE"})
-_FALSE: Final = frozenset({"false", "False", "FALSE"})
-# Words of YAML 1.1, which are booleans even in quotes.
-_YES: Final = frozenset({"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
-_NO: Final = frozenset({"n", "N", "no", "No", "NO", "off", "Off", "OFF"})
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_QUOTED_BOOLEANS: Final = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
+}
+"""Words of YAML 1.1, which are booleans even in quotes."""
 
 _INTEGER: Final = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)"
@@ -45,17 +48,27 @@ _BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _MAX_NUMBER_LENGTH: Final = 400
 _NUMBER_STARTS: Final = tuple("+-.0123456789")
-_INFINITE: Final = frozenset({".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"})
-_MINUS_INFINITE: Final = frozenset({"-.inf", "-.Inf", "-.INF"})
-_NOT_A_NUMBER: Final = frozenset({".nan", ".NaN", ".NAN"})
+_NUMBER_WORDS: Final = {
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+}
 
-
-T = TypeVar("T")
 ValueReader = Callable[["Fields", str, Node], Any]
 """Returns the value of a key."""
 Readers = Mapping[str, tuple[str, ValueReader]]
 """By key: the attribute of the model that holds the value, or an empty text if only the type of
 the value is checked, and how the value is read."""
+
+
+class Count(NamedTuple):
+    """A number of applications; 0 means unlimited."""
+
+    value: int
+    position: Node | None
+
+
+NO_COUNT: Final = Count(0, None)
 
 
 class Fields:
@@ -66,21 +79,22 @@ class Fields:
         self.queue = ""
         """The path of the queue that the diagnostics are about."""
 
-    def fill(self, target: T, mapping: MappingNode | None, readers: Readers, what: str) -> T:
-        """Set the attributes of an object to the values of a mapping, and return the object.
+    def values(self, mapping: MappingNode | None, readers: Readers, what: str) -> dict[str, Any]:
+        """Return the values of a mapping by attribute.
 
         `what` names the mapping in the messages about unknown keys.
         """
-        for key, (position, value) in mapping.entries.items() if mapping else ():
+        found = {}
+        for key, (position, node) in mapping.entries.items() if mapping else ():
             reader = readers.get(key)
             if reader is None:
                 self._unknown_key(position, readers, what)
                 continue
             attribute, read = reader
-            found = read(self, key, value)
+            value = read(self, key, node)
             if attribute:
-                setattr(target, attribute, found)
-        return target
+                found[attribute] = value
+        return found
 
     def _unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
         """Report a key that YuniKorn does not know."""
@@ -158,12 +172,12 @@ class Fields:
             self._wrong_type(key, node, "true or false")
         return value or False
 
-    def count(self, key: str, node: Node) -> Count | None:
-        """Return a number of applications; None if it is null or invalid."""
+    def count(self, key: str, node: Node) -> Count:
+        """Return a number of applications; NO_COUNT if it is null or invalid."""
         value = unsigned(node) if isinstance(node, ScalarNode) else None
         if value is None:
             self._wrong_type(key, node, "a whole number")
-            return None
+            return NO_COUNT
         return Count(value, node)
 
     def float_map(self, key: str, node: Node) -> dict[str, tuple[float, ScalarNode]]:
@@ -198,12 +212,8 @@ class Fields:
 
 def boolean(node: ScalarNode) -> bool | None:
     """Return a scalar as a boolean; None if it is none."""
-    text = node.text
-    if text in _YES or (node.plain and text in _TRUE):
-        return True
-    if text in _NO or (node.plain and text in _FALSE):
-        return False
-    return None
+    found = _BOOLEANS.get(node.text) if node.plain else None
+    return _QUOTED_BOOLEANS.get(node.text) if found is None else found
 
 
 def unsigned(node: ScalarNode) -> int | None:
@@ -234,8 +244,4 @@ def _number(node: ScalarNode) -> int | float | None:
     if _FLOAT.fullmatch(digits):
         value_as_float = float(digits)
         return None if math.isinf(value_as_float) else value_as_float
-    if text in _INFINITE:
-        return math.inf
-    if text in _MINUS_INFINITE:
-        return -math.inf
-    return math.nan if text in _NOT_A_NUMBER else None
+    return _NUMBER_WORDS.get(text)

@@ -6,8 +6,8 @@ not allow more than the limits of the same user or group in the queues above. A 
 limit above is compared with `*` there.
 """
 
-from dataclasses import dataclass, field
-from typing import Final
+from collections import ChainMap
+from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.names import ROOT, is_group_name, is_user_name
@@ -17,6 +17,22 @@ from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Queu
 from queuegate_server.formats.yunikorn.resources import Amounts, amounts, excess, is_zero, smaller
 
 _IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
+
+
+class _Allowed(NamedTuple):
+    """What a name may use, by the limits of all queues from here up to the root."""
+
+    resources: Amounts
+    applications: int
+    """0 means unlimited."""
+
+
+_LimitScope = ChainMap[tuple[str, str], _Allowed]
+"""By `user` or `group`, and name: the limits of a queue, then of those above.
+
+Nothing is copied from above: a queue with thousands of limited names may have thousands of queues
+below it.
+"""
 
 
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
@@ -32,13 +48,13 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
         diagnostics.error(
             position, message, "set the limits in one of the two places only", root.path
         )
-    limited = False
+    scopes: dict[QueueConfig | None, _LimitScope] = {}
     for queue in partition.queues:
+        scope = scopes.get(queue.parent)
         if queue.limits:
-            limited = True
-            _check_queue(queue, diagnostics)
-    if limited:
-        _check_inherited(partition.queues, diagnostics)
+            scope = _check_queue(queue, scope or ChainMap(), diagnostics)
+        if queue.has_children and scope:
+            scopes[queue] = scope
 
 
 def _content(limits: list[Limit]) -> list[object]:
@@ -51,30 +67,42 @@ def _content(limits: list[Limit]) -> list[object]:
             None
             if limit.max_resources is None
             else {name: scalar.text for name, scalar in limit.max_resources.items()},
-            limit.max_applications.value if limit.max_applications else 0,
+            limit.max_applications.value,
         )
         for limit in limits
     ]
 
 
-def _check_queue(queue: QueueConfig, diagnostics: Diagnostics) -> None:
+def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostics) -> _LimitScope:
+    """Check the limits of a queue; return them in front of those above."""
     maximum: Amounts = {}
-    if queue.name != ROOT and queue.resources:
+    if queue.name.text != ROOT and queue.resources:
         # Errors in the queue's own resources are reported elsewhere.
         maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
+    scope = above.new_child()
     seen: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
     for limit in queue.limits:
         if not limit.users and not limit.groups:
             message = f"limit {quoted(limit.description)} applies to no user and no group"
             diagnostics.error(limit.position, message, "add users or groups", queue.path)
-        for kind, names in (("user", limit.users), ("group", limit.groups)):
-            for name in names or ():
-                _check_name(kind, name, seen[kind], diagnostics, queue.path)
+        names = [
+            *(("user", name) for name in limit.users or ()),
+            *(("group", name) for name in limit.groups or ()),
+        ]
+        for kind, name in names:
+            _check_name(kind, name, seen[kind], diagnostics, queue.path)
         if limit.groups and seen["group"].keys() == {WILDCARD}:
             message = 'the group "*" is limited, but no group before it'
             remedy = "name a group first, or limit the queue instead"
             diagnostics.error(seen["group"][WILDCARD], message, remedy, queue.path)
-        _check_amounts(limit, queue, maximum, diagnostics)
+        allowed = _Allowed(
+            _check_amounts(limit, queue, maximum, diagnostics), limit.max_applications.value
+        )
+        for kind, name in names:
+            scope[kind, name.text] = _compare(
+                kind, name, allowed, above, queue=queue.path, diagnostics=diagnostics
+            )
+    return scope
 
 
 def _check_name(
@@ -96,91 +124,30 @@ def _check_name(
 
 def _check_amounts(
     limit: Limit, queue: QueueConfig, maximum: Amounts, diagnostics: Diagnostics
-) -> None:
+) -> Amounts:
+    """Check what a limit allows; return its valid amounts of resources."""
     name = quoted(limit.description)
-    resources: Amounts = {}
+    applications, position = limit.max_applications
+    errors_before = diagnostics.error_count
+    resources = amounts(limit.max_resources, diagnostics, queue.path)
     if limit.max_resources:
-        before = diagnostics.error_count
-        resources = amounts(limit.max_resources, diagnostics, queue.path)
-        if is_zero(resources) and diagnostics.error_count == before:
+        if is_zero(resources) and diagnostics.error_count == errors_before:
             message = f"limit {name} allows nothing of any resource"
-            diagnostics.error(
-                limit.position, message, "allow more than 0 of a resource", queue.path
-            )
-    elif not limit.max_applications or not limit.max_applications.value:
+            remedy = "allow more than 0 of a resource"
+            diagnostics.error(limit.position, message, remedy, queue.path)
+    elif not applications:
         message = f"limit {name} limits nothing"
-        diagnostics.error(
-            limit.position, message, "add maxresources or maxapplications", queue.path
-        )
+        remedy = "add maxresources or maxapplications"
+        diagnostics.error(limit.position, message, remedy, queue.path)
     too_much = excess(maximum, resources)
     if too_much:
         message = f"limit {name} allows more resources than the queue: {too_much}"
         diagnostics.error(limit.position, message, "lower maxresources", queue.path)
-    if limit.max_applications and queue.max_applications:
-        allowed, maximum_count = limit.max_applications, queue.max_applications.value
-        if 0 < maximum_count < allowed.value:
-            message = (
-                f"limit {name} allows {allowed.value} applications, the queue only {maximum_count}"
-            )
-            diagnostics.error(allowed.position, message, "lower maxapplications", queue.path)
-
-
-@dataclass(slots=True)
-class _Allowed:
-    """What a name may use, by the limits of all queues from here up to the root."""
-
-    resources: Amounts
-    applications: int
-    """0 means unlimited."""
-
-
-@dataclass(slots=True)
-class _LimitScope:
-    """The limits of a queue, by name, and the scope of the queues above.
-
-    Nothing is copied from above: a queue with thousands of limited names may have thousands of
-    queues below it.
-    """
-
-    above: "_LimitScope | None"
-    allowed: dict[tuple[str, str], _Allowed] = field(default_factory=dict)
-    """By `user` or `group`, and name."""
-
-    def find(self, kind: str, name: str) -> _Allowed | None:
-        """Return the nearest limit of a name, from here up to the root."""
-        scope: _LimitScope | None = self
-        while scope is not None:
-            found = scope.allowed.get((kind, name))
-            if found is not None:
-                return found
-            scope = scope.above
-        return None
-
-
-_NO_LIMITS: Final = _LimitScope(None)
-
-
-def _check_inherited(queues: list[QueueConfig], diagnostics: Diagnostics) -> None:
-    """Compare the limits of all queues, each listed after its parent, with those above."""
-    scopes: dict[QueueConfig | None, _LimitScope] = {}
-    for queue in queues:
-        above = scopes.get(queue.parent, _NO_LIMITS)
-        own = above
-        if queue.limits:
-            own = _LimitScope(above)
-            for limit in queue.limits:
-                # Errors in the amounts are reported with the limit itself.
-                allowed = _Allowed(
-                    amounts(limit.max_resources, Diagnostics(""), queue.path),
-                    limit.max_applications.value if limit.max_applications else 0,
-                )
-                for kind, names in (("user", limit.users), ("group", limit.groups)):
-                    for name in names or ():
-                        own.allowed[kind, name.text] = _compare(
-                            kind, name, allowed, above, queue=queue.path, diagnostics=diagnostics
-                        )
-        if queue.has_children and own is not _NO_LIMITS:
-            scopes[queue] = own
+    if 0 < queue.max_applications.value < applications:
+        allowed = queue.max_applications.value
+        message = f"limit {name} allows {applications} applications, the queue only {allowed}"
+        diagnostics.error(position, message, "lower maxapplications", queue.path)
+    return resources
 
 
 def _compare(
@@ -193,8 +160,8 @@ def _compare(
     diagnostics: Diagnostics,
 ) -> _Allowed:
     """Report what exceeds the limits above; return the limit for the queues below."""
-    same = above.find(kind, name.text)
-    bound = same or above.find(kind, WILDCARD)
+    same = above.get((kind, name.text))
+    bound = same or above.get((kind, WILDCARD))
     if bound is None:
         return allowed
     who = f"{kind} {quoted(name.text)}"

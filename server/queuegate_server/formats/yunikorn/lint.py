@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl, AclNames
@@ -15,19 +15,54 @@ from queuegate_server.formats.diagnostics import (
     quoted,
 )
 from queuegate_server.formats.source_text import source_lines
-from queuegate_server.formats.yaml_reader import Node, ScalarNode, read_yaml
+from queuegate_server.formats.yaml_reader import MappingNode, ScalarNode, read_yaml
 from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, AclReader, dropped_entry
-from queuegate_server.formats.yunikorn.decode import decode
-from queuegate_server.formats.yunikorn.lint_blanks import has_swallowed_blank
-from queuegate_server.formats.yunikorn.model import Filter, Limit, PartitionConfig, QueueConfig
+from queuegate_server.formats.yunikorn.load import normalized_name
+from queuegate_server.formats.yunikorn.model import (
+    Filter,
+    Limit,
+    PartitionConfig,
+    QueueConfig,
+    decode,
+)
 from queuegate_server.formats.yunikorn.placement import rule_chain
-from queuegate_server.formats.yunikorn.queues import normalized_name
 
+_SUBMIT: Final = "submitacl"
+_ADMIN: Final = "adminacl"
 _BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
+_WHITE_SPACE_NAMES: Final = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
+
+_GAP: Final = re.compile(
+    r"""[ \t]*+:
+        (?P<gap>(?:\s++(?:[!&]\S*+            # a tag or an anchor
+                         |\#[^\n]*+           # a comment
+                         |[|>][-+]?(?=\s)     # a block that finds its indentation itself
+                       ))*+\s*+)
+        (?P<first>[^\s|>])""",
+    re.VERBOSE,
+)
+"""From the end of a key to the first character of its value."""
+_COMMENT: Final = re.compile(r"(?<=\s)#[^\n]*+")
+_BLANKS: Final = re.compile(r"\s+")
+_NOT_PLAIN: Final = "\"'*[{"
+"""The first characters of quoted values, aliases, lists and mappings."""
+_MAX_LINES: Final = 4
+_MAX_LINE_LENGTH: Final = 200
+
+
+class _Above(NamedTuple):
+    """The paths of the nearest queues above that grant something; empty if none does."""
+
+    everybody: str = ""
+    somebody: str = ""
+
+
+_Grants = dict[str, _Above]
+"""What the queues above grant, by `submitacl` and `adminacl`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListedAcl:
+class _ListedAcl:
     """An ACL of the document."""
 
     queue: QueueConfig
@@ -37,6 +72,9 @@ class ListedAcl:
     acl: Acl
     """Empty if the text is invalid."""
     names: AclNames
+    above: _Above
+    lost_blank: bool
+    """Whether YAML seems to have dropped the blank before a list of groups."""
 
     @property
     def has_groups(self) -> bool:
@@ -44,206 +82,227 @@ class ListedAcl:
         return " " in self.scalar.text
 
 
-@dataclass(slots=True, eq=False)
-class LintContext:
-    """What the rules need to know about a document."""
-
-    lines: list[str]
-    """The source text."""
+class _Document(NamedTuple):
     partitions: list[PartitionConfig]
-    acls: list[ListedAcl] = field(default_factory=list)
+    acls: list[_ListedAcl]
     """All ACLs in the order of the queues."""
 
-    def has_swallowed_blank(self, listed: ListedAcl) -> bool:
-        """Return whether YAML seems to have dropped the blank before a list of groups."""
-        mapping = listed.queue.position
-        if mapping is None or listed.has_groups or listed.acl.allows_all or not listed.scalar.text:
-            return False
-        return has_swallowed_blank(self.lines, mapping, listed.key)
-
-    def different_acls(self) -> list[ListedAcl]:
+    def different_acls(self) -> Iterable[_ListedAcl]:
         """Return the first occurrence of each ACL; aliases may repeat a long one very often."""
-        first: dict[int, ListedAcl] = {}
+        first: dict[int, _ListedAcl] = {}
         for listed in self.acls:
             # Equal texts of a partition share one ACL.
             first.setdefault(id(listed.acl), listed)
-        return list(first.values())
+        return first.values()
 
 
 def lint_queues(
     data: bytes, file: str, *, acl_names: Callable[[str], AclNames]
 ) -> tuple[Diagnostic, ...]:
     """Return the warnings about a queues.yaml, sorted; none if it cannot be read as YAML."""
-    document = read_yaml(data, file)
-    if document.root is None:
+    root = read_yaml(data, file).root
+    if root is None:
         return ()
+    # What the loader reports.
+    unwanted = Diagnostics("")
     try:
-        context = _context(document.root, source_lines(data), acl_names)
+        partitions = decode(root, unwanted)
+        acls = list(_listed_acls(partitions, source_lines(data), acl_names, unwanted))
     except TooManyErrors:
         return ()
     diagnostics = Diagnostics(file)
-    for rule in RULES:
-        rule(context, diagnostics)
+    for listed in acls:
+        for acl_rule in ACL_RULES:
+            for message, remedy in acl_rule(listed):
+                diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    for rule in DOCUMENT_RULES:
+        rule(_Document(partitions, acls), diagnostics)
     return diagnostics.sorted()
 
 
-def _context(root: Node, lines: list[str], acl_names: Callable[[str], AclNames]) -> LintContext:
-    """Decode a document without diagnostics, which the loader reports."""
-    unwanted = Diagnostics("")
-    context = LintContext(lines, decode(root, unwanted))
-    for partition in context.partitions:
-        reader = AclReader(acl_names(normalized_name(partition.name)), unwanted)
+def _listed_acls(
+    partitions: list[PartitionConfig],
+    lines: list[str],
+    acl_names: Callable[[str], AclNames],
+    unwanted: Diagnostics,
+) -> Iterator[_ListedAcl]:
+    for partition in partitions:
+        reader = AclReader(acl_names(normalized_name(partition)), unwanted)
+        granted: dict[QueueConfig | None, _Grants] = {None: {_SUBMIT: _Above(), _ADMIN: _Above()}}
         for queue in partition.queues:
-            for key, scalar in (("submitacl", queue.submit_acl), ("adminacl", queue.admin_acl)):
-                if scalar is not None:
-                    acl = reader.read(scalar, queue.path)
-                    context.acls.append(ListedAcl(queue, key, scalar, acl, reader.names))
-    return context
+            above = granted[queue.parent]
+            own = above
+            for key, scalar in ((_SUBMIT, queue.submit_acl), (_ADMIN, queue.admin_acl)):
+                if scalar is None:
+                    continue
+                acl = reader.read(scalar, queue.path)
+                lost = not acl.allows_all and _has_lost_blank(lines, queue.position, key, scalar)
+                yield _ListedAcl(queue, key, scalar, acl, reader.names, above[key], lost)
+                if not acl.is_empty:
+                    # Who may administer a queue may also submit to it.
+                    for granted_key in (_SUBMIT, key):
+                        everybody = queue.path if acl.allows_all else own[granted_key].everybody
+                        own = {**own, granted_key: _Above(everybody, queue.path)}
+            granted[queue] = own
 
 
-def swallowed_blank(context: LintContext, diagnostics: Diagnostics) -> None:
+_Advice = Iterator[tuple[str, str]]
+"""Messages with their remedies."""
+
+
+def _lost_blank(listed: _ListedAcl) -> _Advice:
     """Report a list of groups whose leading blank YAML dropped."""
-    for listed in context.acls:
-        if context.has_swallowed_blank(listed):
-            text = listed.scalar.text.strip()
-            message = f"YAML drops the blanks before {quoted(text)}: it lists users, not groups"
-            groups = quoted(f" {text}")
-            remedy = f"for groups write {groups} in quotes, for users leave one blank"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    if listed.lost_blank:
+        text = listed.scalar.text.strip()
+        groups = quoted(f" {text}")
+        yield (
+            f"YAML drops the blanks before {quoted(text)}: it lists users, not groups",
+            f"for groups write {groups} in quotes, for users leave one blank",
+        )
 
 
-def blank_after_comma(context: LintContext, diagnostics: Diagnostics) -> None:
+def _blank_after_comma(listed: _ListedAcl) -> _Advice:
     """Report a blank after a comma, which starts the list of groups."""
-    for listed in context.acls:
-        match = _BLANK_AFTER_COMMA.search(listed.scalar.text)
-        if match:
-            message = f"the blank after the comma turns {quoted(match[1])} into groups"
-            remedy = "for users remove the blank, for groups remove the comma"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    if match := _BLANK_AFTER_COMMA.search(listed.scalar.text):
+        yield (
+            f"the blank after the comma turns {quoted(match[1])} into groups",
+            "for users remove the blank, for groups remove the comma",
+        )
 
 
-def wildcard_in_list(context: LintContext, diagnostics: Diagnostics) -> None:
+def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
     """Report a `*` among other names, where it is an invalid name."""
-    for listed in context.acls:
-        for kind, names in (
-            ("user", listed.acl.dropped_users),
-            ("group", listed.acl.dropped_groups),
-        ):
-            if WILDCARD in names:
-                message, remedy = dropped_entry(kind, WILDCARD, listed.names)
-                diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
+        if WILDCARD in names:
+            yield dropped_entry(kind, WILDCARD, listed.names)
 
 
-def wildcard_with_names(context: LintContext, diagnostics: Diagnostics) -> None:
+def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
     """Report names beside a `*`, which makes them meaningless."""
-    for listed in context.acls:
-        fields = listed.scalar.text.split(" ")
-        if listed.acl.allows_all and any(field not in {"", WILDCARD} for field in fields):
-            if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == WILDCARD:
-                continue
-            message = 'the list "*" lets everybody in, so the other list has no effect'
-            remedy = 'write "*" alone, or replace it with names'
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    text = listed.scalar.text
+    if (
+        listed.acl.allows_all
+        and not {*text.split(" ")} <= {"", WILDCARD}
+        and WHITE_SPACE_BUT_BLANK.sub("", text) != WILDCARD
+    ):
+        yield (
+            'the list "*" lets everybody in, so the other list has no effect',
+            'write "*" alone, or replace it with names',
+        )
 
 
-def any_group(context: LintContext, diagnostics: Diagnostics) -> None:
+def _any_group(listed: _ListedAcl) -> _Advice:
     """Report a `*` as the list of groups: it also lets in users without groups."""
-    for listed in context.acls:
-        if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == f" {WILDCARD}":
-            message = '" *" lets everybody in, not only the members of some group'
-            remedy = 'write "*" if that is meant, otherwise list the groups'
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == f" {WILDCARD}":
+        yield (
+            '" *" lets everybody in, not only the members of some group',
+            'write "*" if that is meant, otherwise list the groups',
+        )
 
 
-def white_space(context: LintContext, diagnostics: Diagnostics) -> None:
+def _white_space(listed: _ListedAcl) -> _Advice:
     """Report white space that separates nothing and makes names invalid."""
-    for listed in context.acls:
-        match = WHITE_SPACE_BUT_BLANK.search(listed.scalar.text)
-        if match and not listed.acl.allows_all:
-            kinds = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
-            kind = kinds.get(match[0], f"U+{ord(match[0]):04X}")
-            message = f"{kind} in an ACL separates nothing and becomes part of a name"
-            remedy = "write the ACL on one line; one blank separates users from groups"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    match = WHITE_SPACE_BUT_BLANK.search(listed.scalar.text)
+    if match and not listed.acl.allows_all:
+        kind = _WHITE_SPACE_NAMES.get(match[0], f"U+{ord(match[0]):04X}")
+        yield (
+            f"{kind} in an ACL separates nothing and becomes part of a name",
+            "write the ACL on one line; one blank separates users from groups",
+        )
 
 
-def nobody(context: LintContext, diagnostics: Diagnostics) -> None:
+def _nobody(listed: _ListedAcl) -> _Advice:
     """Report a list that grants access to nobody because none of its entries is a valid name."""
-    for listed in context.acls:
-        acl = listed.acl
-        if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
-            message = "this ACL grants access to nobody: none of its entries is a valid name"
-            remedy = 'correct the names; for nobody write " " in quotes'
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+    acl = listed.acl
+    if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
+        yield (
+            "this ACL grants access to nobody: none of its entries is a valid name",
+            'correct the names; for nobody write " " in quotes',
+        )
 
 
-def group_as_user(context: LintContext, diagnostics: Diagnostics) -> None:
+def _pointless(listed: _ListedAcl) -> _Advice:
+    """Report a list of names below a queue that already lets everybody in."""
+    above = listed.above.everybody
+    if above and not listed.acl.is_empty and not listed.acl.allows_all:
+        does = "submit" if listed.key == _SUBMIT else "administer"
+        yield (
+            f"this ACL has no effect: queue {quoted(above)} lets everybody {does}",
+            "remove one of the two; a queue cannot revoke what a queue above it grants",
+        )
+
+
+def _not_closed(listed: _ListedAcl) -> _Advice:
+    """Report a single blank, meant to close a queue, below a queue that grants somebody."""
+    above = listed.above.somebody
+    if above and listed.scalar.text == " ":
+        yield (
+            f"this ACL does not close the queue: what {quoted(above)} grants applies here, too",
+            "remove it; grant less above and more in the queues below",
+        )
+
+
+def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
     """Report a user who is a group elsewhere: the leading blank may be missing."""
     groups: dict[str, Positioned] = {}
-    users: set[str] = set()
-    for name, position in _names_outside_acls(context, "groups"):
+    for name, position in _names_outside_acls(document, "groups"):
         groups.setdefault(name, position)
-    for name, _ in _names_outside_acls(context, "users"):
-        users.add(name)
-    for listed in context.different_acls():
+    users = {name for name, _ in _names_outside_acls(document, "users")}
+    for listed in document.different_acls():
         if listed.has_groups and ", " not in listed.scalar.text:
             users |= listed.acl.users
             for name in listed.acl.groups:
                 groups.setdefault(name, listed.scalar)
-    for listed in context.acls:
+    for listed in document.acls:
         if listed.has_groups or not users.isdisjoint(listed.acl.users):
             continue
         found = sorted(listed.acl.users & groups.keys())
-        if found and not context.has_swallowed_blank(listed):
+        if found and not listed.lost_blank:
             first = groups[found[0]].line
             message = f"{quoted(found[0])} is a user here, but a group on line {first}"
             remedy = f"for groups write {quoted(f' {listed.scalar.text}')} in quotes"
             diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
 
-def spelled_in_two_cases(context: LintContext, diagnostics: Diagnostics) -> None:
+def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
     """Report names that differ only in case, and so are different names."""
     for kind in ("users", "groups"):
         seen: dict[str, dict[str, Positioned]] = {}
-        found = (*_names_outside_acls(context, kind), *_names_in_acls(context, kind))
-        for name, position in found:
-            spellings = seen.setdefault(name.lower(), {})
-            if name not in spellings:
-                spellings[name] = position
+        for name, position in (
+            *_names_outside_acls(document, kind),
+            *_names_in_acls(document, kind),
+        ):
+            seen.setdefault(name.lower(), {}).setdefault(name, position)
         for spellings in seen.values():
-            if len(spellings) > 1:
-                _report_spellings(kind.removesuffix("s"), spellings, diagnostics)
+            (first, position), *others = sorted(
+                spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0])
+            )
+            for name, other in others:
+                message = (
+                    f"{kind.removesuffix('s')} {quoted(name)} is spelled {quoted(first)} on line"
+                    f" {position.line}"
+                )
+                remedy = "use one spelling: names that differ in case are different"
+                diagnostics.warning(other, message, remedy)
 
 
-def _report_spellings(
-    kind: str, spellings: dict[str, Positioned], diagnostics: Diagnostics
-) -> None:
-    in_order = sorted(spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0]))
-    (first, position), *others = in_order
-    for name, other in others:
-        message = f"{kind} {quoted(name)} is spelled {quoted(first)} on line {position.line}"
-        diagnostics.warning(
-            other, message, "use one spelling: names that differ in case are different"
-        )
-
-
-def _names_in_acls(context: LintContext, kind: str) -> Iterator[tuple[str, Positioned]]:
-    for listed in context.different_acls():
+def _names_in_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
+    for listed in document.different_acls():
         for name in listed.acl.users if kind == "users" else listed.acl.groups:
             yield name, listed.scalar
 
 
-def _names_outside_acls(context: LintContext, kind: str) -> Iterator[tuple[str, Positioned]]:
+def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
     """Yield the users or groups of limits and filters, without regular expressions."""
     is_valid = is_user_name if kind == "users" else is_group_name
-    for holder in _holders(context):
+    for holder in _holders(document):
         for scalar in (holder.users if kind == "users" else holder.groups) or ():
             if scalar.text != WILDCARD and is_valid(scalar.text):
                 yield scalar.text, scalar
 
 
-def _holders(context: LintContext) -> Iterable[Limit | Filter]:
-    for partition in context.partitions:
+def _holders(document: _Document) -> Iterable[Limit | Filter]:
+    for partition in document.partitions:
         yield from partition.limits
         for queue in partition.queues:
             yield from queue.limits
@@ -253,87 +312,90 @@ def _holders(context: LintContext) -> Iterable[Limit | Filter]:
                     yield link.filter
 
 
-class _Above(NamedTuple):
-    """The paths of the nearest queues above that grant something; empty if none does."""
-
-    everybody_submits: str = ""
-    everybody_administers: str = ""
-    somebody_submits: str = ""
-    somebody_administers: str = ""
-
-
-def pointless(context: LintContext, diagnostics: Diagnostics) -> None:
-    """Report a list of names below a queue that already lets everybody in."""
-    for listed, above in _with_above(context):
-        who = above.everybody_submits if listed.key == "submitacl" else above.everybody_administers
-        if who and not listed.acl.is_empty and not listed.acl.allows_all:
-            does = "submit" if listed.key == "submitacl" else "administer"
-            message = f"this ACL has no effect: queue {quoted(who)} lets everybody {does}"
-            remedy = "remove one of the two; a queue cannot revoke what a queue above it grants"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
-
-
-def not_closed(context: LintContext, diagnostics: Diagnostics) -> None:
-    """Report a single blank, meant to close a queue, below a queue that grants somebody."""
-    for listed, above in _with_above(context):
-        who = above.somebody_submits if listed.key == "submitacl" else above.somebody_administers
-        if who and listed.scalar.text == " ":
-            message = (
-                f"this ACL does not close the queue: what {quoted(who)} grants applies here, too"
-            )
-            remedy = "remove it; grant less above and more in the queues below"
-            diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
-
-
-def recovery_queue(context: LintContext, diagnostics: Diagnostics) -> None:
+def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
     """Report a queue with the name of YuniKorn's own recovery queue."""
-    for partition in context.partitions:
+    for partition in document.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:
                 message = f"{RECOVERY_QUEUE} is reserved by YuniKorn: nobody can submit to it"
-                diagnostics.warning(queue.name_position, message, "rename the queue", queue.path)
+                diagnostics.warning(queue.name.position, message, "rename the queue", queue.path)
 
 
-def _with_above(context: LintContext) -> Iterator[tuple[ListedAcl, _Above]]:
-    """Yield each ACL with what the queues above it grant."""
-    by_queue: dict[QueueConfig, list[ListedAcl]] = {}
-    for listed in context.acls:
-        by_queue.setdefault(listed.queue, []).append(listed)
-    granted: dict[QueueConfig | None, _Above] = {None: _Above()}
-    for partition in context.partitions:
-        for queue in partition.queues:
-            above = granted[queue.parent]
-            own = by_queue.get(queue, [])
-            for listed in own:
-                yield listed, above
-            granted[queue] = _add(above, queue.path, own)
-
-
-def _add(above: _Above, path: str, own: list[ListedAcl]) -> _Above:
-    for listed in own:
-        if listed.acl.is_empty:
-            continue
-        above = above._replace(somebody_submits=path)
-        if listed.acl.allows_all:
-            above = above._replace(everybody_submits=path)
-        if listed.key == "adminacl":
-            above = above._replace(somebody_administers=path)
-            if listed.acl.allows_all:
-                above = above._replace(everybody_administers=path)
-    return above
-
-
-RULES: Final[tuple[Callable[[LintContext, Diagnostics], None], ...]] = (
-    swallowed_blank,
-    group_as_user,
-    blank_after_comma,
-    wildcard_in_list,
-    wildcard_with_names,
-    any_group,
-    white_space,
-    nobody,
-    pointless,
-    not_closed,
-    recovery_queue,
-    spelled_in_two_cases,
+ACL_RULES: Final[tuple[Callable[[_ListedAcl], _Advice], ...]] = (
+    _lost_blank,
+    _blank_after_comma,
+    _wildcard_in_list,
+    _wildcard_with_names,
+    _any_group,
+    _white_space,
+    _nobody,
+    _pointless,
+    _not_closed,
 )
+"""The rules for one ACL."""
+DOCUMENT_RULES: Final[tuple[Callable[[_Document, Diagnostics], None], ...]] = (
+    _group_as_user,
+    _recovery_queue,
+    _spelled_in_two_cases,
+)
+"""The rules for all names of a document together."""
+
+
+class _Gap(NamedTuple):
+    """The text between a key and its value."""
+
+    blanks: list[str]
+    """Runs of white space; tags and anchors separate them."""
+    first: str
+    """The first character of the value."""
+    column: int
+    """Its column if it is on the line of the key, otherwise 0."""
+
+    @property
+    def is_wide(self) -> bool:
+        """True if there is more than one blank, and all on one line."""
+        return self.column > 0 and any(len(run) > 1 for run in self.blanks)
+
+
+def _has_lost_blank(
+    lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
+) -> bool:
+    """Return whether the blanks before a list have no other explanation than a list of groups.
+
+    One blank belongs to the colon. Blanks that align the values of several keys are no sign,
+    and neither is the indentation of a value on its own line, unless it is off by one in a
+    document that is indented by twos.
+    """
+    if mapping is None or not scalar.text or " " in scalar.text:
+        return False
+    key_node = mapping.entries[key][0]
+    gap = _gap(lines, key_node)
+    if gap is None or gap.first in _NOT_PLAIN:
+        return False
+    if not gap.column:
+        return any(_is_off_by_one(blanks, key_node) for blanks in gap.blanks)
+    return gap.is_wide and not any(
+        (beside := _gap(lines, other)) and beside.is_wide and beside.column == gap.column
+        for other, _ in mapping.entries.values()
+        if other.text not in {_SUBMIT, _ADMIN}
+    )
+
+
+def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
+    """Return what follows a key; None if that is hard to find."""
+    start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
+    lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
+    lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]
+    text = "\n".join(line[:_MAX_LINE_LENGTH] for line in lines)
+    found = _GAP.match(text)
+    if found is None:
+        return None
+    blanks = _BLANKS.findall(_COMMENT.sub("", found["gap"]))
+    one_line = "\n" not in found["gap"]
+    return _Gap(blanks, found["first"], start + found.start("first") + 1 if one_line else 0)
+
+
+def _is_off_by_one(blanks: str, key: ScalarNode) -> bool:
+    indentation = len(blanks) - blanks.rfind("\n") - 1
+    offset = key.column - 1
+    return "\n" in blanks and indentation > offset and offset % 2 == 0 and indentation % 2 == 1

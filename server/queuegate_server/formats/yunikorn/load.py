@@ -1,10 +1,17 @@
-"""queues.yaml -> partitions, with everything that is wrong in it reported at once."""
+"""queues.yaml -> partitions, with everything that is wrong in it reported at once.
+
+The rules for partitions and queues are those of `Validate`, `checkQueuesStructure`, `checkQueues`
+and `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. One more is
+the scheduler's (`initialPartitionFromConfig`): it refuses a top queue that is spelled `ROOT`,
+which the validator accepts.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
 from queuegate.policy.acl import AclNames, parse
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
 from queuegate.policy.tree import Partition, PartitionBuilder, QueueAcls
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -14,17 +21,11 @@ from queuegate_server.formats.diagnostics import (
     quoted,
     sort_diagnostics,
 )
-from queuegate_server.formats.yaml_reader import read_yaml
+from queuegate_server.formats.yaml_reader import ScalarNode, read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
-from queuegate_server.formats.yunikorn.decode import decode
 from queuegate_server.formats.yunikorn.limits import check_limits
-from queuegate_server.formats.yunikorn.model import PartitionConfig
+from queuegate_server.formats.yunikorn.model import PartitionConfig, QueueConfig, decode
 from queuegate_server.formats.yunikorn.placement import check_placement
-from queuegate_server.formats.yunikorn.queues import (
-    check_partition_names,
-    check_queues,
-    normalized_name,
-)
 from queuegate_server.formats.yunikorn.resources import check_resources
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
@@ -57,9 +58,9 @@ def load_queues(
         partitions = decode(document.root, diagnostics)
         if not partitions and not document.diagnostics and not diagnostics.error_count:
             diagnostics.warning(document.root, NO_PARTITION, "add a partition under partitions")
-        check_partition_names(partitions, diagnostics)
+        _check_partition_names(partitions, diagnostics)
         for partition in partitions:
-            name = normalized_name(partition.name)
+            name = normalized_name(partition)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
             names = acl_names(name)
             queues = _read_acls(partition, AclReader(names, diagnostics))
@@ -80,6 +81,30 @@ def load_queues(
     return built, tuple(sort_diagnostics(found))
 
 
+def normalized_name(partition: PartitionConfig) -> str:
+    """Return a partition's name as YuniKorn uses it: `default` if empty, or if spelled so in any
+    case.
+    """
+    name = partition.name.text
+    return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
+
+
+def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagnostics) -> None:
+    """Check that names are unique, ignoring case."""
+    first: dict[str, PartitionConfig] = {}
+    for partition in partitions:
+        if not partition.name.is_known:
+            continue
+        name = normalized_name(partition)
+        seen = first.setdefault(name.lower(), partition)
+        if seen is not partition:
+            line = (seen.name.position or seen.position).line
+            message = f"partition {quoted(name)} is defined twice, first on line {line}"
+            diagnostics.error(
+                partition.name.position, message, "rename or remove one; case is ignored"
+            )
+
+
 def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:
     return [
         QueueAcls(
@@ -94,7 +119,7 @@ def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]
 def _check_partition(
     partition: PartitionConfig, resolver_types: frozenset[str], diagnostics: Diagnostics
 ) -> None:
-    check_queues(partition, diagnostics)
+    _check_queues(partition, diagnostics)
     check_resources(partition, diagnostics)
     check_placement(partition, diagnostics)
     check_limits(partition, diagnostics)
@@ -118,3 +143,64 @@ def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics
         if weight < 0:
             message = f"the weight of {quoted(name)} is negative"
             diagnostics.error(position, message, "write 0 or more")
+
+
+def _check_queues(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
+    """Check the tree of a partition's queues, but not their contents."""
+    stated = partition.position.get("queues")
+    if stated is None or (isinstance(stated, ScalarNode) and stated.is_null):
+        message = f"partition {quoted(normalized_name(partition))} has no queues"
+        diagnostics.error(partition.position, message, "add them; [] means a root queue only")
+    if not partition.queues:
+        return
+    _check_root(partition.queues[0], diagnostics)
+    first: dict[str, QueueConfig] = {}
+    for queue in partition.queues:
+        if queue.parent is None:
+            continue
+        if queue.name.is_known:
+            _check_name(queue, first, diagnostics)
+        _check_max_applications(queue, queue.parent, diagnostics)
+
+
+def _check_root(root: QueueConfig, diagnostics: Diagnostics) -> None:
+    if root.name.text != ROOT:
+        message = (
+            f"the top queue is spelled {quoted(root.name.text)}: "
+            "YuniKorn's validator accepts it, but its scheduler does not load it"
+        )
+        diagnostics.error(root.name.position, message, f"write {ROOT}", root.path)
+    resources = root.resources
+    if resources and (resources.guaranteed is not None or resources.maximum is not None):
+        message = "the root queue must not have resources"
+        diagnostics.error(
+            resources.position, message, "remove them; the nodes define them", root.path
+        )
+
+
+def _check_name(
+    queue: QueueConfig, first: dict[str, QueueConfig], diagnostics: Diagnostics
+) -> None:
+    name, position, _ = queue.name
+    if not is_queue_name(name):
+        message = f"{quoted(name)} is not a queue name" if name else "the queue has no name"
+        remedy = "use 1 to 64 letters, digits and _ : # / @ - without dots"
+        diagnostics.error(position, message, remedy, queue.path)
+        return
+    seen = first.setdefault(queue.path, queue)
+    if seen is not queue:
+        line = seen.position.line if seen.position else 0
+        message = f"queue {quoted(queue.path)} is defined twice, first on line {line}"
+        diagnostics.error(position, message, "rename or remove one; case is ignored", queue.path)
+
+
+def _check_max_applications(
+    queue: QueueConfig, parent: QueueConfig, diagnostics: Diagnostics
+) -> None:
+    limit = parent.max_applications.value
+    own, position = queue.max_applications
+    if limit and not 0 < own <= limit:
+        allows = f"allows {own} applications" if own else "does not limit its applications"
+        message = f"queue {quoted(queue.path)} {allows}, but its parent allows only {limit}"
+        remedy = f"set maxapplications from 1 to {limit}"
+        diagnostics.error(position or queue.position, message, remedy, queue.path)

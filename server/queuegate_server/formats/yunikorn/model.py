@@ -1,24 +1,71 @@
-"""The model of a queues.yaml: the parts that have rules, with their positions.
+"""The model of a queues.yaml, and how it is decoded from YAML nodes.
 
-A field keeps its node where a diagnostic may have to refer to it. A value of the wrong type is
-reported when it is decoded and is absent here; `name_known` is False where that must not lead
-to a second diagnostic.
+The model holds the parts that have rules, with their nodes where a diagnostic may have to refer to
+them. A value of the wrong type is reported when it is decoded, and then counts as absent.
+
+Keys are the lower-case names of the fields in YuniKorn's `pkg/common/configs/config.go`. A root
+queue that the document omits is added as in `checkQueuesStructure` of `configvalidator.go`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
+from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode
+from queuegate_server.formats.yunikorn.fields import (
+    NO_COUNT,
+    Count,
+    Fields,
+    Readers,
+    ValueReader,
+)
 
 Quantities = dict[str, ScalarNode]
 """The texts of amounts, by the name of the resource."""
 
+_NAMELESS: Final = "?"
 
-@dataclass(slots=True, eq=False)
-class Count:
-    """A number of applications."""
 
-    value: int
-    position: Node
+class Name(NamedTuple):
+    """The name of a part."""
+
+    text: str
+    position: Node | None
+    """The part itself if it has no name; None for a root that the document omits."""
+    is_known: bool = True
+    """False if the name is not a text, which is reported and must not lead to a second error."""
+
+
+def _name(mapping: MappingNode) -> Name:
+    node = mapping.get("name")
+    if isinstance(node, ScalarNode):
+        return Name("" if node.is_null else node.text, node)
+    return Name("", node or mapping, is_known=node is None)
+
+
+def _section(model: Callable[..., object], what: str, readers: Readers) -> ValueReader:
+    """Return a reader of a mapping as an instance of a model; None if it is null or invalid."""
+
+    def read(fields: Fields, key: str, node: Node) -> object:
+        mapping = fields.mapping(key, node)
+        return mapping and model(mapping, **fields.values(mapping, readers, what))
+
+    return read
+
+
+def _value_of(what: str, readers: Readers) -> ValueReader:
+    """Return a reader of the one value that is needed of a mapping, called `value`."""
+
+    def read(fields: Fields, key: str, node: Node) -> Any:
+        return fields.values(fields.mapping(key, node), readers, what).get("value")
+
+    return read
+
+
+def _read_later(_fields: Fields, _key: str, _node: Node) -> None:
+    """Read nothing: the value belongs to another object."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +77,28 @@ class Limit:
     users: list[ScalarNode] | None = None
     groups: list[ScalarNode] | None = None
     max_resources: Quantities | None = None
-    max_applications: Count | None = None
+    max_applications: Count = NO_COUNT
+
+
+def _description(fields: Fields, key: str, node: Node) -> str:
+    text = fields.text(key, node)
+    return text.text if text else ""
+
+
+_LIMIT: Final[Readers] = {
+    "limit": ("description", _description),
+    "users": ("users", Fields.texts),
+    "groups": ("groups", Fields.texts),
+    "maxresources": ("max_resources", Fields.text_map),
+    "maxapplications": ("max_applications", Fields.count),
+}
+
+
+def _limits(fields: Fields, key: str, node: Node) -> list[Limit]:
+    return [
+        Limit(mapping, **fields.values(mapping, _LIMIT, "a limit"))
+        for mapping in fields.mappings(key, node)
+    ]
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +110,13 @@ class Resources:
     maximum: Quantities | None = None
 
 
+_resources = _section(
+    Resources,
+    "resources",
+    {"guaranteed": ("guaranteed", Fields.text_map), "max": ("maximum", Fields.text_map)},
+)
+
+
 @dataclass(slots=True, eq=False)
 class QueueConfig:
     """A queue. A root that the document omits has no position."""
@@ -49,21 +124,82 @@ class QueueConfig:
     path: str
     """The full path in lower case, below `root` even where the document omits the root."""
     parent: "QueueConfig | None"
+    """Children refer to their parent and not vice versa, so no cycle keeps a document in
+    memory."""
     position: MappingNode | None
-    name: str = ""
-    name_known: bool = True
-    name_position: Node | None = None
+    name: Name
     submit_acl: ScalarNode | None = None
     admin_acl: ScalarNode | None = None
     is_parent: bool = False
     """True if it is marked as a parent; other queues may have children, too."""
     resources: Resources | None = None
-    max_applications: Count | None = None
+    max_applications: Count = NO_COUNT
     limits: list[Limit] = field(default_factory=list)
     template_resources: Resources | None = None
+    """The resources that a parent gives to its dynamic children."""
     has_children: bool = False
-    """Children refer to their parent and not vice versa, so no cycle keeps a document in
-    memory."""
+
+
+_QUEUE: Final[Readers] = {
+    "name": ("", Fields.text),
+    "queues": ("", _read_later),
+    "submitacl": ("submit_acl", Fields.text),
+    "adminacl": ("admin_acl", Fields.text),
+    "parent": ("is_parent", Fields.boolean),
+    "resources": ("resources", _resources),
+    "maxapplications": ("max_applications", Fields.count),
+    "properties": ("", Fields.text_map),
+    "childtemplate": (
+        "template_resources",
+        _value_of(
+            "a child template",
+            {
+                "maxapplications": ("", Fields.count),
+                "properties": ("", Fields.text_map),
+                "resources": ("value", _resources),
+            },
+        ),
+    ),
+    "limits": ("limits", _limits),
+}
+
+
+def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
+    """Return all queues of a partition, the root first and each after its parent."""
+    items = fields.items(key, node)
+    if items is None:
+        return []
+    only = items[0] if len(items) == 1 else None
+    name = only.get("name") if isinstance(only, MappingNode) else None
+    queues: list[QueueConfig] = []
+    root: QueueConfig | None = None
+    if not isinstance(name, ScalarNode) or name.text.lower() != ROOT:
+        root = QueueConfig(ROOT, None, None, Name(ROOT, None), is_parent=True)
+        queues.append(root)
+    fields.queue = ROOT
+    stack = [(root, mapping) for mapping in reversed(fields.mappings(key, node))]
+    while stack:
+        parent, mapping = stack.pop()
+        queue = _queue(fields, parent, mapping)
+        queues.append(queue)
+        below = mapping.get("queues")
+        if below is not None:
+            stack.extend((queue, child) for child in reversed(fields.mappings("queues", below)))
+    fields.queue = ""
+    return queues
+
+
+def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> QueueConfig:
+    """Return a queue without its children."""
+    name = _name(mapping)
+    path = f"{parent.path}{SEPARATOR}{name.text.lower() or _NAMELESS}" if parent else ROOT
+    fields.queue = path
+    queue = QueueConfig(path, parent, mapping, name, **fields.values(mapping, _QUEUE, "a queue"))
+    if parent:
+        parent.has_children = True
+    else:
+        queue.is_parent = True
+    return queue
 
 
 @dataclass(slots=True, eq=False)
@@ -81,13 +217,53 @@ class PlacementRule:
     """A placement rule; `parent` places the parent of its queue."""
 
     position: MappingNode
-    name: str = ""
-    name_known: bool = True
-    name_position: Node | None = None
+    name: Name
     create: bool = False
     filter: Filter | None = None
     parent: "PlacementRule | None" = None
     value: ScalarNode | None = None
+
+
+_RULE: Final[Readers] = {
+    "name": ("", Fields.text),
+    "create": ("create", Fields.boolean),
+    "filter": (
+        "filter",
+        _section(
+            Filter,
+            "a filter",
+            {
+                "type": ("kind", Fields.text),
+                "users": ("users", Fields.texts),
+                "groups": ("groups", Fields.texts),
+            },
+        ),
+    ),
+    "parent": ("", _read_later),
+    "value": ("value", Fields.text),
+}
+
+
+def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
+    """Return the placement rules of a partition, with their parents."""
+    found = []
+    for mapping in fields.mappings(key, node):
+        rule, parent = _rule(fields, mapping)
+        found.append(rule)
+        while parent is not None:
+            rule.parent, parent = _rule(fields, parent)
+            rule = rule.parent
+    return found
+
+
+def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
+    """Return a rule, and its parent to decode."""
+    values = fields.values(mapping, _RULE, "a placement rule")
+    parent = mapping.get("parent")
+    return (
+        PlacementRule(mapping, _name(mapping), **values),
+        fields.mapping("parent", parent) if parent else None,
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -104,11 +280,7 @@ class PartitionConfig:
     """A partition of the document."""
 
     position: MappingNode
-    name: str = ""
-    name_known: bool = True
-    name_position: Node | None = None
-    has_queues: bool = False
-    """False if the queues are missing or null; an empty list is valid."""
+    name: Name
     queues: list[QueueConfig] = field(default_factory=list)
     """All queues, the root first and each after its parent; empty if the document has none or
     they are not a list."""
@@ -116,3 +288,53 @@ class PartitionConfig:
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None
     resolver_type: ScalarNode | None = None
+
+
+_PARTITION: Final[Readers] = {
+    "name": ("", Fields.text),
+    "queues": ("queues", _queue_tree),
+    "placementrules": ("rules", _rules),
+    "limits": ("limits", _limits),
+    "preemption": (
+        "",
+        _value_of(
+            "preemption",
+            {"enabled": ("", Fields.boolean), "quotapreemptionenabled": ("", Fields.boolean)},
+        ),
+    ),
+    "nodesortpolicy": (
+        "node_sort_policy",
+        _section(
+            NodeSortPolicy,
+            "a node sort policy",
+            {"type": ("kind", Fields.text), "resourceweights": ("weights", Fields.float_map)},
+        ),
+    ),
+    "usergroupresolver": (
+        "resolver_type",
+        _value_of("a resolver", {"type": ("value", Fields.text)}),
+    ),
+}
+
+
+def _partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfig]:
+    return [
+        PartitionConfig(
+            mapping, _name(mapping), **fields.values(mapping, _PARTITION, "a partition")
+        )
+        for mapping in fields.mappings(key, node)
+    ]
+
+
+_DOCUMENT: Final[Readers] = {
+    "partitions": ("value", _partitions),
+    "checksum": ("", Fields.text),
+}
+
+
+def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
+    """Return the partitions of a document, without what is invalid in them."""
+    if root is None:
+        return []
+    read = _value_of("the document", _DOCUMENT)
+    return read(Fields(diagnostics), "the document", root) or []

@@ -54,15 +54,15 @@ def rule_chain(rule: PlacementRule) -> Iterator[PlacementRule]:
 
 
 def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
-    position = rule.name_position or rule.position
-    if not rule.name_known:
-        return
+    name, position, is_known = rule.name
     known = ", ".join(sorted(_KNOWN_RULES))
-    if not _RULE_NAME.fullmatch(rule.name):
-        message = f"{quoted(rule.name)} is not a valid name of a placement rule"
+    if not is_known:
+        return
+    if not _RULE_NAME.fullmatch(name):
+        message = f"{quoted(name)} is not a valid name of a placement rule"
         diagnostics.error(position, message, f"write one of {known}")
-    elif rule.name.lower() not in _KNOWN_RULES:
-        message = f"YuniKorn has no placement rule {quoted(rule.name)} and will not use these rules"
+    elif name.lower() not in _KNOWN_RULES:
+        message = f"YuniKorn has no placement rule {quoted(name)} and will not use these rules"
         diagnostics.warning(position, message, f"write one of {known}")
 
 
@@ -105,8 +105,8 @@ class _Tree:
 
     def __init__(self, queues: list[QueueConfig]) -> None:
         self._root = queues[0]
-        self._exact = {(queue.parent, queue.name): queue for queue in queues}
-        self._folded = {(queue.parent, queue.name.lower()) for queue in queues}
+        self._exact = {(queue.parent, queue.name.text): queue for queue in queues}
+        self._folded = {(queue.parent, queue.name.text.lower()) for queue in queues}
 
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Return why no application can be placed into a queue, and the remedy.
@@ -139,7 +139,7 @@ def _check_fixed_queue(
     path = ""
     dynamic = False
     for link in reversed(chain):
-        if link.name != _FIXED:
+        if link.name.text != _FIXED:
             dynamic = True
             break
         value = link.value.text if link.value else ""
