@@ -75,6 +75,7 @@ class Ghz:
             f"--call={SERVICE}.{method}",
             f"--binary-file={data}",
             f"--concurrency={amount.concurrency}",
+            f"--connections={amount.connections}",
             f"--timeout={_MOST_SECONDS}s",
             "--format=json",
             f"--output={output}",

@@ -14,6 +14,8 @@ class Amount:
     calls: int | None = None
     messages: int | None = None
     """Of each call, if it is a stream."""
+    connections: int = 1
+    """How many connections the calls are spread over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ _PARTS: Final = (
     "start",
     "unary",
     "native",
+    "workers",
     "batch",
     "stream",
     "h2",
