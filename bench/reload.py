@@ -24,7 +24,7 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.settings.model import PolicySource, Settings
 
 _GOAL: Final = 50.0
-_MEBIBYTE_QUEUES: Final = 4_400
+_MEBIBYTE_QUEUES: Final = 4_800
 """Queues of a generated policy of about 1 MiB, which is what a ConfigMap holds."""
 _LONGEST_CALL: Final = {policies.LARGE: _GOAL, _MEBIBYTE_QUEUES: 20.0}
 """The goal for the longest call, in milliseconds, by the number of queues."""
