@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -206,6 +205,7 @@ class NativeServer:
 
     async def _cancel_calls(self) -> None:
         tasks = list(self._tasks.values())
+        self._tasks.clear()  # a task that is cancelled before its first step does not do it
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -233,7 +233,7 @@ class NativeServer:
         for kind, number, method, payload, _, details in events:
             if kind == EVENT_CANCEL:
                 # The client is gone, or the deadline has passed.
-                if (task := self._tasks.get(number)) is not None:
+                if (task := self._tasks.pop(number, None)) is not None:
                     task.cancel()
             elif self._is_stopping:
                 _fail(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
@@ -248,13 +248,9 @@ class NativeServer:
                 self._refuse(front, number, "calls")
             else:
                 context = NativeContext(details, arrived)
-                work = self._answer(front, number, method, payload, context)
-                task = asyncio.create_task(work)
-                self._tasks[number] = task
-                task.add_done_callback(partial(self._forget, number))
-
-    def _forget(self, number: int, _task: asyncio.Task[None]) -> None:
-        del self._tasks[number]
+                self._tasks[number] = asyncio.create_task(
+                    self._answer(front, number, method, payload, context)
+                )
 
     async def _answer(
         self,
@@ -284,6 +280,8 @@ class NativeServer:
         except Exception:
             _LOG.exception("unexpected error")
             _fail(front, number, grpc.StatusCode.INTERNAL, "internal error")
+        finally:
+            self._tasks.pop(number, None)
 
     def _refuse(self, front: NativeGrpcFront, number: int, bound: str) -> None:
         message, trailing, counts = self._refusal
