@@ -158,6 +158,9 @@ class CachedResponses(RuleBasedStateMachine):
     def ask_by_columns(self, groups: tuple[str, ...]) -> None:
         # One user at a time: asking for another one may evict what the answer came from.
         for user in USERS:
+            # A refresh that is due ends first: within the call it might end before `_beside` asks.
+            self.groups.cached(user)
+            self.run(asyncio.sleep(0))
             self.run(self._ask_by_columns(user, groups))
 
     async def _ask_by_columns(self, user: str, groups: tuple[str, ...]) -> None:
