@@ -159,9 +159,11 @@ class CachedResponses(RuleBasedStateMachine):
         # One user at a time: asking for another one may evict what the answer came from.
         for user in USERS:
             # A refresh that is due ends first: within the call it might end before `_beside` asks.
-            self.groups.cached(user)
-            self.run(asyncio.sleep(0))
+            self.run(self._refresh_if_due(user))
             self.run(self._ask_by_columns(user, groups))
+
+    async def _refresh_if_due(self, user: str) -> None:
+        self.groups.cached(user)
 
     async def _ask_by_columns(self, user: str, groups: tuple[str, ...]) -> None:
         data = access_pb2.CheckQueueAccessColumnsRequest(
