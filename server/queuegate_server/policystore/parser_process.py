@@ -5,16 +5,29 @@ import io
 import json
 import logging
 import math
+import pickle
 import signal
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import queuegate.policy
 import queuegate_server
+from queuegate.policy import acl
+from queuegate.policy.acl import Acl, AclNames
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
-from queuegate_server.policystore import transfer
-from queuegate_server.policystore.parsing import CheckJob, File, ParsedPolicies, ParseJob
+from queuegate_server.policystore.parsing import (
+    FAILED,
+    OUT_OF_MEMORY,
+    CheckJob,
+    File,
+    ParsedPolicies,
+    ParseJob,
+)
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.child_process import Completed, OutputTooLong, ProcessLimits
 
@@ -34,7 +47,7 @@ MAX_TRACEBACK_BYTES: Final = 10_000
 _START: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from queuegate_server.policystore.transfer import run_child
+from queuegate_server.policystore.parsing import run_child
 run_child()
 """
 
@@ -75,10 +88,11 @@ async def check(format_name: str, data: bytes, file: str) -> tuple[Diagnostic, .
 
 
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
-    text = transfer.encode_job(job)
-    limits = _limits(sum(map(len, text)))
+    # The child's result is no pickle, because the child reads text from outside.
+    text = pickle.dumps(job)
+    limits = _limits(len(text))
     try:
-        completed = await child_process.run(_command(), limits, text=text)
+        completed = await child_process.run(_command(), limits, text=[text])
     except TimeoutError:
         raise ParserFailed(
             f"parsing takes more than {limits.seconds:g} s, the limit for a text of this size",
@@ -88,17 +102,89 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
         raise _too_large(limits) from None
     if completed.status:
         raise _failure(completed, limits)
-    incomplete = ParserFailed("the parser's result is not complete", "report it")
-    decoder = transfer.ResultDecoder()
-    for line in io.BytesIO(completed.output):
-        try:
-            decoder.add(line)
-        except ValueError:
-            raise incomplete from None
+    try:
+        return await decode(io.BytesIO(completed.output))
+    except ValueError:
+        raise ParserFailed("the parser's result is not complete", "report it") from None
+
+
+async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
+    """Decode the lines of `parsing.encode_result`; other work can run between them.
+
+    Raises ValueError if the result is not complete.
+    """
+    partitions: dict[str, Partition] = {}
+    diagnostics: list[Diagnostic] = []
+    builder = PartitionBuilder("")
+    acls: list[str] = []
+    paths: list[str] = []
+    for line in lines:
+        kind, content = json.loads(line)
+        match kind:
+            case "partition":
+                name, resolver_type, (row, column), acl_names, cluster = content
+                builder = PartitionBuilder(
+                    name,
+                    resolver_type,
+                    cluster and _cluster(*cluster),
+                    resolver_place=(row, column),
+                    parse_acl=_grammar(acl_names, cluster),
+                )
+                acls, paths = [], []
+            case "queues":
+                texts, added, submit, admin = content
+                acls += texts
+                paths += added
+                builder.add(
+                    [
+                        QueueAcls(path, acls[first], acls[second])
+                        for path, first, second in zip(added, submit, admin, strict=True)
+                    ]
+                )
+            case "order":
+                builder.add_sorted_paths([paths[index] for index in content])
+            case "built":
+                partitions[content] = builder.build()
+            case "diagnostics":
+                diagnostics += map(_diagnostic, content)
+            case "end":
+                files, empty, spark_defaults, formats, checksum = content
+                return ParsedPolicies(
+                    partitions,
+                    files,
+                    tuple(diagnostics),
+                    frozenset(empty),
+                    spark_defaults,
+                    formats,
+                    checksum,
+                )
         await asyncio.sleep(0)
-    if decoder.result is None:
-        raise incomplete
-    return decoder.result
+    raise ValueError("the lines have no end")
+
+
+def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
+    text, users, groups, allows_all, dropped_users, dropped_groups, proxies = admins
+    acl = Acl(
+        text,
+        frozenset(users),
+        frozenset(groups),
+        allows_all,
+        tuple(dropped_users),
+        tuple(dropped_groups),
+        frozenset(proxies),
+    )
+    return Cluster(Semantics(semantics), acl, *flags)
+
+
+def _grammar(names: str, cluster: Sequence[Any] | None) -> Callable[[str], Acl]:
+    if cluster is None:
+        return partial(acl.parse, names=AclNames(names))
+    return partial(parse_yarn, semantics=Semantics(cluster[0]))
+
+
+def _diagnostic(content: Sequence[Any]) -> Diagnostic:
+    file, line, column, severity, *texts = content
+    return Diagnostic(file, line, column, Severity(severity), *texts)
 
 
 def _command() -> list[str]:
@@ -131,7 +217,7 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
             " text of this size",
             "make the policy smaller or simpler; aliases and merge keys multiply it",
         )
-    if status == transfer.OUT_OF_MEMORY:
+    if status == OUT_OF_MEMORY:
         return _too_large(limits)
     if status == -signal.SIGKILL:
         return ParserFailed(
@@ -140,7 +226,7 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
             "raise the memory limit of the container, or make the policy smaller",
         )
     end = completed.output[-MAX_TRACEBACK_BYTES:]
-    detail = end.decode(errors="replace") if status == transfer.FAILED else ""
+    detail = end.decode(errors="replace") if status == FAILED else ""
     _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
     return ParserFailed(
         f"the parser failed unexpectedly (status {status})", "report it, with what the log says"

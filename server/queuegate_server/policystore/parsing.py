@@ -1,11 +1,24 @@
-"""Parsing of all policies together: a pure function of plain data, so that a child process can run
-it as well as this one.
+"""Parsing of all policies together: a pure function of plain data, and the program of the child
+process that runs it.
+
+The child imports only this module and the parsers, so that it starts fast, and nothing of the
+server. It writes its result as lines of JSON, each of which takes the receiver about a millisecond,
+so that other work can be done in between. The text of an ACL is sent once, and parsed when it is
+needed.
 """
 
-from collections.abc import Mapping
+import gc
+import json
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import NamedTuple
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
@@ -21,6 +34,18 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.model import YarnOptions
+
+T = TypeVar("T")
+
+OUT_OF_MEMORY: Final = 3
+"""Exit status of the child."""
+FAILED: Final = 4
+"""Exit status of the child; its output is a traceback."""
+
+_QUEUES: Final = 500
+_NUMBERS: Final = 5_000
+_DIAGNOSTICS: Final = 200
+"""How many of each kind a line has, at most."""
 
 
 class File(NamedTuple):
@@ -165,3 +190,70 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
             ),
         ),
     )
+
+
+def run_child() -> None:
+    """Run the job on standard input, and end with a status that says what went wrong."""
+    # Without cleaning up: there may be no memory for it, and it takes time.
+    os._exit(_run_job())
+
+
+def _run_job() -> int:
+    gc.disable()
+    with suppress(OSError):
+        # If the machine runs out of memory, this process goes first.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    output = sys.stdout.buffer
+    try:
+        job = pickle.load(sys.stdin.buffer)  # noqa: S301 - the parent wrote it
+        if isinstance(job, CheckJob):
+            lines = encode_result(check(job), {})
+        else:
+            lines = encode_result(parse(job), job.acl_names)
+        output.writelines(lines)
+        output.flush()
+    except MemoryError:
+        return OUT_OF_MEMORY
+    except Exception:
+        output.write(traceback.format_exc().encode(errors="replace"))
+        output.flush()
+        return FAILED
+    return 0
+
+
+def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> Iterator[bytes]:
+    """Return the lines that `parser_process.decode` takes."""
+    for partition in parsed.partitions.values():
+        names = acl_names.get(partition.name, AclNames.YUNIKORN)
+        yield from _encode_partition(partition, names)
+    for part in _parts(parsed.diagnostics, _DIAGNOSTICS):
+        yield _line("diagnostics", [astuple(each) for each in part])
+    end = [parsed.files, parsed.empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
+    yield _line("end", end)
+
+
+def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
+    cluster = partition.cluster
+    plain = cluster and astuple(cluster)
+    begin = [partition.name, partition.resolver_type, partition.resolver_place, names, plain]
+    yield _line("partition", begin)
+    acls: dict[str, int] = {}
+    numbers = {path: number for number, path in enumerate(partition.queues)}
+    for queues in _parts([*partition.queues.values()], _QUEUES):
+        texts = [text for queue in queues for text in queue.acl_texts]
+        new = [text for text in dict.fromkeys(texts) if text not in acls]
+        acls |= zip(new, range(len(acls), len(acls) + len(new)), strict=True)
+        found = [acls[text] for text in texts]
+        yield _line("queues", [new, [queue.path for queue in queues], found[::2], found[1::2]])
+    for paths in _parts(partition.paths, _NUMBERS):
+        yield _line("order", [numbers[path] for path in paths])
+    yield _line("built", partition.name)
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _line(kind: str, content: object) -> bytes:
+    """Return a line of JSON, in which a set is a sorted list."""
+    return json.dumps([kind, content], default=sorted).encode() + b"\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.files.watcher import BadFile, Files, FileWatcher, WatchedValue, checksum
-from queuegate_server.policystore.sources import OneFile
+from queuegate_server.policystore.loader import OneFile
 from tests.support.atomic_files import replace
 from tests.support.fakes.loop import wait_until
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.policystore import parser_process, parsing, transfer
+from queuegate_server.policystore import parser_process, parsing
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import (
     CheckJob,
@@ -123,22 +124,18 @@ async def test_a_child_checks_as_this_process_does() -> None:
     assert await parser_process.check("yunikorn", data, "") == expected
 
 
-def test_lines_are_short_work() -> None:
+async def test_lines_are_short_work() -> None:
     queues = "".join(f"          - {{name: q{number}}}\n" for number in range(12_000))
     text = f"partitions:\n  - queues:\n      - name: root\n        queues:\n{queues}"
     large = job(policy("large", text.encode()))
     expected = parsing.parse(large)
-    lines = [*transfer.encode_result(expected, {})]
+    lines = [*parsing.encode_result(expected, {})]
     assert len(lines) > 24
     assert max(map(len, lines)) < 50_000
-    decoder = transfer.ResultDecoder()
-    for line in lines:
-        decoder.add(line)
-    assert decoder.result is not None
-    assert_same(decoder.result, expected)
+    assert_same(await parser_process.decode(lines), expected)
 
 
-async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_work_goes_on_between_lines() -> None:
     turns = 0
 
     async def count() -> None:
@@ -148,15 +145,15 @@ async def test_other_work_goes_on_between_lines(monkeypatch: pytest.MonkeyPatch)
             await asyncio.sleep(0)
 
     at_line: list[int] = []
-    add = transfer.ResultDecoder.add
 
-    def noted(decoder: transfer.ResultDecoder, line: bytes) -> None:
-        at_line.append(turns)
-        add(decoder, line)
+    def noted(lines: Iterable[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            at_line.append(turns)
+            yield line
 
-    monkeypatch.setattr(transfer.ResultDecoder, "add", noted)
     counting = asyncio.create_task(count())
-    await parser_process.parse(JOBS["several"])
+    result = parsing.parse(JOBS["several"])
+    await parser_process.decode(noted(parsing.encode_result(result, {})))
     counting.cancel()
     assert len(at_line) == len(set(at_line)) > 5
 
@@ -172,11 +169,11 @@ def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     [
         ("while True: pass", "more than 1 s of processor time"),
         ("bytes(1 << 40)", "failed unexpectedly (status 1)"),
-        (f"sys.exit({transfer.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
+        (f"sys.exit({parsing.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
         ("while True: sys.stdout.write('x' * 65536)", "more than 64 MiB of memory"),
         ("import os; os.kill(os.getpid(), 9)", "ran out of memory"),
         ("import os; os.kill(os.getpid(), 11)", "failed unexpectedly (status -11)"),
-        (f"sys.exit({transfer.FAILED})", "failed unexpectedly"),
+        (f"sys.exit({parsing.FAILED})", "failed unexpectedly"),
         ("", "not complete"),
     ],
 )
@@ -223,7 +220,7 @@ async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_child_imports_no_server() -> None:
     program = (
-        "import sys, queuegate_server.policystore.transfer;"
+        "import sys, queuegate_server.policystore.parsing;"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     found = subprocess.check_output([sys.executable, "-c", program], text=True).split()

@@ -6,7 +6,7 @@ import pytest
 
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.formats.source_text import MAX_BYTES
-from queuegate_server.policystore.sources import ConfigMaps, OneFile, policy_files
+from queuegate_server.policystore.loader import ConfigMaps, OneFile, policy_files
 from queuegate_server.settings.model import PolicySource
 from tests.support.servers.webhook import MountedConfigMap
 
