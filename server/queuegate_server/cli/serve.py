@@ -27,8 +27,8 @@ from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import with_changes
+from queuegate_server.supervisor.channel import WorkerSpec
 from queuegate_server.supervisor.process import OPTION
-from queuegate_server.supervisor.worker_spec import WorkerSpec
 from queuegate_server.transports.registry import set_grpc_environment
 
 _LOG = logging.getLogger("queuegate_server.cli")

@@ -108,7 +108,7 @@ async def serve(
             task.cancel()
         await _close(parts, config.settings.drain.grace if stop.is_set() else None)
         if worker is not None:
-            await worker.close()
+            worker.close()
         alive.cancel()
     _LOG.info("stopped")
 

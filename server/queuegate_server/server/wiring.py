@@ -29,11 +29,7 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.settings.model import Settings
-from queuegate_server.supervisor.worker_client import (
-    WorkerClient,
-    broadcast_policy,
-    broadcast_user_groups,
-)
+from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.transports import registry
 from queuegate_server.transports.native import Refusal
 from queuegate_server.transports.registry import Server
@@ -115,12 +111,9 @@ def build_server(
         clock=time.monotonic,
         batches_in_flight=settings.limits.stream_batches_in_flight,
     )
-    user_groups, policy = UserGroupServicer(engine), PolicyServicer(engine, reloader)
-    servicers = (
-        access,
-        user_groups if worker is None else broadcast_user_groups(user_groups, worker),
-        policy if worker is None else broadcast_policy(policy, worker),
-    )
+    servicers: list[object] = [access, UserGroupServicer(engine), PolicyServicer(engine, reloader)]
+    if worker is not None:
+        servicers = [worker.broadcast_methods(servicer) for servicer in servicers]
     interceptors = Interceptors(calls, tracer, call_limit, listeners.authorizer)
     for service, servicer in zip(_SERVICES, servicers, strict=True):
         register(server, service, servicer, interceptors)

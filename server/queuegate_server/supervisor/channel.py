@@ -1,19 +1,26 @@
-"""Requests and responses between the supervisor and a worker, over a pair of sockets.
+"""The channel between the supervisor and a worker: a pair of sockets, of which the worker's is its
+stdin.
 
-A message is its length in four bytes, followed by JSON. Both sides send requests. Every request
-has a timeout, and the memory that one side can make the other use is bounded.
+A message is its length in four bytes, followed by JSON. The supervisor sends what the worker is
+started with. Then both sides send requests. Every request has a timeout, and the memory that one
+side can make the other use is bounded.
 """
 
 import asyncio
+import base64
+import contextlib
 import itertools
 import json
 import logging
+import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
+_STDIN: Final = 0
 _LENGTH: Final = struct.Struct(">I")
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 MAX_UNREAD_BYTES: Final = 4 * MAX_MESSAGE_BYTES
@@ -37,52 +44,29 @@ def frame(message: Mapping[str, Any]) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def receive(end: socket.socket) -> Any:
-    """Receive one message without an event loop. Raises OSError and EOFError."""
-    (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
-    return json.loads(_receive_exactly(end, length))
-
-
-def _receive_exactly(end: socket.socket, length: int) -> bytes:
-    data = bytearray()
-    while len(data) < length:
-        part = end.recv(length - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return bytes(data)
-
-
 class Channel:
     """One end of the channel."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        """Set up an end; `handlers` handle the requests of the other side, by name."""
+    def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
+        """Set up an end.
+
+        Args:
+            handlers: Handle the requests of the other side, by name.
+            on_close: Called when this side closes the channel, the other side is gone, or it has
+                sent a malformed message.
+        """
         self._handlers = handlers
+        self._on_close = on_close
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._handling: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
-        self._reader: asyncio.StreamReader | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     async def open(self, end: socket.socket) -> None:
         """Use one socket of a pair, which is closed with the channel."""
-        self._reader, self._writer = await asyncio.open_unix_connection(sock=end)
-
-    async def run(self) -> None:
-        """Read messages until the other side is gone, or sends a malformed message."""
-        if self._reader is None:
-            raise AssertionError("the channel has not been opened")
-        try:
-            while True:
-                (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-                if length > MAX_MESSAGE_BYTES:
-                    break
-                self._receive(json.loads(await self._reader.readexactly(length)))
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
-            pass
-        finally:
-            self.close()
+        reader, self._writer = await asyncio.open_unix_connection(sock=end)
+        self._reading = asyncio.create_task(self._read(reader))
 
     async def ask(self, name: str, value: Any = None, *, seconds: float) -> Any:
         """Send a request and return its response. Raises ChannelError."""
@@ -107,6 +91,7 @@ class Channel:
                 pending.set_exception(ChannelError("the channel is closed"))
         for task in self._handling:
             task.cancel()
+        self._on_close()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Raises ChannelError."""
@@ -117,6 +102,18 @@ class Channel:
         if writer.transport.get_write_buffer_size() + len(data) > MAX_UNREAD_BYTES:
             raise ChannelError("the other side does not read")
         writer.write(data)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+                if length > MAX_MESSAGE_BYTES:
+                    break
+                self._receive(json.loads(await reader.readexactly(length)))
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
+            pass
+        finally:
+            self.close()
 
     def _receive(self, message: dict[str, Any]) -> None:
         if "ask" in message:
@@ -152,3 +149,85 @@ class Channel:
             self.send(message)
         except ChannelError as error:
             _LOG.warning("a response could not be sent", extra={"error": str(error)})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker is started with: the first message on its channel, which is its stdin."""
+
+    index: int
+    ports: tuple[int, ...]
+    """The port of each address of the settings; 0 for addresses without a port."""
+    initial: bytes | None
+    """The content of the settings' file when the supervisor started: workers that start later use
+    the same settings. None if there is no file.
+    """
+    current: bytes | None
+    """The content that the last reload found valid; None if there was no reload."""
+    channel: socket.socket
+    """The worker's end of the channel; `report` uses it after the event loop has ended."""
+
+    @classmethod
+    def receive(cls) -> "WorkerSpec":
+        """Receive the spec on stdin, which is then redirected from /dev/null.
+
+        Raises OSError and EOFError if there is no supervisor.
+        """
+        channel = socket.socket(fileno=os.dup(_STDIN))
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, _STDIN)
+        os.close(null)
+        try:
+            spec = _receive(channel)
+        except BaseException:
+            channel.close()
+            raise
+        return cls(
+            index=spec["index"],
+            ports=tuple(spec["ports"]),
+            initial=_decode(spec["initial"]),
+            current=_decode(spec["current"]),
+            channel=channel,
+        )
+
+    def report(self, failure: str) -> None:
+        """Report to the supervisor why this worker cannot start; needs no event loop."""
+        with contextlib.suppress(OSError):
+            self.channel.settimeout(1)
+            self.channel.sendall(frame({"ask": "failed", "number": 0, "value": failure}))
+
+
+def spec_message(
+    index: int, ports: Sequence[int], initial: bytes | None, current: bytes | None
+) -> dict[str, Any]:
+    """Return the message that `WorkerSpec.receive` expects."""
+    return {
+        "index": index,
+        "ports": list(ports),
+        "initial": _encode(initial),
+        "current": _encode(current),
+    }
+
+
+def _encode(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()
+
+
+def _decode(content: str | None) -> bytes | None:
+    return None if content is None else base64.b64decode(content)
+
+
+def _receive(end: socket.socket) -> Any:
+    """Receive one message without an event loop. Raises OSError and EOFError."""
+    (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
+    return json.loads(_receive_exactly(end, length))
+
+
+def _receive_exactly(end: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        part = end.recv(length - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)

@@ -1,6 +1,7 @@
 """A worker process as its supervisor sees it."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -10,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from queuegate_server.runtime.sd_notify import SOCKET
-from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
-from queuegate_server.supervisor.worker_spec import spec_message
+from queuegate_server.supervisor.channel import Channel, ChannelError, Handler, spec_message
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
@@ -35,11 +35,13 @@ class WorkerProcess:
         """Why it could not start, as it reported, or why it was killed."""
         self.was_silent = False
         """Whether it was killed because it did not answer."""
-        self._channel = Channel({**handlers, "ready": self._on_ready, "failed": self._on_failed})
+        self._closed = asyncio.Event()
+        self._channel = Channel(
+            {**handlers, "ready": self._on_ready, "failed": self._on_failed}, self._closed.set
+        )
         self.ask = self._channel.ask
         """Sends a request and returns its response. Raises ChannelError."""
         self._process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int:
@@ -65,12 +67,8 @@ class WorkerProcess:
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
         await self._channel.open(ours)
-        try:
+        with contextlib.suppress(ChannelError):  # it has ended already
             self._channel.send(spec_message(self.index, ports, initial, current))
-        except ChannelError as error:
-            self.failure = f"it cannot be given its settings: {error}"
-            self.kill()
-        self._reading = asyncio.create_task(self._channel.run())
 
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process once it has not answered for `seconds`, or half as long again.
@@ -101,9 +99,10 @@ class WorkerProcess:
     async def wait(self) -> int:
         """Return the exit status once the process has ended; negative for a signal."""
         status = await self._running.wait()
-        if self._reading is not None:
-            # Its last message may not have been read yet.
-            await asyncio.wait({self._reading}, timeout=1)
+        # Its last message may not have been read yet.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await self._closed.wait()
         self._channel.close()
         return status
 

@@ -2,15 +2,20 @@
 
 The service is ready while at least one worker serves, because calls reach that worker. At the
 start it waits for all workers, because one that fails to start ends the service.
+
+Counters and histograms of the workers are summed, including the last known values of workers that
+have ended, because a counter must not decrease. All other metrics describe a single process and get
+the label `worker`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import Phase
@@ -20,6 +25,72 @@ from queuegate_server.supervisor.supervisor import Supervisor
 
 SCRAPE_TIMEOUT: Final = 4.0
 """The port closes connections after 5 s."""
+METRICS_TIMEOUT: Final = 2.0
+READINESS_TIMEOUT: Final = 0.5
+"""A worker that hangs must not delay a probe, which usually waits for 1 s."""
+_SUMMED: Final = frozenset({"counter", "histogram"})
+
+_Labels = tuple[tuple[str, str], ...]
+
+
+class MergedMetrics:
+    """The latest metrics of each worker, and the sums of those that have ended."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, tuple[int, list[Metric]]] = {}
+        self._ended: list[Metric] = []
+
+    def update(self, index: int, pid: int, text: str) -> None:
+        """Replace the metrics of a worker, in Prometheus' text format. Raises ValueError."""
+        metrics = list(text_string_to_metric_families(text))
+        before = self._latest.get(index)
+        if before is not None and before[0] != pid:
+            merged = _Merged()
+            merged.add(self._ended, summed=True)
+            merged.add(before[1], summed=True)
+            self._ended = list(merged.collect())
+        self._latest[index] = (pid, metrics)
+
+    def text(self, answering: Container[int], others: Iterable[Metric] = ()) -> bytes:
+        """Return the sums of all workers, the other metrics of those that answer now, and others.
+
+        The gauges of a process that hangs or has ended are outdated, and left out.
+        """
+        merged = _Merged(others)
+        merged.add(self._ended, summed=True)
+        for index, (_, metrics) in sorted(self._latest.items()):
+            merged.add(metrics, summed=True)
+            if index in answering:
+                merged.add(metrics, summed=False, worker=str(index))
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(merged)
+        text: bytes = generate_latest(registry)
+        return text
+
+
+class _Merged(Collector):
+    def __init__(self, others: Iterable[Metric] = ()) -> None:
+        self._others = others
+        self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
+
+    def add(self, metrics: list[Metric], *, summed: bool, **labels: str) -> None:
+        """Add those metrics that are summed, or all others, with further labels."""
+        for metric in metrics:
+            # The creation time of one counter is meaningless for a sum.
+            if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
+                continue
+            _, values = self._families.setdefault(metric.name, (metric, {}))
+            for sample in metric.samples:
+                key = (sample.name, tuple({**sample.labels, **labels}.items()))
+                values[key] = values.get(key, 0.0) + sample.value
+
+    def collect(self) -> Iterator[Metric]:
+        for metric, values in self._families.values():
+            family = Metric(metric.name, metric.documentation, metric.type)
+            for (sample, labels), value in values.items():
+                family.add_sample(sample, dict(labels), value)
+            yield family
+        yield from self._others
 
 
 class ServiceStatus:
@@ -28,6 +99,7 @@ class ServiceStatus:
     def __init__(self, supervisor: Supervisor) -> None:
         """Report on the workers of a supervisor."""
         self._supervisor = supervisor
+        self._merged = MergedMetrics()
         self._scrape: asyncio.Task[bytes] | None = None
 
     async def readiness(self) -> dict[str, Any]:
@@ -57,19 +129,45 @@ class ServiceStatus:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
-        merged: str
-        merged, workers = await asyncio.gather(self._supervisor.metrics(), self._workers())
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(
-            _SupervisorMetrics(len(workers), _serving(workers), self._supervisor.replaced)
+        """For a worker that does not answer in time, include only its earlier counts."""
+        supervisor = self._supervisor
+        pids = {worker.index: worker.pid for worker in supervisor.workers}
+        answers, workers = await asyncio.gather(
+            supervisor.ask_all("metrics", seconds=METRICS_TIMEOUT), self._workers()
         )
-        own: bytes = generate_latest(registry)
-        return merged.encode() + own
+        texts = {i: text for i, text in answers.items() if not isinstance(text, ChannelError)}
+        for index, text in texts.items():
+            self._merged.update(index, pids[index], text)
+        replaced = CounterMetricFamily(
+            "queuegate_workers_replaced", "Workers that were replaced.", labels=("reason",)
+        )
+        for reason, count in supervisor.replaced.items():
+            replaced.add_metric((reason,), count)
+        own = (
+            GaugeMetricFamily("queuegate_workers", "Configured number of workers.", len(workers)),
+            GaugeMetricFamily(
+                "queuegate_workers_serving",
+                "Workers that report that they serve.",
+                _serving(workers),
+            ),
+            replaced,
+        )
+        return self._merged.text(texts, own)
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
+        """Return the readiness that each worker reports, or why it reports none."""
+        supervisor = self._supervisor
+        answers = await supervisor.ask_all("readiness", seconds=READINESS_TIMEOUT)
+        running = {worker.index for worker in supervisor.workers}
+        silent = {
+            index: "it is starting" if index in running else "it has ended"
+            for index in range(supervisor.size)
+        }
         return {
-            index: {"ready": False, "error": str(each)} if isinstance(each, ChannelError) else each
-            for index, each in (await self._supervisor.readiness()).items()
+            index: {"ready": False, "error": str(answer)}
+            if isinstance(answer, str | ChannelError)
+            else answer
+            for index, answer in (silent | answers).items()
         }
 
     @property
@@ -77,27 +175,6 @@ class ServiceStatus:
         if self._supervisor.stop.is_set():
             return Phase.DRAINING
         return Phase.SERVING if self._supervisor.all_served else Phase.STARTING
-
-
-class _SupervisorMetrics(Collector):
-    def __init__(self, configured: int, serving: int, replaced: Mapping[str, int]) -> None:
-        self._configured = configured
-        self._serving = serving
-        self._replaced = replaced
-
-    def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "queuegate_workers", "Configured number of workers.", self._configured
-        )
-        yield GaugeMetricFamily(
-            "queuegate_workers_serving", "Workers that report that they serve.", self._serving
-        )
-        replaced = CounterMetricFamily(
-            "queuegate_workers_replaced", "Workers that were replaced.", labels=("reason",)
-        )
-        for reason, count in self._replaced.items():
-            replaced.add_metric((reason,), count)
-        yield replaced
 
 
 @asynccontextmanager

@@ -19,7 +19,6 @@ from queuegate_server.runtime.tcp import reserve_tcp
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import SettingsReader, with_changes
 from queuegate_server.supervisor.channel import ChannelError
-from queuegate_server.supervisor.metrics import MergedMetrics
 from queuegate_server.supervisor.process import WorkerProcess
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
@@ -28,9 +27,6 @@ STEADY_SECONDS: Final = 10.0
 MIN_PAUSE: Final = 0.25
 MAX_PAUSE: Final = 30.0
 RELOAD_TIMEOUT: Final = 60.0
-METRICS_TIMEOUT: Final = 2.0
-READINESS_TIMEOUT: Final = 0.5
-"""A worker that hangs must not delay a probe, which usually waits for 1 s."""
 EXTRA_STOP_SECONDS: Final = 10.0
 """How much longer than its drain a worker may take to end."""
 MAX_REVISIONS: Final = 64
@@ -95,7 +91,6 @@ class Supervisor:
         self._reader = SettingsReader(read_settings)
         self._notifier = notifier
         self._revisions = Revisions()
-        self._metrics = MergedMetrics()
         self._workers: dict[int, WorkerProcess] = {}
         self._ports: tuple[int, ...] = ()
         self.all_served = False
@@ -105,6 +100,11 @@ class Supervisor:
         self._reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
         """How many workers have been replaced, by reason."""
+
+    @property
+    def size(self) -> int:
+        """The configured number of workers."""
+        return self._settings.workers
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -146,29 +146,7 @@ class Supervisor:
                 await asyncio.gather(*running, return_exceptions=True)
         _LOG.info("stopped")
 
-    async def metrics(self) -> str:
-        """Return the metrics of all workers in Prometheus' text format.
-
-        For a worker that does not answer in time, only its earlier counts are included.
-        """
-        pids = {worker.index: worker.pid for worker in self.workers}
-        answers = await self._ask_all("metrics", seconds=METRICS_TIMEOUT)
-        texts = {i: text for i, text in answers.items() if not isinstance(text, ChannelError)}
-        for index, text in texts.items():
-            self._metrics.update(index, pids[index], text)
-        return self._metrics.text(texts)
-
-    async def readiness(self) -> dict[int, Any | ChannelError]:
-        """Return the readiness that each worker reports as JSON, or why it reports none."""
-        answers = await self._ask_all("readiness", seconds=READINESS_TIMEOUT)
-        return {
-            index: answers[index]
-            if index in answers
-            else ChannelError("it is starting" if index in self._workers else "it has ended")
-            for index in range(self._settings.workers)
-        }
-
-    async def _ask_all(self, name: str, *, seconds: float) -> dict[int, Any | ChannelError]:
+    async def ask_all(self, name: str, *, seconds: float) -> dict[int, Any | ChannelError]:
         """Ask every worker that serves; return the answers, or why there are none."""
         workers = [worker for worker in self.workers if worker.ready.is_set()]
         answers = await asyncio.gather(
@@ -263,7 +241,7 @@ class Supervisor:
             settings, content = await self._reader.read()
             self._settings = with_changes(self._settings, settings)
             self._current_content = content
-        for index, answer in (await self._ask_all("reload", seconds=RELOAD_TIMEOUT)).items():
+        for index, answer in (await self.ask_all("reload", seconds=RELOAD_TIMEOUT)).items():
             if isinstance(answer, ChannelError):
                 fields = {"index": index, "error": str(answer)}
                 _LOG.warning("a worker did not confirm the reload", extra=fields)

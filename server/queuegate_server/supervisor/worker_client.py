@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -9,17 +10,11 @@ from typing import Any, Final
 from queuegate.v1 import policy_pb2, user_groups_pb2
 from queuegate_server.engine import NotReady
 from queuegate_server.rpc.errors import NotConfirmed
-from queuegate_server.rpc.policy_service import PolicyServicer
-from queuegate_server.rpc.user_group_service import UserGroupServicer
-from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
-from queuegate_server.supervisor.worker_spec import WorkerSpec
+from queuegate_server.supervisor.channel import Channel, ChannelError, Handler, WorkerSpec
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
 """Seconds in which the supervisor answers what it need not ask other workers."""
-INVALIDATE_TIMEOUT: Final = 5.0
-RELOAD_TIMEOUT: Final = 60.0
-"""Seconds in which the other workers confirm an invalidation or a reload."""
 
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method: a serialized request to a serialized response."""
@@ -39,8 +34,7 @@ class WorkerClient:
             "ping": _answer_with(lambda: None),
             "stop": _answer_with(self.stopping.set),
         }
-        self._channel = Channel(self._handlers)
-        self._reading: asyncio.Task[None] | None = None
+        self._channel = Channel(self._handlers, on_close=self.stopping.set)
 
     async def open(
         self,
@@ -56,18 +50,12 @@ class WorkerClient:
             metrics: Returns the metrics of this worker in Prometheus' text format.
             readiness: Returns the readiness of this worker as JSON.
         """
-
-        async def on_reload(_value: Any) -> None:
-            await reload()
-
         self._handlers |= {
             "metrics": _answer_with(metrics),
             "readiness": _answer_with(readiness),
-            "reload": on_reload,
+            "reload": _answer_with(reload),
         }
         await self._channel.open(self.spec.channel.dup())
-        self._reading = asyncio.create_task(self._channel.run())
-        self._reading.add_done_callback(lambda _: self.stopping.set())
 
     async def ready(self, lines: list[str]) -> None:
         """Report that this worker serves, with the lines to print once all workers do."""
@@ -118,12 +106,18 @@ class WorkerClient:
 
         return broadcasting
 
-    async def close(self) -> None:
+    def broadcast_methods(self, servicer: object) -> object:
+        """Return a servicer whose methods run in all workers if they must."""
+        methods = {
+            name: self.broadcast(name, getattr(servicer, name), merge, timeout=timeout)
+            for name, (merge, timeout) in _BROADCAST.items()
+            if hasattr(servicer, name)
+        }
+        return _Broadcasting(servicer, methods)
+
+    def close(self) -> None:
         """Close the channel; the supervisor then waits for the process to end."""
         self._channel.close()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _on_call(self, value: Any) -> str:
         try:
@@ -135,39 +129,23 @@ class WorkerClient:
         return base64.b64encode(response).decode()
 
 
-def _answer_with(work: Callable[[], object]) -> Handler:
-    async def handle(_value: Any) -> object:
-        return work()
-
-    return handle
-
-
 class _Broadcasting:
-    """A servicer with one method replaced by a broadcast."""
+    """A servicer with some methods replaced."""
 
-    def __init__(self, servicer: object, name: str, method: Method) -> None:
+    def __init__(self, servicer: object, methods: Mapping[str, Method]) -> None:
         self._servicer = servicer
-        self._name = name
-        self._method = method
+        self._methods = methods
 
     def __getattr__(self, name: str) -> Any:
-        return self._method if name == self._name else getattr(self._servicer, name)
+        return self._methods.get(name) or getattr(self._servicer, name)
 
 
-def broadcast_user_groups(servicer: UserGroupServicer, worker: WorkerClient) -> object:
-    """Return the servicer with InvalidateUserGroups broadcast to all workers."""
-    name = "InvalidateUserGroups"
-    method = worker.broadcast(
-        name, servicer.InvalidateUserGroups, _sum_dropped, timeout=INVALIDATE_TIMEOUT
-    )
-    return _Broadcasting(servicer, name, method)
+def _answer_with(work: Callable[[], Any]) -> Handler:
+    async def handle(_value: Any) -> Any:
+        answer = work()
+        return await answer if inspect.isawaitable(answer) else answer
 
-
-def broadcast_policy(servicer: PolicyServicer, worker: WorkerClient) -> object:
-    """Return the servicer with ReloadPolicy broadcast to all workers."""
-    name = "ReloadPolicy"
-    method = worker.broadcast(name, servicer.ReloadPolicy, _same_policy, timeout=RELOAD_TIMEOUT)
-    return _Broadcasting(servicer, name, method)
+    return handle
 
 
 def _sum_dropped(own: bytes, others: list[bytes]) -> bytes:
@@ -184,3 +162,12 @@ def _same_policy(own: bytes, others: list[bytes]) -> bytes:
         if (response.succeeded, response.revision) != (expected.succeeded, expected.revision):
             raise NotConfirmed("the workers read different policies: the file is being changed")
     return own
+
+
+_BROADCAST: Final = {
+    "InvalidateUserGroups": (_sum_dropped, 5.0),
+    "ReloadPolicy": (_same_policy, 60.0),
+}
+"""The RPC methods that run in all workers: how their responses are merged, and the seconds in which
+the other workers respond.
+"""

@@ -13,10 +13,9 @@ import pytest
 
 from queuegate_server.engine import NotReady
 from queuegate_server.rpc.errors import NotConfirmed
-from queuegate_server.supervisor import worker_spec
-from queuegate_server.supervisor.channel import Channel, ChannelError
+from queuegate_server.supervisor import channel as channel_module
+from queuegate_server.supervisor.channel import Channel, ChannelError, WorkerSpec, spec_message
 from queuegate_server.supervisor.worker_client import WorkerClient
-from queuegate_server.supervisor.worker_spec import WorkerSpec, spec_message
 
 
 class Supervisor:
@@ -27,7 +26,8 @@ class Supervisor:
         self.others: list[bytes] | None = []
         self.reloads = 0
         self.channel = Channel(
-            {"broadcast": self._broadcast, "revision": self._revision, "failed": self._failed}
+            {"broadcast": self._broadcast, "revision": self._revision, "failed": self._failed},
+            lambda: None,
         )
 
     async def _broadcast(self, value: Any) -> list[str]:
@@ -61,12 +61,10 @@ async def supervisor() -> AsyncIterator[tuple[Supervisor, WorkerClient]]:
         metrics=lambda: "calls_total 1\n",
         readiness=lambda: {"policy": True},
     )
-    reading = asyncio.create_task(supervisor.channel.run())
     yield supervisor, worker
-    await worker.close()
+    worker.close()
     theirs.close()
     supervisor.channel.close()
-    await asyncio.wait({reading}, timeout=60)
 
 
 async def upper(data: bytes) -> bytes:
@@ -145,9 +143,9 @@ async def test_a_worker_stops_on_request_and_without_its_supervisor(
 async def test_a_spec_is_received_on_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
     stdin = theirs.detach()
-    monkeypatch.setattr(worker_spec, "_STDIN", stdin)
+    monkeypatch.setattr(channel_module, "_STDIN", stdin)
     large = bytes(range(256)) * 4096
-    channel = Channel({})
+    channel = Channel({}, lambda: None)
     await channel.open(ours)
     channel.send(spec_message(1, (50051, 0), large, None))
     received = await asyncio.to_thread(WorkerSpec.receive)
@@ -162,10 +160,10 @@ async def test_a_spec_is_received_on_stdin(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_a_supervisor_there_is_no_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
     ours.close()
-    monkeypatch.setattr(worker_spec, "_STDIN", theirs.detach())
+    monkeypatch.setattr(channel_module, "_STDIN", theirs.detach())
     with pytest.raises(EOFError):
         WorkerSpec.receive()
-    os.close(worker_spec._STDIN)
+    os.close(channel_module._STDIN)
 
 
 def test_a_failure_is_reported_without_a_loop() -> None:

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from queuegate_server.supervisor.metrics import MergedMetrics
+from queuegate_server.supervisor.service import MergedMetrics
 
 
 def exposition(calls: int, size: float, seconds: list[float]) -> str:
@@ -28,7 +28,7 @@ def samples(
 ) -> dict[tuple[str, tuple[Any, ...]], float]:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(merged.text(answering))
+        for family in text_string_to_metric_families(merged.text(answering).decode())
         for sample in family.samples
     }
 
@@ -50,8 +50,8 @@ def test_counters_and_histograms_are_summed_and_gauges_labelled() -> None:
         ("build_info", (("version", "1"), ("worker", "0"))): 1,
         ("build_info", (("version", "1"), ("worker", "1"))): 1,
     }
-    assert "# TYPE calls_total counter" in merged.text({0, 1})
-    assert "# HELP calls_total Calls." in merged.text({0, 1})
+    assert "# TYPE calls_total counter" in merged.text({0, 1}).decode()
+    assert "# HELP calls_total Calls." in merged.text({0, 1}).decode()
 
 
 def test_counts_of_a_worker_that_has_ended_are_kept() -> None:
@@ -88,4 +88,4 @@ def test_malformed_metrics_change_nothing() -> None:
 
 
 def test_no_workers_yet() -> None:
-    assert MergedMetrics().text({0}) == ""
+    assert MergedMetrics().text({0}) == b""
