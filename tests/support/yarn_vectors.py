@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import FormatOptions, LoadResult, detect_format, load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn import configuration
 
 VECTORS: Final[list[dict[str, Any]]] = json.loads(
@@ -27,7 +27,7 @@ def loaded(asked: dict[str, Any], semantics: Semantics) -> LoadResult:
     text = asked.get("xml") or configuration(asked["properties"])
     site = configuration(asked["yarn_site"]).encode()
     options = YarnOptions(
-        semantics=lambda _: semantics,
+        semantics=semantics,
         site=(site, "yarn-site.xml"),
         daemon_user=asked.get("rm_user", ""),
     )

@@ -27,8 +27,8 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
-from queuegate_server.formats.yarn.load import SCHEDULERS
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
@@ -75,9 +75,8 @@ def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
         **arguments: Any,
     ) -> None:
         resources.configure_gc()
-        chosen = Semantics(semantics)
         yarn = YarnOptions(
-            semantics=lambda _: chosen,
+            semantics=Semantics(semantics),
             site=_read_or_fail(yarn_site) if yarn_site else None,
             daemon_user=daemon_user,
         )

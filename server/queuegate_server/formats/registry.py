@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from queuegate.policy.acl import AclNames
@@ -11,13 +10,13 @@ from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import (
-    SCHEDULERS,
+    YarnOptions,
     lint_scheduler,
     lint_site,
     load_scheduler,
     read_site,
 )
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yunikorn.lint import lint_queues
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
 
@@ -118,13 +117,13 @@ def load_policy(
         ValueError: The format is unknown.
     """
     _check_format(format_name)
-    if format_name in SCHEDULERS:
-        partitions, diagnostics = load_scheduler(format_name, data, file, options.yarn)
-    else:
+    if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
             data, file, acl_names=options.acl_names_of, resolver_types=options.resolver_types
         )
-    return LoadResult(MappingProxyType(dict(partitions)), diagnostics)
+        return LoadResult(partitions, diagnostics)
+    loaded, diagnostics = load_scheduler(format_name, data, file, options.yarn)
+    return LoadResult({loaded.partition.name: loaded.partition} if loaded else {}, diagnostics)
 
 
 def lint_policy(
@@ -138,10 +137,9 @@ def lint_policy(
         ValueError: The format is unknown.
     """
     _check_format(format_name)
-    if format_name in SCHEDULERS:
-        semantics = options.yarn.semantics(options.yarn.partition)
-        return list(lint_scheduler(format_name, data, file, semantics))
-    return list(lint_queues(data, file, acl_names=options.acl_names_of))
+    if format_name == YUNIKORN:
+        return list(lint_queues(data, file, acl_names=options.acl_names_of))
+    return list(lint_scheduler(format_name, data, file, options.yarn.semantics))
 
 
 def check_file(

@@ -33,7 +33,7 @@ from queuegate_server.formats.registry import (
     load_policy,
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
             resolver_types=job.resolver_types,
             yarn=YarnOptions(
                 text.partition,
-                lambda partition: job.semantics.get(partition, Semantics.DOCUMENTED),
+                job.semantics.get(text.partition, Semantics.DOCUMENTED),
                 (text.site.data, text.site.name) if text.site else None,
                 text.daemon_user,
             ),

@@ -9,7 +9,7 @@ from queuegate.policy.applications import Action, Application, decide_applicatio
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import FormatOptions, load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import ACLS, QUEUES, by_path, fair_xml, site
 from tests.support.oracles.applications import (
     YarnApplication,
@@ -44,7 +44,7 @@ def test_applications_of_yarn(
     submit, admin, admins = acls
     stated = {"root": (submit, admin)} | by_path(queues, "root")
     xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], 'queue')}</allocations>"
-    options = YarnOptions(semantics=lambda _: semantics, site=site(admins=admins))
+    options = YarnOptions(semantics=semantics, site=site(admins=admins))
     loaded = load_policy("fair-scheduler", xml.encode(), "f", FormatOptions(yarn=options))
     partition = loaded.partitions["default"]
     paths = st.sampled_from([*stated, "root.nosuch.x"])

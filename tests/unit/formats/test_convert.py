@@ -15,7 +15,7 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.convert import Conversion, convert
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import by_path, capacity_xml, fair_xml, site
 
 FAIR, CAPACITY = "fair-scheduler", "capacity-scheduler"
@@ -91,12 +91,10 @@ def test_both_sides_decide_alike_without_a_warning(
     groups: list[str],
 ) -> None:
     stated = {"root": root} | by_path(queues, "root")
-    options = YarnOptions(semantics=lambda _: semantics)
+    options = YarnOptions(semantics=semantics)
     if stated_site:
         enabled, admins = stated_site
-        options = YarnOptions(
-            semantics=lambda _: semantics, site=site(enabled=enabled, admins=admins)
-        )
+        options = YarnOptions(semantics=semantics, site=site(enabled=enabled, admins=admins))
     fair = f"<allocations>{fair_xml([('root', *root, queues)], 'queue')}</allocations>"
     for format_name, text in ((FAIR, fair), (CAPACITY, capacity_xml(stated))):
         result = converted(format_name, text, options, names)
@@ -161,10 +159,10 @@ def test_what_cannot_be_expressed_is_reported_with_queue_and_position(
 
 def test_proxies_and_disabled_acls_of_hadoop() -> None:
     text = in_root(queue("a", "~knox,bob"))
-    hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP)
+    hadoop = YarnOptions(semantics=Semantics.HADOOP)
     (diagnostic,) = converted(FAIR, text, hadoop, AclNames.YUNIKORN).lost
     assert 'no proxies; submit ACL: "~knox"' in diagnostic.message
-    off = YarnOptions(semantics=lambda _: Semantics.HADOOP, site=site(enabled="false"))
+    off = YarnOptions(semantics=Semantics.HADOOP, site=site(enabled="false"))
     result = converted(FAIR, in_root(queue("a", "bob")), off, AclNames.YUNIKORN)
     assert "the fair scheduler still checks" in result.lost[0].message
     assert "submitacl: 'bob'" in result.text
@@ -181,14 +179,14 @@ def test_administrators_of_the_cluster_administer_the_root() -> None:
     assert "adminacl: 'bob,yarn ops'" in result.text
     assert result.lost == ()
     assert "yarn.admin.acl is part of the admin ACL of root" in result.remarks[0]
-    hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP, site=site(admins="bob"))
+    hadoop = YarnOptions(semantics=Semantics.HADOOP, site=site(admins="bob"))
     result = converted(FAIR, in_root(queue("a")), hadoop, AclNames.YUNIKORN)
     assert "bob" not in result.text
     assert "in Hadoop it opens no queue" in result.remarks[0]
 
 
 def test_an_open_root_becomes_a_wildcard() -> None:
-    hadoop = YarnOptions(semantics=lambda _: Semantics.HADOOP)
+    hadoop = YarnOptions(semantics=Semantics.HADOOP)
     result = converted(FAIR, "<allocations/>", hadoop, AclNames.YUNIKORN)
     assert "submitacl: '*'" in result.text
     assert "adminacl: '*'" in result.text

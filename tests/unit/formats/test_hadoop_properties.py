@@ -7,8 +7,7 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
 from queuegate_server.formats.diagnostics import Severity, has_errors
 from queuegate_server.formats.registry import FormatOptions, load_policy
-from queuegate_server.formats.yarn.load import read_site
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions, read_site
 from tests.support.generators.yarn_files import CAPACITY, prop, site
 
 

@@ -15,7 +15,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.xml_reader import MAX_DEPTH
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import CAPACITY, CLOSED, FAIR, prop
 
 END = "</queue></queue>"

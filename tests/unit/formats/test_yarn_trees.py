@@ -9,7 +9,7 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import (
     ACLS,
     CAPACITY,
@@ -47,7 +47,7 @@ def test_random_trees_agree_with_the_oracle(
 ) -> None:
     stated = {"root": (submit, admin)} | by_path(queues, "root")
     xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], tag)}</allocations>"
-    options = YarnOptions(semantics=lambda _: semantics, site=site(admins=admins))
+    options = YarnOptions(semantics=semantics, site=site(admins=admins))
     for format_name, text in ((FAIR, xml), (CAPACITY, capacity_xml(stated))):
         assert detect_format(text.encode()) == format_name
         loaded = load_policy(format_name, text.encode(), "f", FormatOptions(yarn=options))
@@ -90,7 +90,7 @@ def test_disabled_acls(
         + prop(f"{key}.acl_administer_queue", " ")
         + "</configuration>",
     }[format_name].encode()
-    options = YarnOptions(semantics=lambda _: semantics, site=site(enabled="False"))
+    options = YarnOptions(semantics=semantics, site=site(enabled="False"))
     loaded = load_policy(format_name, text, "f", FormatOptions(yarn=options))
     partition = loaded.partitions["default"]
     assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.diagnostics)

@@ -18,7 +18,7 @@ from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import FormatOptions, load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.yarn_vectors import VECTORS, loaded, readings
 
 ACTIONS = {
@@ -55,7 +55,7 @@ def document(semantics: Semantics) -> Partition:
     """Return the queues of the document's two examples; Bob is in `yarn.admin.acl`."""
     text = Path("examples/fair-scheduler.xml").read_bytes()
     site = (Path("examples/yarn-site.xml").read_bytes(), "yarn-site.xml")
-    options = YarnOptions(semantics=lambda _: semantics, site=site)
+    options = YarnOptions(semantics=semantics, site=site)
     return load_policy("fair-scheduler", text, "f", FormatOptions(yarn=options)).partitions[
         "default"
     ]

@@ -12,7 +12,7 @@ from queuegate.policy.spark import spark_acls
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import FormatOptions, load_policy
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from tests.unit.policy.granted import is_granted
 
 

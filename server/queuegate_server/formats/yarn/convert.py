@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names
 from queuegate.policy.names import RECOVERY_QUEUE, ROOT, SEPARATOR, is_queue_name, parent_path
-from queuegate.policy.tree import Cluster
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -20,8 +19,7 @@ from queuegate_server.formats.diagnostics import (
     quoted,
 )
 from queuegate_server.formats.source_text import MAX_BYTES
-from queuegate_server.formats.yarn.load import LoadedScheduler, read_cluster
-from queuegate_server.formats.yarn.model import YarnOptions
+from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 
 MAX_LEVELS: Final = 96
 """The depth of the tree of queues. Each level is two levels of YAML, of which `yaml_reader`
@@ -58,15 +56,12 @@ def convert(
 
     `names` selects which names the ACLs of the result may list.
     """
-    found, diagnostics = read_cluster(format_name, data, file, options)
+    found, diagnostics = load_scheduler(format_name, data, file, options)
     if found is None:
         return Conversion("", (), (), diagnostics)
     converter = _Converter(found, file, names)
     queues = converter.convert()
-    header = [
-        line.format(file=quoted(file), semantics=options.semantics(options.partition))
-        for line in _HEADER
-    ]
+    header = [line.format(file=quoted(file), semantics=options.semantics) for line in _HEADER]
     text = write_queues(queues, (*header, *converter.remarks))
     if len(text) > MAX_BYTES:
         message = f"the queues.yaml would be larger than {MAX_BYTES} bytes"
@@ -94,17 +89,11 @@ class _Converter:
     def __post_init__(self) -> None:
         self.diagnostics = Diagnostics(self.file)
 
-    @property
-    def _cluster(self) -> Cluster:
-        if self.found.partition.cluster is None:
-            raise AssertionError("a partition of YARN has a cluster")
-        return self.found.partition.cluster
-
     def convert(self) -> Sequence[WrittenQueue]:
         """Return the queues to write, and report what is left out."""
         positions = {queue.path: queue.position for queue in self.found.file.queues}
         queues = self.found.partition.queues
-        if not self._cluster.acls_enabled and self._opens_everything():
+        if not self.found.cluster.acls_enabled and self._opens_everything():
             acls = {ROOT: _EVERYBODY}
             return [
                 WrittenQueue(path, acls.get(path, EMPTY), acls.get(path, EMPTY))
@@ -126,7 +115,7 @@ class _Converter:
 
     def _opens_everything(self) -> bool:
         """Return whether disabled ACLs open all queues, and report their effect."""
-        cluster = self._cluster
+        cluster = self.found.cluster
         if cluster.semantics is Semantics.HADOOP and cluster.checks_submission_always:
             message = "ACLs are disabled, but the fair scheduler still checks who submits:"
             message += " everybody may administer, which in YuniKorn includes submitting"
@@ -140,7 +129,7 @@ class _Converter:
         """Add the administrators of the cluster to the admin ACL of the root, which grants them
         what they have in YARN: everything.
         """
-        admins, cluster = self._cluster.admins, self._cluster
+        admins, cluster = self.found.cluster.admins, self.found.cluster
         if admins.is_empty:
             return own
         if cluster.semantics is Semantics.HADOOP:

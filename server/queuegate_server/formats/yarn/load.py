@@ -4,13 +4,12 @@ The lint rules for these files are here, too: loading reports some of what they 
 """
 
 import re
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
-from queuegate.policy.names import ROOT
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
 from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import (
@@ -20,24 +19,42 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     quoted,
 )
-from queuegate_server.formats.yarn.capacity_scheduler import read_capacity_scheduler
-from queuegate_server.formats.yarn.fair_scheduler import read_fair_scheduler
-from queuegate_server.formats.yarn.model import SchedulerFile, Site, Text, YarnOptions
-from queuegate_server.formats.yarn.properties import boolean, read_properties
-
-SCHEDULERS: Final[Mapping[str, Callable[[bytes, Diagnostics], SchedulerFile | None]]] = {
-    "fair-scheduler": read_fair_scheduler,
-    "capacity-scheduler": read_capacity_scheduler,
-}
-"""The readers of the schedulers' files, by the name of the format."""
+from queuegate_server.formats.yarn.properties import Text, boolean, read_properties
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
 
 NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
 ADMINS: Final = "yarn.admin.acl"
-_ENFORCED: Final = Site(acls_enabled=True, admins=NOBODY)
 _MAX_SHOWN_NAMES: Final = 10
 _LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
+
+
+@dataclass(frozen=True, slots=True)
+class YarnOptions:
+    """What the settings add to the scheduler's own file."""
+
+    partition: str = DEFAULT_PARTITION
+    """The name under which the queues are served."""
+    semantics: Semantics = Semantics.DOCUMENTED
+    """The semantics of ACLs."""
+    site: tuple[bytes, str] | None = None
+    """The content and the name of `yarn-site.xml`. Without it ACLs are enforced, and
+    nobody administers the cluster."""
+    daemon_user: str = ""
+    """The user that the ResourceManager runs as, always an administrator."""
+
+
+class Site(NamedTuple):
+    """What yarn-site.xml sets."""
+
+    acls_enabled: bool
+    admins: str
+    admins_position: Text | None = None
+    """The value of `yarn.admin.acl`, if it is set."""
+
+
+_ENFORCED: Final = Site(acls_enabled=True, admins=NOBODY)
 
 
 class LoadedScheduler(NamedTuple):
@@ -45,6 +62,7 @@ class LoadedScheduler(NamedTuple):
 
     file: SchedulerFile
     partition: Partition
+    cluster: Cluster
 
 
 class Ambiguity(NamedTuple):
@@ -56,22 +74,14 @@ class Ambiguity(NamedTuple):
 
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
-) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
-    """Return the partition by its name, none after an error, and all diagnostics."""
-    loaded, diagnostics = read_cluster(format_name, data, file, options)
-    return {loaded.partition.name: loaded.partition} if loaded else {}, diagnostics
-
-
-def read_cluster(
-    format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
     """Return what a cluster's files define, None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
-    scheduler = read_scheduler_file(format_name, data, diagnostics)
+    scheduler = _read_scheduler_file(format_name, data, diagnostics)
     site, site_diagnostics = read_site(options)
     if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
         return None, (*diagnostics.sorted(), *site_diagnostics)
-    semantics = options.semantics(options.partition)
+    semantics = options.semantics
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
         admins = replace(admins, users=admins.users | {options.daemon_user})
@@ -90,10 +100,13 @@ def read_cluster(
         for queue in scheduler.queues
     ]
     partition = build_partition(options.partition, "", queues, cluster)
-    return LoadedScheduler(scheduler, partition), (*diagnostics.sorted(), *site_diagnostics)
+    return LoadedScheduler(scheduler, partition, cluster), (
+        *diagnostics.sorted(),
+        *site_diagnostics,
+    )
 
 
-def read_scheduler_file(
+def _read_scheduler_file(
     format_name: str, data: bytes, diagnostics: Diagnostics
 ) -> SchedulerFile | None:
     """Return the content of a file; None if it is unusable or has too many errors."""
@@ -163,7 +176,7 @@ def lint_scheduler(
     format_name: str, data: bytes, file: str, semantics: Semantics
 ) -> tuple[Diagnostic, ...]:
     """Return the warnings about a scheduler's file, sorted; none if it cannot be read."""
-    scheduler = read_scheduler_file(format_name, data, Diagnostics(file))
+    scheduler = _read_scheduler_file(format_name, data, Diagnostics(file))
     if scheduler is None:
         return ()
     diagnostics = Diagnostics(file)
@@ -181,7 +194,7 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     if options.site is None or site.admins_position is None:
         return ()
     diagnostics = Diagnostics(options.site[1])
-    if found := ambiguity(site.admins_position.text, options.semantics(options.partition)):
+    if found := ambiguity(site.admins_position.text, options.semantics):
         diagnostics.warning(site.admins_position, found.message, found.remedy)
     return diagnostics.sorted()
 

@@ -11,13 +11,12 @@ variable that may come from elsewhere is an error; its value is never guessed.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.xml_reader import Element, read_xml
-from queuegate_server.formats.yarn.model import Text
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MAX_SUBSTITUTIONS: Final = 20
@@ -35,6 +34,14 @@ _PROCESS_PREFIXES: Final = (
     "user.",
 )
 """Prefixes of the names that Hadoop takes from its environment and from the virtual machine."""
+
+
+class Text(NamedTuple):
+    """A value and its position."""
+
+    line: int
+    column: int
+    text: str
 
 
 def read_properties(

@@ -1,0 +1,270 @@
+"""fair-scheduler.xml and capacity-scheduler.xml -> their queues and the texts of their ACLs.
+
+The rules for the allocation file of the fair scheduler are those of Hadoop's
+AllocationFileLoaderService and AllocationFileQueueParser.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
+from queuegate_server.formats.xml_reader import Element, read_xml
+from queuegate_server.formats.yarn.properties import Text, read_properties
+
+_FAIR_SUBMIT: Final = "aclSubmitApps"
+_FAIR_ADMIN: Final = "aclAdministerApps"
+_OTHER_FAIR_ACLS: Final = frozenset(
+    {"aclAdministerReservations", "aclListReservations", "aclSubmitReservations"}
+)
+_QUEUE_ELEMENTS: Final = ("queue", "pool")
+_TOP_LEVEL_ELEMENTS: Final = frozenset(
+    {
+        *_QUEUE_ELEMENTS,
+        "user",
+        "queueMaxResourcesDefault",
+        "queueMaxAppsDefault",
+        "queueMaxAMShareDefault",
+        "userMaxAppsDefault",
+        "defaultFairSharePreemptionTimeout",
+        "fairSharePreemptionTimeout",
+        "defaultMinSharePreemptionTimeout",
+        "defaultFairSharePreemptionThreshold",
+        "defaultQueueSchedulingPolicy",
+        "defaultQueueSchedulingMode",
+        "queuePlacementPolicy",
+        "queueMaxContainerAllocationDefault",
+        "reservation-agent",
+        "reservation-planner",
+        "reservation-policy",
+    }
+)
+
+_PREFIX: Final = "yarn.scheduler.capacity."
+_CAPACITY_SUBMIT: Final = "acl_submit_applications"
+_CAPACITY_ADMIN: Final = "acl_administer_queue"
+_CAPACITY_QUEUES: Final = "queues"
+_MAX_DEPTH: Final = 200
+_MAX_QUEUES: Final = 1_000_000
+_OTHER_CAPACITY_ACLS: Final = frozenset(
+    {
+        "acl_application_max_priority",
+        "acl_administer_reservations",
+        "acl_list_reservations",
+        "acl_submit_reservations",
+    }
+)
+
+
+@dataclass(slots=True, eq=False)
+class QueueEntry:
+    """A queue of a file. An ACL is None where the file does not set it."""
+
+    path: str
+    position: Positioned
+    submit: Text | None = None
+    admin: Text | None = None
+
+
+@dataclass(slots=True)
+class SchedulerFile:
+    """The queues of a file, the root first and each queue after its parent."""
+
+    submit_name: str
+    """What the file calls the submit ACL."""
+    admin_name: str
+    checks_submission_always: bool
+    queues: list[QueueEntry] = field(default_factory=list)
+    has_short_names: bool = False
+    """True if a name without dots refers to the queue of that name, wherever it is."""
+
+
+def _read_fair_scheduler(data: bytes, diagnostics: Diagnostics) -> SchedulerFile | None:
+    """Return the queues of a file, the root first; None if it is no allocation file."""
+    top = read_xml(data, diagnostics)
+    if top is None:
+        return None
+    if top.name != "allocations":
+        message = f"the top element is <{top.name}>, not <allocations>"
+        diagnostics.error(top, message, "use an allocation file of the fair scheduler")
+        return None
+    for element in top.children:
+        if element.name not in _TOP_LEVEL_ELEMENTS:
+            message = f"<{element.name}> is unknown here and is ignored"
+            diagnostics.warning(element, message, "correct its name or remove it")
+    queues = [element for element in top.children if element.name in _QUEUE_ELEMENTS]
+    return _FairSchedulerReader(diagnostics, top).read(queues)
+
+
+class _FairSchedulerReader:
+    def __init__(self, diagnostics: Diagnostics, top: Element) -> None:
+        self._diagnostics = diagnostics
+        self._queues = {ROOT: QueueEntry(ROOT, top)}
+
+    def read(self, top_level: list[Element]) -> SchedulerFile:
+        roots = [one for one in top_level if one.attributes.get("name", "").lower() == ROOT]
+        if roots and len(top_level) > 1:
+            message = "root is not the only top-level queue"
+            self._diagnostics.error(roots[0], message, "move the other queues into root", ROOT)
+        stack: list[tuple[Element, str]] = []
+        for element in reversed(top_level):
+            if element in roots:
+                if element.attributes["name"] != ROOT:
+                    message = f"the root queue is spelled {quoted(element.attributes['name'])}:"
+                    message += " Hadoop applies its ACLs to no queue in use"
+                    self._diagnostics.error(element, message, "write root in lower case", ROOT)
+                stack.append((element, ROOT))
+            else:
+                self._push(stack, element, ROOT)
+        while stack:
+            element, path = stack.pop()
+            self._read_queue(element, path)
+            for child in reversed(element.children):
+                # Hadoop asks whether "queue" ends with the name of the element.
+                if "queue".endswith(child.name) or child.name == "pool":
+                    self._push(stack, child, path)
+        return SchedulerFile(
+            _FAIR_SUBMIT,
+            _FAIR_ADMIN,
+            checks_submission_always=True,
+            queues=list(self._queues.values()),
+        )
+
+    def _push(self, stack: list[tuple[Element, str]], element: Element, above: str) -> None:
+        name = element.attributes.get("name", "").strip()
+        if not name:
+            self._diagnostics.error(element, "the queue has no name", 'add name="…"', above)
+        elif SEPARATOR in name:
+            message = f"the queue name {quoted(name)} contains a dot"
+            remedy = "nest the queue in its parent instead"
+            self._diagnostics.error(element, message, remedy, above)
+        else:
+            stack.append((element, f"{above}{SEPARATOR}{name}"))
+
+    def _read_queue(self, element: Element, path: str) -> None:
+        queue = self._queues.setdefault(path, QueueEntry(path, element))
+        queue.position = element
+        for child in element.children:
+            if child.name not in {_FAIR_SUBMIT, _FAIR_ADMIN}:
+                if "acl" in child.name.lower() and child.name not in _OTHER_FAIR_ACLS:
+                    message = f"<{child.name}> is unknown in a queue and is ignored"
+                    self._diagnostics.warning(
+                        child, message, f"write {_FAIR_SUBMIT} or {_FAIR_ADMIN}", path
+                    )
+                continue
+            if child.children or not child.is_plain:
+                # Hadoop takes the first piece of the text, or fails.
+                message = f"<{child.name}> is not plain text"
+                remedy = "remove the elements, processing instructions and CDATA sections from it"
+                self._diagnostics.error(child, message, remedy, path)
+                continue
+            if not child.text:
+                message = f"<{child.name}> is empty: Hadoop does not load such a file"
+                remedy = "for nobody write a single space, or remove the element"
+                self._diagnostics.error(child, message, remedy, path)
+                continue
+            text = Text(child.line, child.column, child.text)
+            before = queue.submit if child.name == _FAIR_SUBMIT else queue.admin
+            if before is not None:
+                message = f"<{child.name}> of this queue is already set above; this one wins"
+                self._diagnostics.warning(child, message, "remove one of them", path)
+            if child.name == _FAIR_SUBMIT:
+                queue.submit = text
+            else:
+                queue.admin = text
+
+
+def _read_capacity_scheduler(data: bytes, diagnostics: Diagnostics) -> SchedulerFile | None:
+    """Return the queues of a file, the root first; None if it is no such file."""
+    properties = read_properties(data, diagnostics, is_read=_is_read)
+    if properties is None:
+        return None
+    found = SchedulerFile(
+        f".{_CAPACITY_SUBMIT}",
+        f".{_CAPACITY_ADMIN}",
+        checks_submission_always=False,
+        has_short_names=True,
+    )
+    paths = _paths(properties, diagnostics)
+    for path, position in paths.items():
+        keys = (f"{_PREFIX}{path}.{_CAPACITY_SUBMIT}", f"{_PREFIX}{path}.{_CAPACITY_ADMIN}")
+        submit, admin = (properties.get(key) for key in keys)
+        found.queues.append(QueueEntry(path, position, submit, admin))
+    _check_keys(properties, paths, diagnostics)
+    if len(paths) == 1 and not diagnostics.error_count:
+        # Hadoop does not start without it, so this is another file, or a damaged one.
+        names = properties.get(f"{_PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
+        message = f"{_PREFIX}root.queues lists no queue: this is no capacity-scheduler.xml"
+        diagnostics.error(names, message, "list the queues below root, or use the right file")
+    return found
+
+
+def _is_read(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.rpartition(SEPARATOR)[2] in {
+        _CAPACITY_QUEUES,
+        _CAPACITY_SUBMIT,
+        _CAPACITY_ADMIN,
+    }
+
+
+def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, Position]:
+    """Return each queue after its parent, with the position of its name."""
+    found = {ROOT: Position(1, 1)}
+    stack = [ROOT]
+    while stack:
+        above = stack.pop()
+        names = properties.get(f"{_PREFIX}{above}.{_CAPACITY_QUEUES}")
+        if names is None:
+            continue
+        position = Position(names.line, names.column)
+        if above.count(SEPARATOR) >= _MAX_DEPTH:
+            message = f"queues are nested more than {_MAX_DEPTH} levels deep"
+            diagnostics.error(position, message, "flatten the tree")
+            return found
+        if len(found) > _MAX_QUEUES:
+            message = f"there are more than {_MAX_QUEUES} queues"
+            diagnostics.error(position, message, "list fewer queues")
+            return found
+        children = []
+        for name in filter(None, (part.strip(TRIMMED) for part in names.text.split(","))):
+            path = f"{above}{SEPARATOR}{name}"
+            if SEPARATOR in name:
+                message = f"{quoted(name)} is not a queue name: it contains a dot"
+                remedy = "list the names of the children, separated by commas"
+                diagnostics.error(position, message, remedy, above)
+            elif path in found:
+                message = f"the queue {quoted(name)} is listed twice"
+                diagnostics.warning(position, message, "list it once", path)
+            else:
+                found[path] = position
+                children.append(path)
+        stack += reversed(children)
+    return found
+
+
+def _check_keys(
+    properties: dict[str, Text], paths: dict[str, Position], diagnostics: Diagnostics
+) -> None:
+    for key, text in properties.items():
+        path, _, last = key.removeprefix(_PREFIX).rpartition(SEPARATOR)
+        if not key.startswith(_PREFIX) or not last.lower().startswith("acl_"):
+            continue
+        if last in {_CAPACITY_SUBMIT, _CAPACITY_ADMIN}:
+            if path not in paths:
+                message = f"there is no queue {quoted(path)}: this ACL is ignored"
+                remedy = "write the full path of a listed queue, starting with root"
+                diagnostics.warning(text, message, remedy)
+        elif last not in _OTHER_CAPACITY_ACLS:
+            message = f"{quoted(last)} is not a property of a queue: it is ignored"
+            diagnostics.warning(
+                text, message, f"write {_CAPACITY_SUBMIT} or {_CAPACITY_ADMIN}", path
+            )
+
+
+SCHEDULERS: Final[Mapping[str, Callable[[bytes, Diagnostics], SchedulerFile | None]]] = {
+    "fair-scheduler": _read_fair_scheduler,
+    "capacity-scheduler": _read_capacity_scheduler,
+}
+"""The readers of the schedulers' files, by the name of the format."""
