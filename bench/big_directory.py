@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import trustme
 
 from tests.support.servers import ldap_entries as entries
-from tests.support.servers.slapd import GROUPS, PEOPLE, Slapd, running_slapd
+from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
 
 DEPTH: Final = 5
 _GROUPS_OF_A_USER: Final = 10
@@ -31,6 +31,14 @@ class BigDirectory(NamedTuple):
     load_seconds: float
     ca_file: Path
     password_file: Path
+
+    def resolver(self) -> str:
+        """Return the settings of a resolver that asks it, as a line of YAML."""
+        return (
+            f'{{type: ldap, urls: ["{self.slapd.url}"], ca_file: {self.ca_file}, '
+            f"bind_dn: '{SERVICE}', bind_password_file: {self.password_file}, "
+            f"user_base: '{PEOPLE}', group_base: '{GROUPS}', groups_from: member_of}}"
+        )
 
 
 def user(number: int) -> str:

@@ -47,11 +47,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         if not state.succeeded:
             raise CannotMeasure(f"the generated policy is not served: {state.diagnostics[:3]}")
         requests = [batch.SerializeToString() for batch in batches(asked, _BATCH)]
-        await _check(
-            _servicer(engine),
-            requests,
-            asked,
-        )
+        await _check(new_servicer(engine), requests, asked)
         return Part([await _table(engine, requests, asked, scale)])
     finally:
         await sources.close()
@@ -77,12 +73,12 @@ async def _table(
             engine.check(query)
         return len(queries)
 
-    warm = _servicer(engine)
+    warm = new_servicer(engine)
     await _answer(warm, requests)
     works: list[tuple[str, Callable[[], Awaitable[int]]]] = [
         (
             "a batch, cache empty",
-            lambda: _answer(_servicer(engine), requests),
+            lambda: _answer(new_servicer(engine), requests),
         ),
         ("a batch, cache full", lambda: _answer(warm, requests)),
     ]
@@ -103,7 +99,7 @@ async def _answer(servicer: AccessServicer, requests: Sequence[bytes]) -> int:
     return len(requests) * _BATCH
 
 
-def _servicer(engine: Engine) -> AccessServicer:
+def new_servicer(engine: Engine) -> AccessServicer:
     """Return a servicer with an empty response cache."""
     return AccessServicer(
         engine,
@@ -116,12 +112,10 @@ def _servicer(engine: Engine) -> AccessServicer:
     )
 
 
-async def _check(
-    servicer: AccessServicer, requests: Sequence[bytes], asked: Sequence[Asked]
-) -> None:
+async def _check(access: AccessServicer, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:
     """Compare all answers with what they must be; the groups of all users are then cached."""
     answers = await asyncio.gather(
-        *(servicer.BatchCheckQueueAccess(request, trusted=True) for request in requests)
+        *(access.BatchCheckQueueAccess(request, trusted=True) for request in requests)
     )
     results = [
         result

@@ -27,9 +27,9 @@ from queuegate_server.formats.registry import load_policy
 _KINDS: Final = (Kind.USER, Kind.GROUP, Kind.WILDCARD, Kind.DENIED, Kind.MISSING)
 _QUESTIONS: Final = 5_000
 _AT_ONCE: Final = 100
-_MOST_MICROSECONDS: Final = (2.0, 1.0)
+_MAX_MICROSECONDS: Final = (2.0, 1.0)
 _LOADS: Final = 3
-_MOST_SECONDS: Final = 3.0
+_MAX_SECONDS: Final = 3.0
 
 
 class _Case(NamedTuple):
@@ -115,8 +115,8 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Target, 
     )
     median = statistics.median(seconds)
     what = f"load of {len(specs):,} queues"
-    in_time = f"< {_MOST_SECONDS:.0f} s"
-    target = Target(what, in_time, f"{median:.2f} s", median < _MOST_SECONDS)
+    in_time = f"< {_MAX_SECONDS:.0f} s"
+    target = Target(what, in_time, f"{median:.2f} s", median < _MAX_SECONDS)
     return table, target, loaded[0]
 
 
@@ -158,7 +158,7 @@ def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
         )
     targets = [
         _target(case.name, slowest[case.name], most)
-        for most in _MOST_MICROSECONDS
+        for most in _MAX_MICROSECONDS
         for case in (some_of_many, all_of_many)
     ]
     return table, targets

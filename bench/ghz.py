@@ -17,7 +17,7 @@ SERVICE: Final = "queuegate.v1.AccessService"
 
 _FOLDER: Final = Path(__file__).parents[1] / ".tools" / "bin"
 _MODULE: Final = "github.com/bojand/ghz/cmd/ghz@latest"
-_MOST_SECONDS: Final = 300
+_MAX_SECONDS: Final = 300
 
 
 def find() -> Path:
@@ -76,7 +76,7 @@ class Ghz:
             f"--binary-file={data}",
             f"--concurrency={amount.concurrency}",
             f"--connections={amount.connections}",
-            f"--timeout={_MOST_SECONDS}s",
+            f"--timeout={_MAX_SECONDS}s",
             "--format=json",
             f"--output={output}",
         ]
@@ -90,7 +90,7 @@ class Ghz:
             [*command, address],
             capture_output=True,
             text=True,
-            timeout=_MOST_SECONDS,
+            timeout=_MAX_SECONDS,
             check=False,
         )
         if told.returncode:

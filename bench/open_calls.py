@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
 _END_STREAM, _ACK, _END_HEADERS = 1, 1, 4
-_TABLE_SIZE, _MOST_STREAMS, _STREAM_ROOM = b"\0\1", b"\0\3", b"\0\4"
+_TABLE_SIZE, _MAX_STREAMS, _STREAM_ROOM = b"\0\1", b"\0\3", b"\0\4"
 _CANCEL: Final = (8).to_bytes(4)
 _HEAD: Final = 9
 _FRAME: Final = 16_384
@@ -226,7 +226,7 @@ class Connection:
             self._most = self._most or _UNBOUNDED
             for at in range(0, len(payload), 6):
                 key, value = payload[at : at + 2], int.from_bytes(payload[at + 2 : at + 6])
-                if key == _MOST_STREAMS:
+                if key == _MAX_STREAMS:
                     self._most = value
                 elif key == _STREAM_ROOM:
                     more, self._stream_room = value - self._stream_room, value

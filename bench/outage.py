@@ -22,7 +22,6 @@ from bench.processes import cpu_seconds
 from bench.results import Part, Table, Target
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from tests.support.servers.queuegate_server import RunningServer, running_server
-from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE
 
 _KNOWN: Final = 10_000
 _DEADLINE: Final = 1.0
@@ -85,15 +84,7 @@ def _configuration(directory: BigDirectory, folder: Path, ttl: int) -> Path:
         f"""\
 policy: {{path: {policy}}}
 resolvers:
-  corp:
-    type: ldap
-    urls: ["{directory.slapd.url}"]
-    ca_file: {directory.ca_file}
-    bind_dn: {SERVICE}
-    bind_password_file: {directory.password_file}
-    user_base: {PEOPLE}
-    group_base: {GROUPS}
-    groups_from: member_of
+  corp: {directory.resolver()}
 partitions:
   default: {{resolver: corp, cache: {{positive_ttl: {ttl}s, failure_ttl: 1s}}}}
 """

@@ -30,7 +30,7 @@ _FEWEST: Final = 100
 _UNLOADED: Final = 0.2
 _OVERLOAD: Final = 3.0
 _GOAL: Final = 5.0
-_MOST_MIB: Final = 64.0
+_MAX_MIB: Final = 64.0
 _FIRST_SECOND: Final = 1.0
 _CONSTANT: Final = access_pb2.CheckQueueAccessResponse(allowed=True).SerializeToString()
 _SET: Final = 1 / 8
@@ -218,9 +218,9 @@ class _Load:
             ),
             Target(
                 f"{name}: memory that the overload adds",
-                f"≤ {_MOST_MIB:.0f} MiB",
+                f"≤ {_MAX_MIB:.0f} MiB",
                 f"{grown:.0f} MiB",
-                grown <= _MOST_MIB,
+                grown <= _MAX_MIB,
             ),
         ]
 

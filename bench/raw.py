@@ -25,7 +25,7 @@ from bench.command import CannotMeasure
 from bench.load import Amount, Load
 from bench.questions import undelimited
 
-_MOST_SECONDS: Final = 300
+_MAX_SECONDS: Final = 300
 _SERVICE: Final = "queuegate.v1.AccessService"
 
 
@@ -44,7 +44,7 @@ class Raw:
             command,
             capture_output=True,
             text=True,
-            timeout=_MOST_SECONDS,
+            timeout=_MAX_SECONDS,
             check=False,
             cwd=Path(__file__).parents[1],
         )
@@ -62,7 +62,7 @@ async def call(address: str, method: str, messages: list[bytes], amount: Amount)
         )
         await channel.channel_ready()
         start = time.perf_counter()
-        end = start + (amount.seconds or _MOST_SECONDS)
+        end = start + (amount.seconds or _MAX_SECONDS)
         turn = islice(cycle(messages), amount.calls)
 
         async def work(turn: Iterator[bytes]) -> None:

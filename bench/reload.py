@@ -34,7 +34,7 @@ _AFTERWARDS: Final = 3.0
 _QUESTIONS: Final = 4_000
 _CALLS_PER_SECOND: Final = 500
 _DEADLINE: Final = 2.0
-_SHORTEST: Final = 4.0
+_MIN_SECONDS: Final = 4.0
 _LOOK_SECONDS: Final = 0.2
 
 
@@ -111,7 +111,7 @@ def _under_load(scale: Scale, folder: Path, queues: int, table: Table) -> list[T
     data.write_bytes(delimited(one.message().SerializeToString() for one in asked))
     command = processes.queuegate(policy)
     with processes.running(command, folder / f"server-{queues}", on_own_core=True) as server:
-        seconds = max(_SHORTEST, scale.seconds * 12)
+        seconds = max(_MIN_SECONDS, scale.seconds * 12)
         rate = Rate(_CALLS_PER_SECOND, seconds)
         open_loop.run(server.address, data, rate, _DEADLINE)  # nothing is asked first below
         alone = open_loop.run(server.address, data, rate, _DEADLINE)

@@ -22,7 +22,6 @@ from bench.big_directory import BigDirectory, big_directory
 from bench.results import Table
 from bench.soak_traffic import SIZE, TEAM
 from tests.support.servers.queuegate_server import RunningServer, running_server
-from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ _CYCLE_SECONDS: Final = 60.0
 """In each of these the directory is away once: killed and frozen in turn ..."""
 _AWAY_SECONDS: Final = 15.0
 _MIB: Final = 2**20
-_MOST_GROWTH: Final = 24 * _MIB
+_MAX_GROWTH: Final = 24 * _MIB
 """Of the median of the last third over the first: what the faults allow, too."""
 _HOW: Final = f"""\
 Written by `make soak`. Single checks, batches, a stream and explanations with known answers, by
@@ -101,7 +100,7 @@ def _broken(soak: Soak) -> list[str]:
     first, last = _thirds(soak, "memory")
     kept = {
         "there were wrong answers": not soak.total("wrong"),
-        "memory grows": last - first <= _MOST_GROWTH,
+        "memory grows": last - first <= _MAX_GROWTH,
         "decisions have no record": soak.records >= soak.total("decisions"),
     }
     return [promise for promise, is_kept in kept.items() if not is_kept]
@@ -215,15 +214,7 @@ def _configuration(directory: BigDirectory, folder: Path) -> Path:
         f"""\
 policy: {{path: {policy}}}
 resolvers:
-  corp:
-    type: ldap
-    urls: ["{directory.slapd.url}"]
-    ca_file: {directory.ca_file}
-    bind_dn: {SERVICE}
-    bind_password_file: {directory.password_file}
-    user_base: {PEOPLE}
-    group_base: {GROUPS}
-    groups_from: member_of
+  corp: {directory.resolver()}
 partitions:
   default: {{resolver: corp, cache: {{positive_ttl: 20s, failure_ttl: 1s}}}}
 audit: {{path: {folder / "audit.log"}, records: all, max_size: 8MiB, keep: 2}}

@@ -30,7 +30,7 @@ _KNOWN: Final = 2_000
 _BATCH: Final = 50
 _PER_SECOND: Final = {"check": 400, "explain": 40, "batch": 20}
 _STREAMED_PER_SECOND: Final = 20
-_MOST_AT_ONCE: Final = 500
+_MAX_AT_ONCE: Final = 500
 _STREAM_PAUSE: Final = 0.2
 
 
@@ -96,7 +96,7 @@ class Traffic:
         while not self.ended.is_set():
             number += 1
             await asyncio.sleep(max(0.0, begin + number / per_second - time.monotonic()))
-            if len(running) >= _MOST_AT_ONCE:
+            if len(running) >= _MAX_AT_ONCE:
                 self.failed += 1
                 continue
             task = asyncio.create_task(self.timed(ask))

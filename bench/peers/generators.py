@@ -20,7 +20,7 @@ OWN: Final = "loadgen"
 
 _GRACE_SECONDS: Final = 60
 _LONG_SECONDS: Final = 5.0
-_MOST_FAILED: Final = 0.5
+_MAX_FAILED: Final = 0.5
 _TRIES: Final = 3
 """ghz crashes now and then, in its own code."""
 
@@ -128,7 +128,7 @@ class Loads:
         told, cpu = self._run(command, seconds)
         report: dict[str, Any] = json.loads(told)
         answered, failed = len(report["milliseconds"]), report["failed"]
-        if failed > _MOST_FAILED * (answered + failed):
+        if failed > _MAX_FAILED * (answered + failed):
             raise CannotMeasure(f"{failed} of {answered + failed} failed: {report['fault']}")
         return replace(_seen(report["milliseconds"], report["seconds"], cpu), failed=failed)
 

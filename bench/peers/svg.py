@@ -29,7 +29,7 @@ _LINE_LEFT: Final = 60
 _LINE_RIGHT: Final = 270
 _TEXT: Final = 'font-family="sans-serif" font-size="13" fill="#222"'
 _GRID: Final = "#ddd"
-_MOST_SOLID: Final = 8
+_MAX_SOLID: Final = 8
 
 
 class Bar(NamedTuple):
@@ -110,7 +110,7 @@ def lines(title: str, across: str, upwards: str, values: Sequence[Line]) -> str:
         ]
     for number, line in enumerate(values):
         style: dict[str, str | float] = {"stroke": line.colour, "stroke_width": 2, "fill": "none"}
-        if number >= _MOST_SOLID:
+        if number >= _MAX_SOLID:
             style["stroke_dasharray"] = "5 3"
         course = [(x_scale.place(x), y_scale.place(y)) for x, y in line.points]
         key_y = _TOP + 10 + 20 * number

@@ -26,7 +26,7 @@ LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
 """The environment variable that names a different label."""
 DEFAULT_USER: Final = "nobody"
 """The owner of a pod that names no user."""
-MOST_BYTES: Final = 256 * 1024
+MAX_BYTES: Final = 256 * 1024
 """The maximum size in UTF-8: the limit of Kubernetes for all annotations of an object."""
 
 _LOG = logging.getLogger("queuegate.user_info")
@@ -189,8 +189,8 @@ def _whole(text: str) -> str:
 
 
 def _check_size(text: str) -> None:
-    if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        raise InvalidUserInfo(f"longer than {MOST_BYTES} bytes")
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise InvalidUserInfo(f"longer than {MAX_BYTES} bytes")
 
 
 def _where(error: json.JSONDecodeError) -> str:

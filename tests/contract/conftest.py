@@ -4,11 +4,13 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import grpc
 import pytest
 
 import queuegate
 from tests.support.client_calls import QUICK, Ask
 from tests.support.fakes.scripted_server import Script, ScriptedServer
+from tests.support.servers.contract import contract_channel
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
@@ -48,3 +50,12 @@ def script(server: ScriptedServer) -> Script:
 async def ask(server: ScriptedServer, connect: Callable[..., Ask]) -> Ask:
     """Call a method of one client or the other by its name."""
     return connect(server.address, timeout=60, retry=QUICK)
+
+
+@pytest.fixture(scope="module")
+def channel(
+    module_transport: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[grpc.Channel]:
+    """A channel to a server with the policy of the contract's tests."""
+    with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
+        yield opened

@@ -1,6 +1,5 @@
 """Bad input over a real socket: each field that is wrong is named."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -11,17 +10,9 @@ from queuegate.v1 import (
     access_pb2_grpc,
     user_group_information_pb2,
 )
-from tests.support.servers.contract import SUBMIT, check, contract_channel, raw, request, violations
+from tests.support.servers.contract import SUBMIT, check, raw, request, violations
 
 pytestmark = pytest.mark.both_transports
-
-
-@pytest.fixture(scope="module")
-def channel(
-    module_transport: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[grpc.Channel]:
-    with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("partition", ["nowhere", "DEFAULT", "GPU", "[rm-1]", "[gpu", " "])

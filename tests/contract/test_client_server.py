@@ -15,28 +15,9 @@ import pytest
 import queuegate
 from queuegate import Check, CheckFailure, Reason
 from queuegate.cli import main
+from tests.support.servers.contract import QUEUES
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
-QUEUES = """
-partitions:
-  - name: default
-    usergroupresolver: {type: test}
-    queues:
-      - name: root
-        adminacl: boss
-        queues:
-          - name: open
-            submitacl: "*"
-          - name: dev
-            submitacl: "alice group1001"
-            queues:
-              - name: deep
-          - name: closed
-  - name: gpu
-    queues:
-      - name: root
-        submitacl: " alice"
-"""
 Ask = Callable[..., Awaitable[Any]]
 
 

@@ -1,6 +1,5 @@
 """The contract over a real socket: what each call answers."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -19,20 +18,11 @@ from tests.support.servers.contract import (
     QUEUES,
     SUBMIT,
     check,
-    contract_channel,
     request,
     violations,
 )
 
 pytestmark = pytest.mark.both_transports
-
-
-@pytest.fixture(scope="module")
-def channel(
-    module_transport: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[grpc.Channel]:
-    with contract_channel(tmp_path_factory.mktemp("policy")) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

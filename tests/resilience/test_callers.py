@@ -14,7 +14,7 @@ from tests.resilience import http2
 from tests.resilience.invariants import Record, count_descriptors, under_load
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 MOST_SECONDS = 60
 HEAP = 128 << 20
 """However often thousands of connections or streams come and go, the heap of the server stays
@@ -90,9 +90,9 @@ def test_messages_at_and_over_the_limit(server: RunningServer, record: Record) -
         stub = AccessServiceStub(channel)
 
         def ask() -> None:
-            fits = stub.BatchCheckQueueAccess(batch_of(MOST_BYTES), timeout=MOST_SECONDS)
+            fits = stub.BatchCheckQueueAccess(batch_of(MAX_BYTES), timeout=MOST_SECONDS)
             assert all(result.decision.allowed for result in fits.results)
-            for size in (MOST_BYTES + 1, 4 * MOST_BYTES):
+            for size in (MAX_BYTES + 1, 4 * MAX_BYTES):
                 with pytest.raises(grpc.RpcError) as caught:
                     stub.BatchCheckQueueAccess(batch_of(size), timeout=MOST_SECONDS)
                 assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -89,8 +89,8 @@ def test_name_of_the_user(text: str, user: str) -> None:
         ("[]", "must be a JSON object"),
         ("7", "must be a JSON object"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"user":"' + "é" * user_info.MOST_BYTES + '"}', "longer than 262144 bytes"),
-        ('{"user":"' + "é" * (user_info.MOST_BYTES // 2) + '"}', "longer than 262144 bytes"),
+        ('{"user":"' + "é" * user_info.MAX_BYTES + '"}', "longer than 262144 bytes"),
+        ('{"user":"' + "é" * (user_info.MAX_BYTES // 2) + '"}', "longer than 262144 bytes"),
     ],
 )
 def test_messages(text: str, message: str) -> None:
