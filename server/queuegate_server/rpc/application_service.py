@@ -1,6 +1,5 @@
 """Checks about applications of YARN and Spark: from bytes to bytes."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,7 +16,7 @@ from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import ApplicationQuery, Engine, Explained, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
-from queuegate_server.rpc.batch import CHUNK, MAX_LOOK_UPS
+from queuegate_server.rpc.batch import for_each
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import InvalidRequest, reason_name, to_status
 from queuegate_server.rpc.messages import REASONS, explained_groups
@@ -88,23 +87,19 @@ class ApplicationServicer:
         snapshot = self._engine.snapshot
         response = access_pb2.BatchCheckApplicationAccessResponse()
         errors: list[str] = []
-        pairs = ((check, response.results.add()) for check in request.checks)
 
-        async def work() -> None:
-            for count, (check, result) in enumerate(pairs, start=1):
-                try:
-                    explained = await self._decide(check, snapshot, trusted=trusted)
-                except Exception as error:
-                    errors.append(reason_name(error))
-                    result.error.CopyFrom(to_status(error).proto)
-                else:
-                    result.decision.CopyFrom(_decision(explained, snapshot))
-                if count % CHUNK == 0:
-                    await asyncio.sleep(0)
+        async def decide(check: access_pb2.CheckApplicationAccessRequest) -> None:
+            result = response.results.add()
+            try:
+                explained = await self._decide(check, snapshot, trusted=trusted)
+            except Exception as error:
+                errors.append(reason_name(error))
+                result.error.CopyFrom(to_status(error).proto)
+            else:
+                result.decision.CopyFrom(_decision(explained, snapshot))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(MAX_LOOK_UPS, len(request.checks))):
-                group.create_task(work())
+        # Items are taken in order, so the results are in the order of the checks.
+        await for_each(request.checks, decide)
         return response, errors
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:

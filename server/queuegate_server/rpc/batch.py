@@ -6,8 +6,8 @@ wait without it, a few at a time.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
@@ -15,6 +15,8 @@ from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
+
+T = TypeVar("T")
 
 CHUNK: Final = 100
 """Checks that are decided before other work may run."""
@@ -94,22 +96,30 @@ class BatchRunner:
     ) -> None:
         """Decide the checks that wait for a look-up."""
 
-        async def work(queries: Iterator[tuple[int, Query]]) -> None:
-            for count, (index, query) in enumerate(queries, start=1):
-                try:
-                    verdict = await self._engine.resolve_and_check(query)
-                    found[index] = self._cache.put(
-                        snapshot, requests[index], verdict, trusted=trusted
-                    )
-                except Exception as error:
-                    found[index] = _failed(error)
-                if count % CHUNK == 0:
-                    await asyncio.sleep(0)
+        async def decide(waiting: tuple[int, Query]) -> None:
+            index, query = waiting
+            try:
+                verdict = await self._engine.resolve_and_check(query)
+                found[index] = self._cache.put(snapshot, requests[index], verdict, trusted=trusted)
+            except Exception as error:
+                found[index] = _failed(error)
 
-        queries = iter(waiting)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(MAX_LOOK_UPS, len(waiting))):
-                group.create_task(work(queries))
+        await for_each(waiting, decide)
+
+
+async def for_each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Do work that may wait for look-ups for each item, MAX_LOOK_UPS items at a time."""
+    remaining = iter(items)
+
+    async def worker() -> None:
+        for count, item in enumerate(remaining, start=1):
+            await work(item)
+            if count % CHUNK == 0:
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(MAX_LOOK_UPS, len(items))):
+            group.create_task(worker())
 
 
 def _failed(error: Exception) -> FailedCheck:
