@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 KIB: Final = 1024
@@ -26,11 +26,9 @@ _BYTES: Final[Mapping[str, int]] = {
     "GiB": 2**30,
 }
 _NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
-_DURATION: Final = rf"(?:{_NUMBER}(?:ms|s|m|h|d))+|{_NUMBER}"
-_SIZE: Final = rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?"
-_DURATION_PATTERN: Final = re.compile(_DURATION)
+_DURATION: Final = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+|{_NUMBER}")
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)?")
-_SIZE_PATTERN: Final = re.compile(_SIZE)
+_SIZE: Final = re.compile(rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?")
 
 
 class Section(BaseModel):
@@ -47,7 +45,7 @@ def seconds(value: object) -> float:
     Raises:
         PydanticCustomError: The value is not a duration.
     """
-    if isinstance(value, str) and _DURATION_PATTERN.fullmatch(value):
+    if isinstance(value, str) and _DURATION.fullmatch(value):
         return sum(
             float(number) * _SECONDS[unit or "s"] for number, unit in _DURATION_PART.findall(value)
         )
@@ -68,7 +66,7 @@ def size(value: object) -> int:
         PydanticCustomError: The value is not a size, or not a whole number of bytes.
     """
     number: float | None
-    if isinstance(value, str) and (match := _SIZE_PATTERN.fullmatch(value)):
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
         number = float(match[1]) * _BYTES[match[2] or "B"]
     else:
         number = _plain_number(value)
@@ -91,18 +89,8 @@ def _plain_number(value: object) -> float | None:
     return number if number >= 0 and math.isfinite(number) else None
 
 
-Duration = Annotated[
-    float,
-    BeforeValidator(seconds),
-    WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": f"^({_DURATION})$"}, {"type": "number"}]}
-    ),
-]
+Duration = Annotated[float, BeforeValidator(seconds)]
 """Seconds, as a field of a model. The field sets its own bounds."""
 
-Size = Annotated[
-    int,
-    BeforeValidator(size),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^({_SIZE})$"}, {"type": "integer"}]}),
-]
+Size = Annotated[int, BeforeValidator(size)]
 """Bytes, as a field of a model. The field sets its own bounds."""

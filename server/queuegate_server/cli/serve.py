@@ -18,13 +18,12 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Policy
 from queuegate_server.cli.command import Failure
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import LoopWatchdog, run_in_loop
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
-from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import with_changes
 from queuegate_server.supervisor.channel import WorkerSpec

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from queuegate.policy.tree import Policy
-from queuegate_server.admin.readiness import Phase
+from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.observe import logs
 from queuegate_server.policystore.reloader import Reloader
@@ -14,12 +15,15 @@ from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import check_free
-from queuegate_server.server.config_reload import ApplySettings, ConfigReloader
 from queuegate_server.server.wiring import ServerParts, build_server
-from queuegate_server.settings.addresses import Address
+from queuegate_server.settings.addresses import Address, parse_host_port
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.reload import ApplySettings, ConfigReloader
 from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.transports.registry import choose
+
+if TYPE_CHECKING:
+    from queuegate_server.admin.http import AdminServer
 
 _LOG = logging.getLogger("queuegate_server.server.lifecycle")
 
@@ -38,7 +42,7 @@ async def serve(
     announce: Callable[[list[str], Policy], list[str]],
     *,
     current: Settings,
-    read_settings: Callable[[], Settings] | None = None,
+    read_settings: Callable[[], Settings],
     worker: WorkerClient | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process immediately.
@@ -62,6 +66,7 @@ async def serve(
     addresses = _addresses(settings, worker)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
     parts = build_server(settings, current, transport, worker)
+    metrics, admin = await _open_admin_port(settings, parts, worker)
     notifier = Notifier()
     config = ConfigReloader(settings, current, read_settings, _appliers(parts, worker), notifier)
     stop = asyncio.Event() if worker is None else worker.stopping
@@ -71,14 +76,12 @@ async def serve(
     alive = asyncio.create_task(notifier.keep_alive())
     bound: list[str] = []
     try:
-        if parts.admin is not None:
-            await parts.admin.start()
         if worker is None:
             bound = await _listen(parts, addresses)
         else:
             await worker.open(
                 reload=config.reload,
-                metrics=lambda: parts.metrics().decode(),
+                metrics=lambda: metrics().decode(),
                 readiness=parts.readiness.details,
             )
         if await _load_first(parts.reloader, stop):
@@ -106,7 +109,7 @@ async def serve(
     finally:
         for task in tasks:
             task.cancel()
-        await _close(parts, config.settings.drain.grace if stop.is_set() else None)
+        await _close(parts, admin, config.settings.drain.grace if stop.is_set() else None)
         if worker is not None:
             worker.close()
         alive.cancel()
@@ -127,13 +130,50 @@ def _addresses(settings: Settings, worker: WorkerClient | None) -> list[Address]
     return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
 
 
+async def _open_admin_port(
+    settings: Settings, parts: ServerParts, worker: WorkerClient | None
+) -> "tuple[Callable[[], bytes], AdminServer | None]":
+    """Return what writes the metrics, and the server of the port; for workers their supervisor
+    serves it. Raises CannotListen.
+    """
+    if settings.ops.listen is None:
+        return bytes, None
+    from queuegate_server.server.metrics import metrics_writer  # noqa: PLC0415 - slow
+
+    metrics = metrics_writer(parts)
+    if worker is not None:
+        return metrics, None
+    from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow
+
+    admin = AdminServer(parse_host_port(settings.ops.listen), _OwnProcess(parts.readiness, metrics))
+    await admin.start()
+    return metrics, admin
+
+
+class _OwnProcess:
+    """The admin port of a single process reports on this process."""
+
+    def __init__(self, readiness: Readiness, metrics: Callable[[], bytes]) -> None:
+        self._readiness = readiness
+        self._metrics = metrics
+
+    async def readiness(self) -> dict[str, Any]:
+        return self._readiness.details()
+
+    async def startup(self) -> dict[str, Any]:
+        return self._readiness.startup()
+
+    async def metrics(self) -> bytes:
+        return self._metrics()
+
+
 async def _listen(parts: ServerParts, addresses: list[Address]) -> list[str]:
     bound = parts.listeners.bind(parts.server, addresses)
     await parts.server.start()
     return bound
 
 
-async def _close(parts: ServerParts, grace: float | None) -> None:
+async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
     """Let calls in progress finish within `grace` seconds, then close all parts."""
     parts.health.end_watches()
     parts.draining.set()
@@ -143,8 +183,8 @@ async def _close(parts: ServerParts, grace: float | None) -> None:
         await parts.tracer.close()
     if parts.audit is not None:
         await parts.audit.close()
-    if parts.admin is not None:
-        await parts.admin.close()
+    if admin is not None:
+        await admin.close()
 
 
 def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[ApplySettings]:

@@ -1,13 +1,13 @@
-"""Prometheus metrics.
+"""Prometheus metrics of this process.
 
-Collectors read, at each scrape, counters that the server keeps anyway, so that a call only
+They are read, at each scrape, from counters that the server keeps anyway, so that a call only
 increments a number. No label carries the name of a user, group or queue. deploy/OPERATIONS.md lists
 all metrics.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.core import (
@@ -18,94 +18,81 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from queuegate_server.admin.readiness import Readiness, versions
-from queuegate_server.engine import Engine, NotReady
+from queuegate_server.admin.readiness import versions
+from queuegate_server.engine import NotReady, Snapshot
 from queuegate_server.identity.circuit_breaker import CircuitState
-from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
-from queuegate_server.observe.audit import AuditLog
-from queuegate_server.observe.counters import Histogram, LookupCounters, MethodCounters
-from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.interceptors import ConcurrencyLimiter
-from queuegate_server.transports.sockets import ReloadingCredentials
+from queuegate_server.server.wiring import ServerParts
 
 _CALL: Final = ("grpc_type", "grpc_service", "grpc_method")
 _RESOLVER: Final = ("resolver", "defined_in")
 _PARTITION: Final = ("partition",)
+_CACHE_RESULTS: Final = {
+    "hit": "hits",
+    "negative_hit": "negative_hits",
+    "failure_hit": "failure_hits",
+    "stale_hit": "stale_hits",
+    "miss": "misses",
+}
+"""Attributes of `CacheStats`, by their values of the label `result`."""
 _CACHE_COUNTS: Final = {
     "refreshes": "Refreshes of users whose groups were cached.",
     "evictions": "Entries evicted to make room for others.",
     "invalidated": "Entries dropped on request.",
     "outdated": "Look-ups whose result was outdated when they finished.",
 }
-_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
+"""The texts of other attributes of `CacheStats`."""
+_LDAP_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
 """Attributes of `LdapStatistics` that are exported as events."""
 
-_Samples = Iterable[tuple[Sequence[str], float]]
-"""Values, each with its labels."""
 
-
-@dataclass(frozen=True, slots=True)
-class MetricSources:
-    """The parts of the server that keep the numbers."""
-
-    calls: list[MethodCounters]
-    call_limit: ConcurrencyLimiter
-    decisions: DecisionLog
-    engine: Engine
-    lookups: LookupCounters
-    resolvers: ResolverManager
-    reloader: Reloader
-    readiness: Readiness
-    audit: AuditLog | None
-    certificates: Sequence[ReloadingCredentials]
-    """Those of the listeners that are bound; the sequence may grow."""
-
-
-class _Collector(Collector):
-    def __init__(self, sources: MetricSources) -> None:
-        self._sources = sources
-
-    def collect(self) -> Iterator[Metric]:
-        for metrics in (_calls, _caches, _resolvers, _ldap, _policy, _audit, _certificates):
-            yield from metrics(self._sources)
-
-
-def metrics_writer(sources: MetricSources) -> Callable[[], bytes]:
+def metrics_writer(parts: ServerParts) -> Callable[[], bytes]:
     """Return a function that writes the metrics of the server and its process as text."""
     registry = CollectorRegistry()
-    registry.register(_Collector(sources))
+    registry.register(_Collector(parts))
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
     return lambda: generate_latest(registry)
 
 
-def _counter(name: str, text: str, labels: Sequence[str], samples: _Samples) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
+class _Collector(Collector):
+    def __init__(self, parts: ServerParts) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterator[Metric]:
+        for metrics in (_calls, _caches, _resolvers, _ldap, _policy, _audit, _certificates):
+            yield from metrics(self._parts)
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], samples: _Samples) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
-
-
-def _histogram(
-    name: str, text: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], Histogram]]
+def _family(
+    kind: Callable[..., Any],
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[Sequence[str], Any]] | Mapping[str, float],
 ) -> Metric:
-    family = HistogramMetricFamily(name, text, labels=labels)
-    for values, durations in samples:
-        family.add_metric(values, durations.buckets(), durations.sum)
-    return family
+    """Return a metric with one sample for each of the values of its labels.
+
+    If there is one label, `samples` may be a mapping by its values.
+    """
+    family = kind(name, text, labels=labels)
+    if isinstance(samples, Mapping):
+        samples = (((label,), value) for label, value in samples.items())
+    for values, value in samples:
+        if kind is HistogramMetricFamily:
+            family.add_metric(values, value.buckets(), value.sum)
+        else:
+            family.add_metric(values, value)
+    return family  # type: ignore[no-any-return]
 
 
-def _calls(sources: MetricSources) -> Iterator[Metric]:
-    methods = [((each.kind, each.service, each.method), each) for each in sources.calls]
+_counter: Final = partial(_family, CounterMetricFamily)
+_gauge: Final = partial(_family, GaugeMetricFamily)
+_histogram: Final = partial(_family, HistogramMetricFamily)
+
+
+def _calls(parts: ServerParts) -> Iterator[Metric]:
+    methods = [((each.kind, each.service, each.method), each) for each in parts.calls]
     yield _counter(
         "grpc_server_started",
         "Calls started.",
@@ -128,73 +115,65 @@ def _calls(sources: MetricSources) -> Iterator[Metric]:
         _CALL,
         ((labels, method.durations) for labels, method in methods),
     )
-    limit = sources.call_limit
+    limit = parts.call_limit
     for name, text, value in (
-        ("queuegate_calls_in_progress", "Calls in progress.", limit.running),
-        ("queuegate_calls_limit", "How many calls may be in progress.", limit.limit),
-        ("queuegate_streams_in_progress", "Streams in progress.", limit.streams),
-        ("queuegate_streams_limit", "How many streams may be open.", limit.stream_limit),
+        ("calls_in_progress", "Calls in progress.", limit.running),
+        ("calls_limit", "How many calls may be in progress.", limit.limit),
+        ("streams_in_progress", "Streams in progress.", limit.streams),
+        ("streams_limit", "How many streams may be open.", limit.stream_limit),
     ):
-        yield GaugeMetricFamily(name, text, value)
+        yield GaugeMetricFamily(f"queuegate_{name}", text, value)
     yield _counter(
-        "queuegate_calls_refused",
-        "Calls rejected at a limit.",
-        ("reason",),
-        (((reason,), count) for reason, count in limit.refused.items()),
+        "queuegate_calls_refused", "Calls rejected at a limit.", ("reason",), limit.refused
     )
     yield _counter(
         "queuegate_decisions",
         "Decisions, including those of batches and streams.",
         ("outcome", "reason"),
-        (((outcome, reason), count) for outcome, reason, count in sources.decisions.tallied()),
+        (((outcome, reason), count) for outcome, reason, count in parts.decisions.tallied()),
     )
 
 
-def _caches(sources: MetricSources) -> Iterator[Metric]:
-    try:
-        served = sources.engine.snapshot.served
-    except NotReady:
-        served = {}
-    stats = {name: partition.groups.stats() for name, partition in served.items()}
+def _caches(parts: ServerParts) -> Iterator[Metric]:
+    groups = {
+        name: served.groups
+        for snapshot in _snapshots(parts)
+        for name, served in snapshot.served.items()
+    }
+    stats = {name: resolver.stats() for name, resolver in groups.items()}
     yield _counter(
         "queuegate_cache_requests",
         "Look-ups in the group cache; repeated requests do not reach it.",
         (*_PARTITION, "result"),
         (
-            ((name, result), count)
+            ((name, result), getattr(counts, attribute))
             for name, counts in stats.items()
-            for result, count in (
-                ("hit", counts.hits),
-                ("negative_hit", counts.negative_hits),
-                ("failure_hit", counts.failure_hits),
-                ("stale_hit", counts.stale_hits),
-                ("miss", counts.misses),
-            )
+            for result, attribute in _CACHE_RESULTS.items()
         ),
     )
     yield _gauge(
         "queuegate_cache_entries",
         "Entries, including expired ones.",
         _PARTITION,
-        (((name,), counts.entries) for name, counts in stats.items()),
+        {name: counts.entries for name, counts in stats.items()},
     )
     yield _gauge(
         "queuegate_cache_refreshes_waiting",
         "Cached users whose refresh is due and queued.",
         _PARTITION,
-        (((name,), partition.groups.refreshes_waiting) for name, partition in served.items()),
+        {name: resolver.refreshes_waiting for name, resolver in groups.items()},
     )
     for attribute, text in _CACHE_COUNTS.items():
         yield _counter(
             f"queuegate_cache_{attribute}",
             text,
             _PARTITION,
-            [((name,), getattr(counts, attribute)) for name, counts in stats.items()],
+            {name: getattr(counts, attribute) for name, counts in stats.items()},
         )
 
 
-def _resolvers(sources: MetricSources) -> Iterator[Metric]:
-    lookups = sources.lookups.resolvers
+def _resolvers(parts: ServerParts) -> Iterator[Metric]:
+    lookups = parts.lookups.resolvers
     yield _counter(
         "queuegate_resolver_lookups",
         "Look-ups, including those that were rejected or timed out.",
@@ -211,7 +190,7 @@ def _resolvers(sources: MetricSources) -> Iterator[Metric]:
         _RESOLVER,
         ((labels, counters.durations) for labels, counters in lookups.items()),
     )
-    resolvers = [((each.name, where), each) for where, each in sources.resolvers.resolvers()]
+    resolvers = [((each.name, where), each) for where, each in parts.resolvers.resolvers()]
     yield _gauge(
         "queuegate_resolver_breaker_state",
         "1 for the current state of the circuit breaker.",
@@ -222,24 +201,22 @@ def _resolvers(sources: MetricSources) -> Iterator[Metric]:
             for state in CircuitState
         ),
     )
-    yield _gauge(
-        "queuegate_resolver_lookups_running",
-        "Look-ups in progress.",
-        _RESOLVER,
-        ((labels, resolver.bulkhead.running) for labels, resolver in resolvers),
-    )
-    yield _gauge(
-        "queuegate_resolver_lookups_waiting",
-        "Look-ups in the queue.",
-        _RESOLVER,
-        ((labels, resolver.bulkhead.waiting) for labels, resolver in resolvers),
-    )
+    for attribute, text in (
+        ("running", "Look-ups in progress."),
+        ("waiting", "Look-ups in the queue."),
+    ):
+        yield _gauge(
+            f"queuegate_resolver_lookups_{attribute}",
+            text,
+            _RESOLVER,
+            ((labels, getattr(resolver.bulkhead, attribute)) for labels, resolver in resolvers),
+        )
 
 
-def _ldap(sources: MetricSources) -> Iterator[Metric]:
+def _ldap(parts: ServerParts) -> Iterator[Metric]:
     directories = [
         ((each.name, where), statistics)
-        for where, each in sources.resolvers.resolvers()
+        for where, each in parts.resolvers.resolvers()
         if isinstance(statistics := getattr(each.resolver, "statistics", None), LdapStatistics)
     ]
     steps = [
@@ -270,13 +247,13 @@ def _ldap(sources: MetricSources) -> Iterator[Metric]:
         (
             ((*labels, event), getattr(statistics, event))
             for labels, statistics in directories
-            for event in _EVENTS
+            for event in _LDAP_EVENTS
         ),
     )
 
 
-def _policy(sources: MetricSources) -> Iterator[Metric]:
-    build, reloader = versions(), sources.reloader
+def _policy(parts: ServerParts) -> Iterator[Metric]:
+    build, reloader, snapshots = versions(), parts.reloader, _snapshots(parts)
     yield _gauge(
         "queuegate_build_info",
         "Always 1; the labels are the versions.",
@@ -284,23 +261,19 @@ def _policy(sources: MetricSources) -> Iterator[Metric]:
         [(tuple(build.values()), 1)],
     )
     yield GaugeMetricFamily(
-        "queuegate_ready", "1 if /readyz reports ready.", sources.readiness.is_ready
+        "queuegate_ready", "1 if /readyz reports ready.", parts.readiness.is_ready
     )
     yield _counter(
         "queuegate_policy_reloads",
         "Loads of the policy, including the first one.",
         ("result",),
-        [(("success",), reloader.succeeded), (("failure",), reloader.failed)],
+        {"success": reloader.succeeded, "failure": reloader.failed},
     )
     yield GaugeMetricFamily(
         "queuegate_policy_last_reload_successful",
         "1 if the policy that was read last is served.",
         reloader.state.succeeded,
     )
-    try:
-        snapshots = [sources.engine.snapshot]
-    except NotReady:
-        snapshots = []
     yield _gauge(
         "queuegate_policy_revision",
         "Increases by 1 with each new policy.",
@@ -325,9 +298,9 @@ def _policy(sources: MetricSources) -> Iterator[Metric]:
     )
 
 
-def _audit(sources: MetricSources) -> Iterator[Metric]:
+def _audit(parts: ServerParts) -> Iterator[Metric]:
     """Yield the metrics of the audit log; without an audit log they have no values."""
-    logs = [] if sources.audit is None else [sources.audit]
+    logs = [] if parts.audit is None else [parts.audit]
     yield _counter(
         "queuegate_audit_records",
         "Records by result: written; dropped; refused, so that their calls failed.",
@@ -364,12 +337,13 @@ def _audit(sources: MetricSources) -> Iterator[Metric]:
     )
 
 
-def _certificates(sources: MetricSources) -> Iterator[Metric]:
+def _certificates(parts: ServerParts) -> Iterator[Metric]:
+    certificates = parts.listeners.certificates
     yield _gauge(
         "queuegate_certificate_expiry_timestamp_seconds",
         "When the certificate of a listener expires, in Unix seconds.",
         ("listener",),
-        (((each.listener,), each.expires) for each in sources.certificates),
+        {each.listener: each.expires for each in certificates},
     )
     yield _counter(
         "queuegate_certificate_reloads",
@@ -377,7 +351,15 @@ def _certificates(sources: MetricSources) -> Iterator[Metric]:
         ("listener", "result"),
         (
             ((each.listener, result), count)
-            for each in sources.certificates
+            for each in certificates
             for result, count in (("success", each.reloads), ("failure", each.failures))
         ),
     )
+
+
+def _snapshots(parts: ServerParts) -> list[Snapshot]:
+    """Return the snapshot that is served, if there is one."""
+    try:
+        return [parts.engine.snapshot]
+    except NotReady:
+        return []

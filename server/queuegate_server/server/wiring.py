@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
@@ -27,15 +26,11 @@ from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.server import Interceptors, register
 from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
-from queuegate_server.settings.addresses import parse_host_port
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.transports import registry
 from queuegate_server.transports.native import Refusal
 from queuegate_server.transports.registry import Server
-
-if TYPE_CHECKING:
-    from queuegate_server.admin.http import AdminServer
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -57,11 +52,11 @@ class ServerParts:
     listeners: Listeners
     call_limit: ConcurrencyLimiter
     readiness: Readiness
-    metrics: Callable[[], bytes]
-    """Returns the metrics in Prometheus' text format; nothing if there is no admin port."""
-    admin: "AdminServer | None"
     audit: AuditLog | None
     tracer: Tracer | None
+    decisions: DecisionLog
+    calls: list[MethodCounters]
+    lookups: LookupCounters
 
 
 def build_server(
@@ -76,7 +71,7 @@ def build_server(
         worker: For one of several workers, which share ports and have an audit log each.
 
     Raises:
-        CannotListen: The admin port or a file beside the listeners is not usable.
+        CannotListen: A file beside the listeners is not usable.
         CannotAudit: The audit log is not usable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
@@ -126,33 +121,6 @@ def build_server(
             reflection.ReflectionServicer(described, draining, listeners.authorizer), server
         )
 
-    metrics: Callable[[], bytes] = bytes
-    admin = None
-    if settings.ops.listen is not None:
-        from queuegate_server.server.metrics import (  # noqa: PLC0415 - slow, only with the port
-            MetricSources,
-            metrics_writer,
-        )
-
-        sources = MetricSources(
-            calls,
-            call_limit,
-            decisions,
-            engine,
-            lookups,
-            resolvers,
-            reloader,
-            readiness,
-            audit,
-            listeners.certificates,
-        )
-        metrics = metrics_writer(sources)
-        if worker is None:  # otherwise the supervisor serves the port
-            from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
-
-            admin = AdminServer(
-                parse_host_port(settings.ops.listen), _OwnProcess(readiness, metrics)
-            )
     return ServerParts(
         engine=engine,
         server=server,
@@ -163,25 +131,9 @@ def build_server(
         listeners=listeners,
         call_limit=call_limit,
         readiness=readiness,
-        metrics=metrics,
-        admin=admin,
         audit=audit,
         tracer=tracer,
+        decisions=decisions,
+        calls=calls,
+        lookups=lookups,
     )
-
-
-class _OwnProcess:
-    """The admin port of a single process reports on this process."""
-
-    def __init__(self, readiness: Readiness, metrics: Callable[[], bytes]) -> None:
-        self._readiness = readiness
-        self._metrics = metrics
-
-    async def readiness(self) -> dict[str, Any]:
-        return self._readiness.details()
-
-    async def startup(self) -> dict[str, Any]:
-        return self._readiness.startup()
-
-    async def metrics(self) -> bytes:
-        return self._metrics()

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
+from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
-from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yaml_reader import YamlDocument, plain_data, read_yaml
 from queuegate_server.settings.layers import Overrides, error_in, from_environment, from_options
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import SourceMap, locate
+
+MAX_BYTES: Final = 4 * MIB
+"""The size of the file: a message to a worker holds it twice."""
 
 
 class SettingsError(Exception):
@@ -41,7 +44,7 @@ def load_settings(
     Raises:
         SettingsError: With all errors of all sources.
     """
-    document = _read(file) if content is None else read_yaml(content, str(file))
+    document = _read(file, content)
     tree_or_text = plain_data(document.root)
     diagnostics = list(document.diagnostics)
     name = "settings" if file is None else str(file)
@@ -81,14 +84,19 @@ def _validated(
     return settings
 
 
-def _read(file: Path | None) -> YamlDocument:
+def _read(file: Path | None, content: bytes | None) -> YamlDocument:
     if file is None:
         return YamlDocument(None, ())
-    try:
-        return read_yaml(read_regular(file, MAX_BYTES), str(file))
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        return YamlDocument(None, (error_in(str(file), message, remedy(error)),))
+    if content is None:
+        try:
+            content = read_regular(file, MAX_BYTES)
+        except OSError as error:
+            message = f"cannot be read: {error.strerror or error}"
+            return YamlDocument(None, (error_in(str(file), message, remedy(error)),))
+    if len(content) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES // MIB} MiB"
+        return YamlDocument(None, (error_in(str(file), message, "is it the file of a policy?"),))
+    return read_yaml(content, str(file))
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -1,19 +1,25 @@
 """Reloading the settings while the server runs: what may change, and what needs a restart."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
 from queuegate_server.settings.layers import error_in
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
 
+_LOG = logging.getLogger("queuegate_server.settings.reload")
 T = TypeVar("T")
 READ_TIMEOUT: Final = 10.0
 """Seconds that reading the settings may take."""
+
+ApplySettings = Callable[[Settings], Awaitable[object] | None]
+"""Applies the current settings to a part of the server."""
 
 
 class SettingsReader(Generic[T]):
@@ -39,6 +45,66 @@ class SettingsReader(Generic[T]):
         except StillRunning:
             message = "an earlier attempt to read them still hangs"
         raise SettingsError([error_in("settings", message)])
+
+
+class ConfigReloader:
+    """Reads the settings again and applies them, one reload at a time."""
+
+    def __init__(
+        self,
+        initial: Settings,
+        current: Settings,
+        read: Callable[[], Settings],
+        apply: Sequence[ApplySettings],
+        notifier: Notifier,
+    ) -> None:
+        """Set up reloads.
+
+        Args:
+            initial: The settings that the service started with, which bound what may change.
+            current: The settings after earlier reloads.
+            read: Reads the settings again.
+            apply: Called with the current settings, in this order, even after one has failed.
+            notifier: Reports reloads to systemd.
+        """
+        self.settings = current
+        """The current settings."""
+        self._initial = initial
+        self._reader = SettingsReader(read)
+        self._apply = apply
+        self._notifier = notifier
+        self._lock = asyncio.Lock()
+
+    async def reload(self) -> None:
+        """Reload everything. Errors are logged, and the affected part stays as it was."""
+        async with self._lock:
+            self._notifier.reloading()
+            await self._read_settings()
+            for apply in self._apply:
+                try:
+                    applied = apply(self.settings)
+                    if applied is not None:
+                        await applied
+                except Exception:
+                    _LOG.exception("unexpected error")
+            self._notifier.ready()
+
+    async def _read_settings(self) -> None:
+        try:
+            read = await self._reader.read()
+        except SettingsError as error:
+            for diagnostic in error.diagnostics:
+                _LOG.error("finding in the settings", extra={"finding": str(diagnostic)})
+            _LOG.error("settings are not valid; the old ones stay")
+            return
+        current = with_changes(self._initial, read)
+        changed = differences(self.settings, current)
+        self.settings = current
+        if changed:
+            _LOG.info("settings are replaced", extra={"keys": changed})
+        pending = differences(current, read)
+        if pending:
+            _LOG.warning("settings need a restart to change", extra={"keys": pending})
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:

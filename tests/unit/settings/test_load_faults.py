@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
+from queuegate_server.supervisor.channel import MAX_MESSAGE_BYTES
 from tests.support.settings_faults import faults
 
 
@@ -214,3 +215,14 @@ def test_missing_file_is_an_error(file: Path) -> None:
 def test_policy_and_policies_exclude_each_other(file: Path, source: str) -> None:
     (fault,) = faults(file, f"policy: {{{source}: a}}\npolicies: [{{path: b}}]")
     assert "give either policy or policies, not both" in fault
+
+
+def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_bytes(b"#" * (MAX_BYTES + 1))
+    with pytest.raises(SettingsError, match="is larger than 4 MiB"):
+        load_settings(file)
+    with pytest.raises(SettingsError, match="is larger than 4 MiB"):
+        load_settings(file, content=file.read_bytes())
+    # A message to a worker holds the file twice, in base64.
+    assert 2 * MAX_BYTES * 4 / 3 < MAX_MESSAGE_BYTES
