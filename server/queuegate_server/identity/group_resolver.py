@@ -19,8 +19,13 @@ from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
-from queuegate_server.identity.circuit_breaker import BreakerGuard, CircuitBreaker, CircuitState
-from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
+from queuegate_server.identity.guards import (
+    Bulkhead,
+    CircuitBreaker,
+    CircuitState,
+    ExceptionContainment,
+    Timeout,
+)
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RefreshQueue
 from queuegate_server.identity.resolver import CouldNotAsk, Outcome, Resolver, Source
@@ -68,13 +73,19 @@ class GuardedResolver:
         """What limits the refreshes of all partitions."""
         self._clock = clock
         self._observe = observe
-        self.breaker = CircuitBreaker(options.breaker_failures, options.breaker_pause, clock)
         contained = ExceptionContainment(name, resolver)
+        self.breaker = CircuitBreaker(
+            name,
+            options.breaker_failures,
+            options.breaker_pause,
+            Timeout(name, options.lookup_timeout, contained),
+            clock,
+        )
         self.bulkhead = Bulkhead(
             options.max_concurrent,
             options.max_waiting,
             options.lookup_timeout,
-            BreakerGuard(name, self.breaker, Timeout(name, options.lookup_timeout, contained)),
+            self.breaker,
             clock,
         )
         self._source: Source = contained if self.is_local else self.bulkhead

@@ -1,9 +1,10 @@
-"""Guards around a resolver: bulkhead, timeout and exception containment."""
+"""Guards around a resolver: bulkhead, circuit breaker, timeout and exception containment."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Final
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
@@ -67,6 +68,102 @@ class Timeout:
             detail = f"no answer within {self._seconds:g} s"
             _LOG.warning("resolver %r gave %r %s", self._name, user, detail)
             return CouldNotAsk(detail)
+
+
+class CircuitState(StrEnum):
+    """Whether look-ups reach the resolver."""
+
+    CLOSED = "closed"
+    """They do."""
+    OPEN = "open"
+    """They do not."""
+    HALF_OPEN = "half-open"
+    """One at a time does, to find out whether the resolver is back."""
+
+
+class CircuitBreaker:
+    """Stops asking a source while it fails.
+
+    It opens after the look-ups of several different users failed with no success between:
+    a source may fail for one broken entry again and again while it serves everybody else. Only
+    CouldNotAsk is a failure.
+
+    Args:
+        name: The resolver's name, for messages.
+        failures: After how many failures it opens.
+        pause: For how many seconds it stays open.
+        source: Who is asked.
+        clock: A monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self, name: str, failures: int, pause: float, source: Source, clock: Callable[[], float]
+    ) -> None:
+        self._name = name
+        self._threshold = failures
+        self._pause = pause
+        self._source = source
+        self._clock = clock
+        self._failed: set[str] = set()
+        self._open_until: float | None = None
+        self._probing = False
+        self._changes = 0
+
+    @property
+    def state(self) -> CircuitState:
+        """The state at this moment."""
+        if self._open_until is None:
+            return CircuitState.CLOSED
+        if self._clock() < self._open_until:
+            return CircuitState.OPEN
+        return CircuitState.HALF_OPEN
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a look-up would be refused at this moment."""
+        state = self.state
+        return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user, or return CouldNotAsk without asking."""
+        if self.refuses:
+            remaining = max(0.0, (self._open_until or 0.0) - self._clock())
+            return CouldNotAsk(f"not asked after repeated failures, for another {remaining:.1f} s")
+        self._probing = self.state is CircuitState.HALF_OPEN
+        changes = self._changes
+        try:
+            outcome = await self._source.resolve(user)
+        except BaseException:
+            if changes == self._changes:
+                self._probing = False
+            raise
+        # If the breaker has changed since the look-up began, the outcome does not count.
+        if changes == self._changes:
+            self._record(user, outcome)
+        return outcome
+
+    def _record(self, user: str, outcome: Outcome) -> None:
+        if not isinstance(outcome, CouldNotAsk):
+            self._failed.clear()
+            if self._open_until is not None:
+                self._change(None)
+                _LOG.warning("resolver %r answers again", self._name)
+            return
+        self._failed.add(user)
+        if self._open_until is not None or len(self._failed) >= self._threshold:
+            self._change(self._clock() + self._pause)
+            _LOG.warning(
+                "resolver %r keeps failing and is not asked for %.1f s: %s",
+                self._name,
+                self._pause,
+                outcome.detail,
+            )
+
+    def _change(self, open_until: float | None) -> None:
+        self._open_until = open_until
+        self._probing = False
+        self._failed.clear()
+        self._changes += 1
 
 
 class Bulkhead:

@@ -6,7 +6,7 @@ the same resolver share its circuit breaker and bounds; each has a cache of its 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
@@ -45,14 +45,24 @@ class IdentitySettings(Protocol):
         """Return the settings of a partition."""
 
 
-class UnusableResolver(NamedTuple):
-    """A resolver that cannot be used, and the remedy."""
+class ResolverKey(NamedTuple):
+    """What identifies a resolver."""
 
-    partition: Partition
-    from_policy: bool
-    """Whether the policy asks for it, and not the settings."""
-    message: str
-    remedy: str
+    name: str
+    """Its name in the settings, or the type that the policy asks for."""
+    defined_in: Literal["settings", "policy"]
+
+
+class UnusableResolver(Exception):
+    """A resolver cannot be used."""
+
+    def __init__(self, partition: Partition, key: ResolverKey, message: str, remedy: str) -> None:
+        """Build it from the partition that uses the resolver, and what to do about it."""
+        super().__init__(message)
+        self.partition = partition
+        self.key = key
+        self.message = message
+        self.remedy = remedy
 
 
 class UnusableResolvers(Exception):
@@ -62,27 +72,6 @@ class UnusableResolvers(Exception):
         """Build it from the unusable resolvers of all partitions."""
         super().__init__("; ".join(each.message for each in unusable))
         self.unusable = tuple(unusable)
-
-
-class _Unusable(Exception):
-    """A resolver cannot be used."""
-
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
-
-
-class _Key(NamedTuple):
-    """What identifies a resolver."""
-
-    name: str
-    is_type: bool
-    """Whether the name is the type that the policy asks for, and not one of the settings."""
-
-    @property
-    def defined_in(self) -> str:
-        return "policy" if self.is_type else "settings"
 
 
 class ResolverManager:
@@ -111,8 +100,8 @@ class ResolverManager:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._guarded: dict[_Key, GuardedResolver] = {}
-        self._groups: dict[tuple[str, _Key], GroupResolver] = {}
+        self._guarded: dict[ResolverKey, GuardedResolver] = {}
+        self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
         """Return the resolvers in use, each with where it is defined: `settings`, `policy`."""
@@ -135,13 +124,10 @@ class ResolverManager:
         chosen: dict[str, GroupResolver] = {}
         unusable: list[UnusableResolver] = []
         for name, partition in partitions.items():
-            key = self._key(partition)
             try:
-                chosen[name] = await self._opened(name, key)
-            except _Unusable as error:
-                unusable.append(
-                    UnusableResolver(partition, key.is_type, error.message, error.remedy)
-                )
+                chosen[name] = await self._opened(partition)
+            except UnusableResolver as error:
+                unusable.append(error)
         if unusable:
             raise UnusableResolvers(unusable)
         return chosen
@@ -158,60 +144,65 @@ class ResolverManager:
         """Close everything."""
         await self.close_unused(())
 
-    def _key(self, partition: Partition) -> _Key:
+    async def _opened(self, partition: Partition) -> GroupResolver:
         name = self._settings.partition(partition.name).resolver
         if name is None:
-            return _Key(partition.resolver_type or registry.DEFAULT_TYPE, is_type=True)
-        return _Key(name, is_type=False)
-
-    async def _opened(self, partition: str, key: _Key) -> GroupResolver:
-        groups = self._groups.get((partition, key))
+            key = ResolverKey(partition.resolver_type or registry.DEFAULT_TYPE, "policy")
+        else:
+            key = ResolverKey(name, "settings")
+        groups = self._groups.get((partition.name, key))
         if groups is None:
             groups = self._build(partition, key)
             try:
                 await groups.open()
             except Exception as error:  # whatever a resolver raises, its set-up is at fault
-                other = f"set `partitions.{partition}.resolver` to use another one"
-                raise _Unusable(
-                    f"partition {partition!r} uses the resolver {key.name!r}, which cannot be"
+                other = f"set `partitions.{partition.name}.resolver` to use another one"
+                raise UnusableResolver(
+                    partition,
+                    key,
+                    f"partition {partition.name!r} uses the resolver {key.name!r}, which cannot be"
                     f" opened: {type(error).__name__}: {error}",
-                    other if key.is_type else f"correct `resolvers.{key.name}`, or {other}",
+                    other if name is None else f"correct `resolvers.{name}`, or {other}",
                 ) from error
-            self._groups[partition, key] = groups
+            self._groups[partition.name, key] = groups
         return groups
 
-    def _build(self, partition: str, key: _Key) -> GroupResolver:
+    def _build(self, partition: Partition, key: ResolverKey) -> GroupResolver:
         guarded = self._guarded.get(key)
         if guarded is None:
             guarded = self._guarded[key] = self._build_guarded(partition, key)
-        options = self._settings.partition(partition).cache
+        options = self._settings.partition(partition.name).cache
         return GroupResolver(
             guarded, GroupCache(options, self._clock, self._wall), clock=self._clock
         )
 
-    def _build_guarded(self, partition: str, key: _Key) -> GuardedResolver:
+    def _build_guarded(self, partition: Partition, key: ResolverKey) -> GuardedResolver:
+        asks = f"partition {partition.name!r} asks for the resolver type {key.name!r}"
+        setting = f"`partitions.{partition.name}.resolver`"
         try:
-            if key.is_type:
-                configured = ConfiguredResolver(key.name, registry.options_model(key.name)())
-            else:
+            if key.defined_in == "settings":
                 configured = self._settings.resolvers[key.name]
-            resolver = registry.build(configured.type, configured.options)
-        except (registry.UnknownResolverType, registry.BrokenResolverType) as error:
-            raise _Unusable(
-                f"partition {partition!r} asks for the resolver type {key.name!r}: {error}",
-                f"set `partitions.{partition}.resolver` to use another one",
+                resolver_type = registry.resolver_type(configured.type)
+                options = configured.options
+            else:
+                resolver_type = registry.resolver_type(key.name)
+                options = resolver_type.Options()
+        except registry.BadResolverType as error:
+            raise UnusableResolver(
+                partition, key, f"{asks}: {error}", f"set {setting} to use another one"
             ) from error
         except ValidationError as error:
             faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
-            raise _Unusable(
-                f"partition {partition!r} asks for the resolver type {key.name!r}, which needs"
-                f" settings: {faults}",
-                f"add it to `resolvers` and name it in `partitions.{partition}.resolver`",
+            raise UnusableResolver(
+                partition,
+                key,
+                f"{asks}, which needs settings: {faults}",
+                f"add it to `resolvers` and name it in {setting}",
             ) from error
         return GuardedResolver(
             key.name,
-            self._around(key.name, resolver),
-            configured.options,
+            self._around(key.name, resolver_type(options)),
+            options,
             clock=self._clock,
             observe=self._observe and self._observe(key.name, key.defined_in),
         )

@@ -24,7 +24,7 @@ RESOLVER_TYPES: Final[Mapping[str, str]] = {
 """Our types, as `module:class`. An entry point cannot replace them."""
 
 DEFAULT_TYPE: Final = "none"
-"""The type that an empty name means."""
+"""The type of a partition for which neither the settings nor the policy name one."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 
@@ -37,19 +37,8 @@ class ConfiguredResolver:
     options: ResolverOptions
 
 
-class UnknownResolverType(Exception):
-    """There is no resolver type of that name."""
-
-    def __init__(self, name: str, known: frozenset[str]) -> None:
-        """Build it from the name asked for and the types that exist."""
-        names = ", ".join(f"`{known_name}`" for known_name in sorted(known))
-        super().__init__(f"this build has no `{name}` resolver; it has {names}")
-        self.name = name
-        self.known = known
-
-
-class BrokenResolverType(Exception):
-    """A resolver type of another distribution cannot be used; the text says why."""
+class BadResolverType(Exception):
+    """There is no resolver type of that name, or it cannot be used; the text says why."""
 
 
 class ResolverType(Protocol):
@@ -66,40 +55,19 @@ def types() -> frozenset[str]:
     return frozenset(RESOLVER_TYPES) | _entry_points().keys()
 
 
-def options_model(name: str) -> type[ResolverOptions]:
-    """Return the options model of a type. An empty name means `none`.
-
-    Raises:
-        UnknownResolverType: There is no such type.
-        BrokenResolverType: The type cannot be used.
-    """
-    return _load(name or DEFAULT_TYPE).Options
-
-
-def build(name: str, options: ResolverOptions) -> Resolver:
-    """Build a resolver of a type from options of its model, without any I/O.
-
-    Raises:
-        UnknownResolverType: There is no such type.
-        BrokenResolverType: The type cannot be used.
-    """
-    resolver_type = _load(name or DEFAULT_TYPE)
-    if not isinstance(options, resolver_type.Options):
-        raise TypeError(f"options of `{name}` are {resolver_type.Options.__name__}")
-    return resolver_type(options)
-
-
-def _load(name: str) -> ResolverType:
+def resolver_type(name: str) -> ResolverType:
+    """Return the type of a name. Raises BadResolverType."""
     path = RESOLVER_TYPES.get(name)
     if path is not None:
         module, _, class_name = path.partition(":")
         return cast("ResolverType", getattr(importlib.import_module(module), class_name))
     found = _entry_points().get(name, [])
     if not found:
-        raise UnknownResolverType(name, types())
+        known = ", ".join(f"`{known_name}`" for known_name in sorted(types()))
+        raise BadResolverType(f"this build has no `{name}` resolver; it has {known}")
     if len(found) > 1:
         sources = " and ".join(sorted(_distribution(point) for point in found))
-        raise BrokenResolverType(f"the resolver `{name}` comes from {sources}: remove one")
+        raise BadResolverType(f"the resolver `{name}` comes from {sources}: remove one")
     return _checked(found[0])
 
 
@@ -108,12 +76,12 @@ def _checked(point: EntryPoint) -> ResolverType:
     try:
         loaded: Any = point.load()
     except Exception as error:
-        raise BrokenResolverType(
+        raise BadResolverType(
             f"{source} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     options = getattr(loaded, "Options", None)
     if not (isinstance(options, type) and issubclass(options, ResolverOptions)):
-        raise BrokenResolverType(f"{source} has no `Options` derived from ResolverOptions")
+        raise BadResolverType(f"{source} has no `Options` derived from ResolverOptions")
     return cast("ResolverType", loaded)
 
 

@@ -226,8 +226,8 @@ def _no_partitions(
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
     """Return an error at the place where the policy or the settings name the resolver."""
-    _, from_policy, message, remedy = unusable
-    if not from_policy:
+    message, remedy = unusable.message, unusable.remedy
+    if unusable.key.defined_in == "settings":
         return _error("settings", message, remedy)
     file = parsed.files[unusable.partition.name]
     line, column = unusable.partition.resolver_place

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import versions
 from queuegate_server.engine import NotReady, Snapshot
-from queuegate_server.identity.circuit_breaker import CircuitState
+from queuegate_server.identity.guards import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.server.wiring import ServerParts
 

@@ -15,10 +15,9 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Duration, Section
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.registry import (
-    BrokenResolverType,
+    BadResolverType,
     ConfiguredResolver,
-    UnknownResolverType,
-    options_model,
+    resolver_type,
     types,
 )
 from queuegate_server.settings.callers import Callers
@@ -170,8 +169,8 @@ def _configured_resolver(value: object) -> object:
         known = ", ".join(sorted(types()))
         raise _wrong_type("missing", f"is required: choose one of {known}")
     try:
-        model = options_model(str(name))
-    except (UnknownResolverType, BrokenResolverType) as error:
+        model = resolver_type(str(name)).Options
+    except BadResolverType as error:
         raise _wrong_type("resolver_type", str(error)) from None
     return ConfiguredResolver(str(name), model.model_validate(options))
 

@@ -14,10 +14,9 @@ from pydantic_core import ErrorDetails
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
-    BrokenResolverType,
+    BadResolverType,
     ConfiguredResolver,
-    UnknownResolverType,
-    options_model,
+    resolver_type,
 )
 from queuegate_server.settings.layers import Overrides
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
@@ -187,6 +186,6 @@ def _keys_at(location: Location, tree: Any) -> Iterator[str]:
 
 def _options(tree: Any) -> type[BaseModel] | None:
     try:
-        return options_model(str(tree[RESOLVER_TYPE]))
-    except (UnknownResolverType, BrokenResolverType, KeyError, TypeError):
+        return resolver_type(str(tree[RESOLVER_TYPE])).Options
+    except (BadResolverType, KeyError, TypeError):
         return None

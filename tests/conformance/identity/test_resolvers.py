@@ -74,7 +74,8 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def build(case: Case) -> Resolver:
-    return registry.build(case.type, registry.options_model(case.type)())
+    resolver_type = registry.resolver_type(case.type)
+    return resolver_type(resolver_type.Options())
 
 
 @pytest.fixture
@@ -150,9 +151,10 @@ async def test_closes_without_having_been_opened(case: Case) -> None:
 
 
 async def test_behind_cache_and_limits(case: Case) -> None:
-    options = registry.options_model(case.type)()
+    resolver_type = registry.resolver_type(case.type)
+    options = resolver_type.Options()
     clock = ManualClock()
-    shared = GuardedResolver(case.type, registry.build(case.type, options), options, clock=clock)
+    shared = GuardedResolver(case.type, resolver_type(options), options, clock=clock)
     groups = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
     await groups.open()
     for user, expected in case.known.items():

@@ -34,8 +34,8 @@ class _Counting:
         self._script = script
         self._failure = failure
         self._clock = clock
-        self._resolver: Source = registry.build(
-            "none" if kind == "script" else kind, ResolverOptions()
+        self._resolver: Source = registry.resolver_type("none" if kind == "script" else kind)(
+            ResolverOptions()
         )
 
     async def open(self) -> None:
@@ -59,7 +59,7 @@ def partition(resolver: _Counting, clock: ManualClock) -> GroupResolver:
 
 
 async def resolve(kind: str, user: str) -> Outcome:
-    return await registry.build(kind, ResolverOptions()).resolve(user)
+    return await registry.resolver_type(kind)(ResolverOptions()).resolve(user)
 
 
 def named(section: str) -> list[Any]:

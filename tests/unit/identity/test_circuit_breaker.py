@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from queuegate_server.identity.circuit_breaker import BreakerGuard, CircuitBreaker, CircuitState
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.guards import CircuitBreaker, CircuitState
+from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 
@@ -33,60 +33,62 @@ CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.H
         pytest.param("fail:a fail:b fail:c wait:10 drop ok", CLOSED, id="another probe follows"),
     ],
 )
-def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
-    breaker = CircuitBreaker(3, 10.0, clock)
+async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
+    directory = FakeDirectory()
+    breaker = CircuitBreaker("corp", 3, 10.0, directory, clock)
     for step in steps.split():
         name, _, value = step.partition(":")
-        if name == "wait":
-            clock.advance(float(value))
-            continue
-        permit = breaker.acquire()
-        assert permit is not None
+        directory.broken = name == "fail"
         match name:
-            case "ok":
-                breaker.record_success(permit)
-            case "fail":
-                breaker.record_failure(permit, value)
+            case "wait":
+                clock.advance(float(value))
+            case "drop":
+                look_up, _ = await _held(breaker, directory)
+                look_up.cancel()
+                await asyncio.wait([look_up])
             case _:
-                breaker.release(permit)
+                await breaker.resolve(value or "someone")
     assert breaker.state is state
-    assert (breaker.remaining > 0) is (state is OPEN)
-    assert (breaker.acquire() is None) is (state is OPEN)
+    assert breaker.refuses is (state is OPEN)
 
 
-def test_one_probe_at_a_time(clock: ManualClock) -> None:
-    breaker = _opened(clock)
+async def test_one_probe_at_a_time(clock: ManualClock) -> None:
+    directory = FakeDirectory()
+    breaker = await _opened(directory, clock)
     clock.advance(10)
-    probe = breaker.acquire()
-    assert probe is not None
-    assert breaker.acquire() is None
-    breaker.record_failure(probe, "x")
+    probe, release = await _held(breaker, directory)
+    assert breaker.refuses
+    release.set()
+    await probe
     assert breaker.state is OPEN
 
 
-@pytest.mark.parametrize("late", ["record_success", "record_failure", "release"])
-def test_a_permit_from_before_a_change_does_not_count(late: str, clock: ManualClock) -> None:
-    breaker = CircuitBreaker(1, 10.0, clock)
-    old, trigger = breaker.acquire(), breaker.acquire()
-    assert old is not None
-    assert trigger is not None
-    breaker.record_failure(trigger, "a")
+@pytest.mark.parametrize("late", ["success", "failure", "cancelled"])
+async def test_a_look_up_from_before_a_change_does_not_count(late: str, clock: ManualClock) -> None:
+    directory = FakeDirectory()
+    directory.broken = late == "failure"
+    breaker = CircuitBreaker("corp", 1, 10.0, directory, clock)
+    old, release_old = await _held(breaker, directory)
+    directory.broken = True
+    await breaker.resolve("a")
     clock.advance(10)
-    probe = breaker.acquire()
-    if late == "record_failure":
-        breaker.record_failure(old, "b")
+    directory.broken = False
+    probe, release_probe = await _held(breaker, directory)
+    if late == "cancelled":
+        old.cancel()
     else:
-        getattr(breaker, late)(old)
+        release_old.set()
+    await asyncio.wait([old])
     assert breaker.state is HALF_OPEN
-    assert breaker.acquire() is None, "the probe is still out"
-    assert probe is not None
-    breaker.record_success(probe)
+    assert breaker.refuses, "the probe is still out"
+    release_probe.set()
+    await probe
     assert breaker.state is CLOSED
 
 
 async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g",))
-    source = BreakerGuard("corp", CircuitBreaker(2, 10.0, clock), directory)
+    source = CircuitBreaker("corp", 2, 10.0, directory, clock)
     directory.broken = True
     for user in ("a", "b"):
         assert isinstance(await source.resolve(user), CouldNotAsk)
@@ -101,27 +103,23 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
 
 
 async def test_no_such_user_is_a_success(clock: ManualClock) -> None:
-    breaker = CircuitBreaker(1, 10.0, clock)
-    source = BreakerGuard("corp", breaker, FakeDirectory())
+    breaker = CircuitBreaker("corp", 1, 10.0, FakeDirectory(), clock)
     for user in "abc":
-        assert isinstance(await source.resolve(user), NoSuchUser)
+        assert isinstance(await breaker.resolve(user), NoSuchUser)
     assert breaker.state is CLOSED
 
 
 async def test_a_cancelled_probe_lets_another_one_go(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g",))
-    breaker = _opened(clock)
+    breaker = await _opened(directory, clock)
+    directory.broken = False
     clock.advance(10)
-    source = BreakerGuard("corp", breaker, directory)
-    directory.hold.clear()
-    probe = asyncio.create_task(source.resolve("sue"))
-    await asyncio.sleep(0)
-    assert isinstance(await source.resolve("bob"), CouldNotAsk)
+    probe, _ = await _held(breaker, directory)
+    assert isinstance(await breaker.resolve("bob"), CouldNotAsk)
     probe.cancel()
     with pytest.raises(asyncio.CancelledError):
         await probe
-    directory.hold.set()
-    assert await source.resolve("sue") == Found(("g",))
+    assert await breaker.resolve("sue") == Found(("g",))
     assert breaker.state is CLOSED
 
 
@@ -130,7 +128,7 @@ async def test_opening_and_closing_are_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "queuegate_server.identity")
     directory = FakeDirectory(sue=("g",))
-    source = BreakerGuard("corp", CircuitBreaker(1, 10.0, clock), directory)
+    source = CircuitBreaker("corp", 1, 10.0, directory, clock)
     directory.broken = True
     await source.resolve("sue")
     await source.resolve("sue")
@@ -143,9 +141,20 @@ async def test_opening_and_closing_are_logged(
     ]
 
 
-def _opened(clock: ManualClock) -> CircuitBreaker:
-    breaker = CircuitBreaker(1, 10.0, clock)
-    permit = breaker.acquire()
-    assert permit is not None
-    breaker.record_failure(permit, "someone")
+async def _opened(directory: FakeDirectory, clock: ManualClock) -> CircuitBreaker:
+    breaker = CircuitBreaker("corp", 1, 10.0, directory, clock)
+    directory.broken = True
+    await breaker.resolve("someone")
     return breaker
+
+
+async def _held(
+    breaker: CircuitBreaker, directory: FakeDirectory
+) -> tuple[asyncio.Task[Outcome], asyncio.Event]:
+    """Return a look-up under way, and the event that releases it."""
+    directory.hold = asyncio.Event()
+    look_up = asyncio.create_task(breaker.resolve("sue"))
+    await asyncio.sleep(0)
+    release, directory.hold = directory.hold, asyncio.Event()
+    directory.hold.set()
+    return look_up, release

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.circuit_breaker import CircuitState
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.guards import CircuitState
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
 from tests.support.fakes.clock import ManualClock

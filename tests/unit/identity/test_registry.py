@@ -9,7 +9,7 @@ import pytest
 
 from queuegate_server.identity import registry
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.registry import BrokenResolverType, UnknownResolverType
+from queuegate_server.identity.registry import BadResolverType
 from queuegate_server.identity.resolver import Found
 
 MODULE = """
@@ -67,47 +67,34 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Installed:
 def test_our_types() -> None:
     assert registry.types() == {"ldap", "none", "os", "test"}
     for name in registry.types():
-        assert issubclass(registry.options_model(name), ResolverOptions)
-
-
-def test_an_empty_type_means_none() -> None:
-    assert registry.options_model("") is registry.options_model("none")
-    built = registry.build("", ResolverOptions())
-    assert type(built) is type(registry.build("none", ResolverOptions()))
+        assert issubclass(registry.resolver_type(name).Options, ResolverOptions)
 
 
 @pytest.mark.parametrize("name", ["nis", "LDAP", "Os", " none", "corp"])
 def test_an_unknown_type_names_the_known_ones(name: str) -> None:
-    with pytest.raises(UnknownResolverType) as caught:
-        registry.options_model(name)
+    with pytest.raises(BadResolverType) as caught:
+        registry.resolver_type(name)
     assert str(caught.value) == (
         f"this build has no `{name}` resolver; it has `ldap`, `none`, `os`, `test`"
     )
-    assert (caught.value.name, caught.value.known) == (name, registry.types())
-    with pytest.raises(UnknownResolverType):
-        registry.build(name, ResolverOptions())
-
-
-def test_options_of_another_type_are_refused() -> None:
-    with pytest.raises(TypeError, match="options of `os` are NssOptions"):
-        registry.build("os", ResolverOptions())
 
 
 async def test_a_type_of_another_distribution(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
     assert registry.types() == {"ldap", "none", "os", "test", "teams"}
-    options = registry.options_model("teams").model_validate({"suffix": "-x", "max_concurrent": 3})
+    teams = registry.resolver_type("teams")
+    options = teams.Options.model_validate({"suffix": "-x", "max_concurrent": 3})
     assert options.max_concurrent == 3
-    resolver = registry.build("teams", options)
+    resolver = teams(options)
     assert await resolver.resolve("sue") == Found(("sue-x",))
-    with pytest.raises(UnknownResolverType, match="it has `ldap`, `none`, `os`, `teams`, `test`"):
-        registry.options_model("nis")
+    with pytest.raises(BadResolverType, match="it has `ldap`, `none`, `os`, `teams`, `test`"):
+        registry.resolver_type("nis")
 
 
 def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"os": "corp_teams:Teams"})
     assert registry.types() == {"ldap", "none", "os", "test"}
-    assert registry.options_model("os").__name__ == "NssOptions"
+    assert registry.resolver_type("os").Options.__name__ == "NssOptions"
 
 
 @pytest.mark.parametrize(
@@ -136,16 +123,16 @@ def test_a_broken_type_of_another_distribution(
 ) -> None:
     installed.distribution("corp-teams", {"teams": entry_point})
     assert "teams" in registry.types(), "listing imports nothing"
-    with pytest.raises(BrokenResolverType) as caught:
-        registry.options_model("teams")
+    with pytest.raises(BadResolverType) as caught:
+        registry.resolver_type("teams")
     assert str(caught.value) == f"the resolver `teams` of corp-teams {message}"
 
 
 def test_two_distributions_with_one_type(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
     installed.distribution("corp-old", {"teams": "corp_teams:NoOptions"})
-    with pytest.raises(BrokenResolverType) as caught:
-        registry.build("teams", ResolverOptions())
+    with pytest.raises(BadResolverType) as caught:
+        registry.resolver_type("teams")
     assert str(caught.value) == (
         "the resolver `teams` comes from corp-old and corp-teams: remove one"
     )
@@ -154,7 +141,7 @@ def test_two_distributions_with_one_type(installed: _Installed) -> None:
 def test_the_registry_imports_no_resolver_before_it_is_asked_for() -> None:
     program = (
         "import sys; from queuegate_server.identity import registry; registry.types();"
-        "registry.options_model('none');"
+        "registry.resolver_type('none');"
         "print(sorted(name for name in sys.modules if '.resolvers.' in name))"
     )
     done = subprocess.run(

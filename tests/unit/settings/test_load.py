@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.identity.registry import options_model
+from queuegate_server.identity.registry import resolver_type
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PartitionSettings, Settings
 
@@ -36,7 +36,7 @@ def test_the_example_lists_the_defaults() -> None:
     settings = load_settings(EXAMPLE)
     assert settings.policy.path == Path("examples/queues.yaml")
     accounts = settings.resolvers["accounts"]
-    assert (accounts.type, accounts.options) == ("os", options_model("os")())
+    assert (accounts.type, accounts.options) == ("os", resolver_type("os").Options())
     assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
     compared = (
         "listen", "unix_socket_mode", "callers", "reflection", "limits", "drain", "log", "ops",
@@ -48,7 +48,7 @@ def test_the_example_lists_the_defaults() -> None:
 
 def test_the_example_lists_every_option_of_its_resolver() -> None:
     named = yaml.safe_load(EXAMPLE.read_text())["resolvers"]["accounts"]
-    assert set(named) == {"type", *options_model("os").model_fields}
+    assert set(named) == {"type", *resolver_type("os").Options.model_fields}
 
 
 def test_options_override_variables_which_override_the_file(file: Path) -> None:
