@@ -10,7 +10,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from cachetools import LRUCache
@@ -40,51 +40,31 @@ MAX_SHARED_GROUPS: Final = 4096
 """How many distinct group lists are remembered to be shared between users."""
 
 
+@dataclass(slots=True, eq=False)
 class CacheEntry:
-    """What is known about a user. Only the cache changes it.
+    """What is known about a user. Only the cache changes it."""
 
-    Attributes:
-        user: The user's name.
-        outcome: What the resolver said.
-        resolved_at_wall: When it said so, by the wall clock, for people.
-        expires_at_wall: When the entry expires, by the wall clock, for people.
-        expires_at: When the entry expires, by the monotonic clock.
-        refresh_at: Until when a decision made with the entry holds, by the monotonic clock.
-            From then on a use starts a refresh. Minus infinity as soon as the entry is
-            replaced, invalidated or evicted.
-        failure: The failed look-up that came after these groups were resolved.
-    """
-
-    __slots__ = (
-        "expires_at",
-        "expires_at_wall",
-        "failure",
-        "outcome",
-        "refresh_at",
-        "resolved_at_wall",
-        "user",
-    )
-
-    def __init__(self, user: str, outcome: Outcome) -> None:
-        self.user = user
-        self.outcome = outcome
-        self.resolved_at_wall = self.expires_at_wall = 0.0
-        self.expires_at = self.refresh_at = NEVER
-        self.failure: CacheEntry | None = None
-
-    def __repr__(self) -> str:
-        """Return the user and the outcome."""
-        return f"CacheEntry({self.user!r}, {self.outcome!r})"
+    user: str
+    outcome: Outcome
+    resolved_at_wall: float = 0.0
+    """When the resolver said so, by the wall clock, for people."""
+    expires_at_wall: float = 0.0
+    """When the entry expires, by the wall clock, for people."""
+    expires_at: float = NEVER
+    """When the entry expires, by the monotonic clock."""
+    refresh_at: float = NEVER
+    """Until when a decision made with the entry holds, by the monotonic clock. From then on a use
+    starts a refresh. NEVER as soon as the entry is replaced, invalidated or evicted."""
+    failure: "CacheEntry | None" = None
+    """The failed look-up that came after these groups were resolved."""
 
 
+@dataclass(slots=True, eq=False)
 class Lease:
     """A look-up under way. Its answer is stored unless the lease has become outdated."""
 
-    __slots__ = ("outdated", "user")
-
-    def __init__(self, user: str) -> None:
-        self.user = user
-        self.outdated = False
+    user: str
+    outdated: bool = False
 
 
 @dataclass(slots=True)
@@ -153,7 +133,7 @@ class GroupCache:
         self._shards = [_Shard() for _ in range(shards)]
         self._leases: dict[str, list[Lease]] = {}
         self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
-        self._stats = CacheStats()
+        self.stats = CacheStats()
 
     def reconfigure(self, options: CacheOptions) -> None:
         """Use other options from now on. Entries keep their lifetimes; those in excess of a
@@ -169,11 +149,11 @@ class GroupCache:
         if entry is None or now >= entry.expires_at:
             return None
         if isinstance(entry.outcome, Found):
-            self._stats.hits += 1
+            self.stats.hits += 1
         elif isinstance(entry.outcome, NoSuchUser):
-            self._stats.negative_hits += 1
+            self.stats.negative_hits += 1
         else:
-            self._stats.failure_hits += 1
+            self.stats.failure_hits += 1
         return entry
 
     def stale_if_error(self, user: str) -> tuple[CacheEntry, bool] | None:
@@ -183,10 +163,10 @@ class GroupCache:
             return None
         now = self._clock()
         if now < entry.expires_at:
-            self._stats.hits += 1
+            self.stats.hits += 1
             return entry, False
         if now < self._stale_until(entry):
-            self._stats.stale_hits += 1
+            self.stats.stale_hits += 1
             return entry, True
         return None
 
@@ -238,7 +218,7 @@ class GroupCache:
         earlier = leases[: leases.index(lease)]
         self.abort(lease)
         if lease.outdated:
-            self._stats.outdated += 1
+            self.stats.outdated += 1
             return self.uncached(lease.user, outcome)
         if isinstance(outcome, CouldNotAsk):
             return self._put_failure(lease.user, outcome)
@@ -270,11 +250,11 @@ class GroupCache:
         for user in set(users):
             entry = self._shard(user).pop(user, None)
             if entry is not None:
-                self._stats.entries -= 1
+                self.stats.entries -= 1
                 entry.refresh_at = NEVER
                 dropped += now < self._usable_until(entry)
             self._outdate(user)
-        self._stats.invalidated += dropped
+        self.stats.invalidated += dropped
         return dropped
 
     def invalidate_all(self) -> Iterator[int]:
@@ -284,7 +264,7 @@ class GroupCache:
         is exhausted.
         """
         shards, self._shards = self._shards, [_Shard() for _ in self._shards]
-        self._stats.entries = 0
+        self.stats.entries = 0
         for user in self._leases:
             self._outdate(user)
         return self._drain(shards, self._clock())
@@ -295,24 +275,12 @@ class GroupCache:
             while shard:
                 step = [shard.popitem()[1] for _ in range(min(INVALIDATE_STEP, len(shard)))]
                 dropped = sum(now < self._usable_until(entry) for entry in step)
-                self._stats.invalidated += dropped
+                self.stats.invalidated += dropped
                 yield dropped
 
     def _outdate(self, user: str) -> None:
         for lease in self._leases.get(user, ()):
             lease.outdated = True
-
-    def count_miss(self) -> None:
-        """Count a caller who has to wait for the resolver."""
-        self._stats.misses += 1
-
-    def count_refresh(self) -> None:
-        """Count a look-up of a user whose groups are known."""
-        self._stats.refreshes += 1
-
-    def stats(self) -> CacheStats:
-        """Return a copy of the counts."""
-        return replace(self._stats)
 
     def _shard(self, user: str) -> _Shard:
         return self._shards[hash(user) % len(self._shards)]
@@ -328,16 +296,16 @@ class GroupCache:
         shard = self._shard(entry.user)
         replaced = self._find(entry.user)
         if replaced is None:
-            self._stats.entries += 1
+            self.stats.entries += 1
         elif replaced is not entry:
             replaced.refresh_at = NEVER
         shard[entry.user] = entry
         for _ in range(MAX_EVICTIONS):
-            if self._stats.entries <= self.options.max_entries or len(shard) == 1:
+            if self.stats.entries <= self.options.max_entries or len(shard) == 1:
                 return
             shard.popitem()
-            self._stats.entries -= 1
-            self._stats.evictions += 1
+            self.stats.entries -= 1
+            self.stats.evictions += 1
 
     def _put_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
         now = self._clock()

@@ -268,9 +268,10 @@ class GroupResolver:
         """Use other options of the cache from now on."""
         self._cache.reconfigure(options)
 
+    @property
     def stats(self) -> CacheStats:
-        """Return the counts of the cache."""
-        return self._cache.stats()
+        """The counts of the cache."""
+        return self._cache.stats
 
     @property
     def refreshes_waiting(self) -> int:
@@ -302,7 +303,7 @@ class GroupResolver:
                 return stale
         if failure is not None:
             return Resolution(failure, cached=True, stale=False)
-        self._cache.count_miss()
+        self._cache.stats.misses += 1
         return None
 
     def _stale(self, user: str) -> Resolution | None:
@@ -316,7 +317,7 @@ class GroupResolver:
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
         if user in self._flights or not self._cache.is_due(user):
             return None
-        self._cache.count_refresh()
+        self._cache.stats.refreshes += 1
         return self._flights.start(user)
 
     async def _ask(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:

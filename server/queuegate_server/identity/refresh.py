@@ -9,7 +9,7 @@ checks use the groups that are known.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from queuegate_server.throttling import TokenBucket
 
@@ -17,14 +17,7 @@ MAX_QUEUED: Final = 100_000
 """Further users are queued when they are next asked about."""
 
 
-class Timer(Protocol):
-    """A call that has been scheduled."""
-
-    def cancel(self) -> None:
-        """Do not make the call."""
-
-
-def _call_later(seconds: float, call: Callable[[], None]) -> Timer:
+def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
@@ -46,7 +39,7 @@ class RefreshQueue:
         capacity: Callable[[], int],
         bucket: TokenBucket,
         *,
-        call_later: Callable[[float, Callable[[], None]], Timer] = _call_later,
+        call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start = start
         self._capacity = capacity
@@ -54,7 +47,7 @@ class RefreshQueue:
         self._call_later = call_later
         self._queue: OrderedDict[str, None] = OrderedDict()
         self._running = 0
-        self._timer: Timer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     def __len__(self) -> int:

@@ -140,7 +140,7 @@ def _caches(parts: ServerParts) -> Iterator[Metric]:
         for snapshot in _snapshots(parts)
         for name, served in snapshot.served.items()
     }
-    stats = {name: resolver.stats() for name, resolver in groups.items()}
+    stats = {name: resolver.stats for name, resolver in groups.items()}
     yield _counter(
         "queuegate_cache_requests",
         "Look-ups in the group cache; repeated requests do not reach it.",

@@ -29,8 +29,8 @@ def test_invalidating_users(clock: ManualClock) -> None:
     assert cache.get("d", clock.now) is entries["d"]
     assert invalidate(cache, []) == 2
     assert all(entry.refresh_at == NEVER for entry in entries.values())
-    assert cache.stats().entries == 0
-    assert cache.stats().invalidated == 4
+    assert cache.stats.entries == 0
+    assert cache.stats.invalidated == 4
     assert invalidate(cache, []) == 0
 
 
@@ -68,7 +68,7 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
     assert entry.outcome == outcome, "earlier callers get it nevertheless"
     assert (cache.get("sue", clock.now) is entry) is stored
     assert (entry.refresh_at > clock.now) is stored
-    assert cache.stats().outdated == (0 if stored else 1)
+    assert cache.stats.outdated == (0 if stored else 1)
     assert store_outcome(cache, "sue", GROUPS).refresh_at > clock.now, "later questions count again"
 
 
@@ -80,7 +80,7 @@ def test_an_answer_to_a_later_question_wins(newer: Outcome, clock: ManualClock) 
     old = cache.commit(early, Found(("from", "before")))
     assert cache.get("sue", clock.now) is current
     assert old.refresh_at == NEVER
-    assert cache.stats().outdated == 1
+    assert cache.stats.outdated == 1
 
 
 def test_a_failed_later_question_does_not_outdate_an_earlier_one(clock: ManualClock) -> None:
@@ -104,11 +104,11 @@ def test_all_entries_are_dropped_in_small_steps(clock: ManualClock) -> None:
     cache = build_cache(clock, CacheOptions(max_entries=10_000))
     entries = [store_outcome(cache, f"user{number}", GROUPS) for number in range(10_000)]
     steps = cache.invalidate_all()
-    assert cache.stats().entries == 0
+    assert cache.stats.entries == 0
     assert cache.get("user1", clock.now) is None, "nothing is found from now on"
     later = store_outcome(cache, "user1", GROUPS)
     counts = list(steps)
-    assert sum(counts) == cache.stats().invalidated == 10_000
+    assert sum(counts) == cache.stats.invalidated == 10_000
     assert max(counts) <= INVALIDATE_STEP
     assert all(entry.refresh_at == NEVER for entry in entries)
     assert cache.get("user1", clock.now) is later, "stored after the invalidation"

@@ -123,7 +123,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_bound_holds(self) -> None:
-        assert self.cache.stats().entries <= self.options.max_entries
+        assert self.cache.stats.entries <= self.options.max_entries
 
     def _forgotten(self, users: set[str]) -> None:
         for user in users:

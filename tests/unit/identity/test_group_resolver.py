@@ -32,7 +32,7 @@ async def test_ten_thousand_questions_are_one_lookup(stack: Stack) -> None:
     answers = await asyncio.gather(*tasks)
     assert {describe(answer) for answer in answers} == {"g1"}
     assert stack.asked() == 1
-    assert stack.groups.stats().misses == 10_000
+    assert stack.groups.stats.misses == 10_000
 
 
 async def test_a_cancelled_caller_neither_stops_the_lookup_nor_the_others(stack: Stack) -> None:
@@ -97,7 +97,7 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
     blocked.set()
     assert describe(await old) == "g1"
     assert stack.cached() == Found(("new",))
-    assert stack.groups.stats().outdated == 1
+    assert stack.groups.stats.outdated == 1
 
 
 async def test_bypassing_the_cache_reports_a_failure_and_keeps_the_entry(
@@ -132,7 +132,7 @@ async def test_an_invalidation_during_a_refresh(users: list[str], stack: Stack) 
     stack.directory.hold.set()
     await run_ready_callbacks()
     assert stack.cached() is None
-    assert stack.groups.stats().outdated == 1
+    assert stack.groups.stats.outdated == 1
     assert await stack.resolve() == ("g1", False)
 
 
@@ -170,7 +170,7 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
     clock.advance(250)
     assert groups.cached("sue") is None, "due, and asked again without a refresh"
     assert (await groups.resolve("sue")).entry.refresh_at > clock.now
-    assert groups.stats().refreshes == 0
+    assert groups.stats.refreshes == 0
     await groups.close()
     assert isinstance((await groups.resolve("bob")).entry.outcome, CouldNotAsk)
 

@@ -55,7 +55,7 @@ class World:
         for _ in range(count):
             self.ending.pop(0)(None)
 
-    def _call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+    def _call_later(self, seconds: float, call: Callable[[], None]) -> Any:
         self.timers.append(Timer(self.clock.now + seconds, call))
         return self.timers[-1]
 

@@ -31,8 +31,8 @@ async def test_groups_are_refreshed_ahead_of_their_expiry(stack: Stack) -> None:
     assert stack.cached() == Found(("new",))
     stack.clock.advance(239.9)
     assert stack.cached() == Found(("new",))
-    assert stack.groups.stats().refreshes == 1
-    assert stack.groups.stats().misses == 1
+    assert stack.groups.stats.refreshes == 1
+    assert stack.groups.stats.misses == 1
 
 
 async def test_a_hanging_refresh_is_not_started_twice(stack: Stack) -> None:
@@ -94,7 +94,7 @@ async def test_stale_groups_are_served_without_asking_at_each_question(stack: St
     stack.clock.advance(5)
     stack.directory.broken = False
     assert await stack.resolve() == ("g1", False)
-    assert stack.groups.stats().stale_hits == 3
+    assert stack.groups.stats.stale_hits == 3
 
 
 async def test_stale_groups_end(stack: Stack) -> None:
@@ -138,14 +138,14 @@ async def test_in_an_outage_known_users_cost_no_look_up(stack: Stack) -> None:
     assert stack.cached() == Found(("g1",))
     stack.clock.advance(9)
     assert await stack.resolve() == ("g1", True)
-    assert stack.groups.stats().refreshes == 0
+    assert stack.groups.stats.refreshes == 0
     stack.guarded.breaker._open_until = stack.clock.now + 100
     stack.clock.advance(50)
     for _ in range(3):
         assert await stack.resolve() == ("stale g1", True)
     await run_ready_callbacks()
     assert stack.asked() == 1
-    assert stack.groups.stats().misses == 4
+    assert stack.groups.stats.misses == 4
     # And the first question after the pause asks again.
     stack.clock.advance(50)
     stack.directory.broken = False
@@ -215,7 +215,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
         100 - REFRESH_BURST
     )
     assert await stack.resolve("sue") == ("g1", False), "of whom nothing is known"
-    assert stack.groups.stats().misses == 100 + REFRESH_BURST + 1
+    assert stack.groups.stats.misses == 100 + REFRESH_BURST + 1
     async with asyncio.timeout(60):
         while stack.asked("u99") < 2:
             stack.clock.advance(0.01)
@@ -223,7 +223,7 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     await run_ready_callbacks()
     assert [await stack.resolve(user) for user in users] == [("new", True)] * 100
     assert stack.directory.asked == dict.fromkeys(users, 2) | {"sue": 1}
-    assert stack.groups.stats().refreshes == 100
+    assert stack.groups.stats.refreshes == 100
     await stack.groups.close()
 
 

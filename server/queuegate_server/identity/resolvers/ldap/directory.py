@@ -15,9 +15,13 @@ from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
-from queuegate_server.identity.resolvers.ldap.group_lookup import GroupLookup, user_attributes
+from queuegate_server.identity.resolvers.ldap.group_lookup import (
+    GroupDns,
+    GroupLookup,
+    decode_value,
+    user_attributes,
+)
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
-from queuegate_server.identity.resolvers.ldap.names import GroupDns, decode_value
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession

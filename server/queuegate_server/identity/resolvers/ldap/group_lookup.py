@@ -6,12 +6,15 @@ Everything raises LdapFault rather than returning a part of the groups.
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeVar
+
+import ldap
+import ldap.dn
 
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape, escape_bytes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
-from queuegate_server.identity.resolvers.ldap.names import GroupDn, GroupDns, decode_value
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
 
@@ -25,9 +28,89 @@ _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
 _AD_IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
+_MAX_CACHED_DNS: Final = 65_536
 _RID_BYTES: Final = 4
 _MAX_RID: Final = 2**32
 _MIN_SID_BYTES: Final = 12
+
+
+_Dn = list[list[tuple[str, str, int]]]
+"""Components as the driver returns them, each of one or several attributes with their values."""
+
+
+class GroupDn(NamedTuple):
+    """The distinguished name of a group."""
+
+    key: str
+    """The same for all spellings of the DN."""
+    is_below_base: bool
+    """Whether the group is below `group_base`."""
+    name: str | None
+    """The group's name; None if it must be read from the entry."""
+
+
+class GroupDns:
+    """Parses the DNs of groups, and caches them: many users share few groups."""
+
+    def __init__(self, options: LdapOptions) -> None:
+        self._options = options
+        self.parse = lru_cache(maxsize=_MAX_CACHED_DNS)(self._parse)
+        """Returns a GroupDn; None if the text is no DN, or that of the root."""
+
+    def name_in(self, entry: LdapEntry) -> str | None:
+        """Return the name in the entry of a group; None if it has none."""
+        values = entry.values(self._options.group_name_attribute)
+        texts = sorted(filter(None, map(decode_value, values)))
+        return self._apply_case(texts[0]) if texts else None
+
+    def _parse(self, dn: str) -> GroupDn | None:
+        try:
+            parsed = ldap.dn.str2dn(dn)
+            base = ldap.dn.str2dn(self._options.group_base or "")
+        except (ldap.LDAPError, UnicodeError, ValueError):
+            return None
+        if not parsed:
+            return None
+        normalized, suffix = _normalize(parsed), _normalize(base)
+        is_below_base = not suffix or normalized[-len(suffix) :] == suffix
+        return GroupDn(repr(normalized), is_below_base, self._name_in(parsed))
+
+    def _name_in(self, parsed: _Dn) -> str | None:
+        rdn = parsed[0]
+        if self._options.group_name_from == "rdn":
+            return self._apply_case(rdn[0][1])
+        wanted = self._options.group_name_attribute.lower()
+        for attribute, value, _ in rdn:
+            if attribute.lower() == wanted:
+                return self._apply_case(value)
+        return None
+
+    def _apply_case(self, name: str) -> str:
+        return name.lower() if self._options.name_case == "lower" else name
+
+
+def decode_value(value: bytes) -> str | None:
+    """Return a value as text; None if it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _normalize(parsed: _Dn) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return a DN for comparison.
+
+    Case and spaces are dropped: the attributes in DNs of groups ignore them.
+    """
+    return tuple(
+        tuple(
+            sorted(
+                (attribute.lower(), " ".join(value.split()).casefold())
+                for attribute, value, _ in rdn
+            )
+        )
+        for rdn in parsed
+    )
 
 
 def user_attributes(options: LdapOptions) -> tuple[str, ...]:
@@ -128,7 +211,7 @@ class GroupLookup:
             self._session.read("group names", dn, self._attributes) for dn in nameless
         )
         for dn, entry in zip(nameless, entries, strict=True):
-            self._add_name(self._dns.name_of(entry) if entry else None, dn)
+            self._add_name(self._dns.name_in(entry) if entry else None, dn)
         return new
 
     async def _add_groups_with(self, members: list[str], step: StepName) -> list[str]:
@@ -225,7 +308,8 @@ class GroupLookup:
             group = self._add_dn(entry.dn)
             if group is not None:
                 new.append(entry.dn)
-                self._add_name(group.name or self._dns.name_of(entry), entry.dn)
+                name = self._dns.name_in(entry) if group.name is None else group.name
+                self._add_name(name, entry.dn)
         return new
 
     def _add_dn(self, dn: str) -> GroupDn | None:
