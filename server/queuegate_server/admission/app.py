@@ -1,4 +1,4 @@
-"""The endpoints of the webhook: an AdmissionReview in, an AdmissionReview out.
+"""The endpoints of the webhook: an AdmissionReview in, an AdmissionReview out. And its metrics.
 
 What cannot be answered is an HTTP error; with the failure policy `Fail` the API server then
 rejects the object.
@@ -7,26 +7,32 @@ rejects the object.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
-from queuegate_server.admission.metrics import AdmissionMetrics
 from queuegate_server.admission.namespaces import CachedNamespaces, NamespaceUnknown
 from queuegate_server.admission.review import MalformedReview, Review, read_review, write_review
 from queuegate_server.admission.rules import (
+    ALLOWED,
     DEFAULT_NAMESPACE,
     AdmissionResponse,
     concerns,
     decide,
+    denied,
     verify,
 )
 from queuegate_server.admission.settings import AdmissionSettings
+from queuegate_server.files.certificates import CertificateReloader
+from queuegate_server.files.watcher import WatchedValue
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _JSON: Final = "application/json"
@@ -35,9 +41,12 @@ _MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 _BODY_SECONDS: Final = 5.0
 """How long a body may take to arrive."""
 _MAX_CONFIG_MAP_CHECKS: Final = 2
-"""How many ConfigMaps are checked at once: each takes a thread and up to seconds, and reviews of
-pods must not wait."""
+"""How many ConfigMaps are checked at once, each by a process that may take seconds."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
+_SECONDS: Final = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
+    *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
 
 _Answer = Callable[[Review], Awaitable[AdmissionResponse]]
 
@@ -49,6 +58,55 @@ class _Rejected(Exception):
         super().__init__(message)
         self.status = status
         self.outcome = outcome
+
+
+class AdmissionMetrics:
+    """All metrics, in a registry of their own. No label carries a user, group or namespace."""
+
+    def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
+        """Start at zero; the reloads of both are theirs."""
+        self.registry = CollectorRegistry()
+        self.reviews = Counter(
+            "queuegate_admission_reviews",
+            "Requests to the webhook, by endpoint and outcome.",
+            ("endpoint", "outcome"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "queuegate_admission_review_seconds",
+            "From the end of the request's headers to the answer.",
+            ("endpoint",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "queuegate_admission_reviews_in_flight",
+            "Requests that are being answered.",
+            registry=self.registry,
+        )
+        Gauge(
+            "queuegate_admission_certificate_expires_timestamp_seconds",
+            "When the certificate that is served ends, in Unix seconds.",
+            registry=self.registry,
+        ).set_function(lambda: certificate.expires)
+        self.registry.register(_Reloads("settings", "the ConfigMaps", settings))
+        self.registry.register(_Reloads("certificate", "the certificate", certificate))
+
+
+class _Reloads(Collector):
+    """Counts the reloads of a watched value after the first load."""
+
+    def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
+        self._name = f"queuegate_admission_{name}_reloads"
+        self._text = f"Readings of {what} after the first, by result."
+        self._watched = watched
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts as they are now."""
+        reloads = CounterMetricFamily(self._name, self._text, labels=("result",))
+        reloads.add_metric(("success",), self._watched.reloads - 1)
+        reloads.add_metric(("failure",), self._watched.failures)
+        yield reloads
 
 
 class Webhook:
@@ -88,20 +146,19 @@ class Webhook:
     ) -> AdmissionResponse:
         request = review.request
         if not concerns(request):
-            return AdmissionResponse(allowed=True)
+            return ALLOWED
         annotations: Mapping[str, str] = {}
         try:
             if self._namespaces is not None:
                 name = request.namespace or DEFAULT_NAMESPACE
                 annotations = await self._namespaces.annotations(name)
         except NamespaceUnknown as error:
-            message = f"the namespace cannot be looked up: {error}"
-            return AdmissionResponse(allowed=False, message=message)
+            return denied(f"the namespace cannot be looked up: {error}")
         return rule(request, self._settings(), annotations)
 
     async def _validate_configuration(self, review: Review) -> AdmissionResponse:
         async with self._checks:
-            return await asyncio.to_thread(check_config_map, review, self._acl_names)
+            return await check_config_map(review, self._acl_names)
 
     def _route(self, path: str, answer: _Answer) -> web.RouteDef:
         endpoint = path.removeprefix("/")

@@ -6,20 +6,22 @@ from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.review import Review
-from queuegate_server.admission.rules import UPDATE, AdmissionResponse
+from queuegate_server.admission.rules import ALLOWED, UPDATE, AdmissionResponse, denied
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
 from queuegate_server.files.configmap import CONFIGS, DEFAULTS, decompress, is_compressed
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.formats.registry import FormatOptions, load_policy
+from queuegate_server.formats.registry import YUNIKORN
+from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.parsing import CheckJob, File
 
 _CHECKED_OPERATIONS: Final = frozenset({"CREATE", UPDATE})
 _MAX_LINES: Final = 20
 
 
-def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
+async def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
     """Return the response, with the errors as its message, and warnings for the user.
 
-    Other ConfigMaps are allowed unread. Blocks, for seconds if the text is large.
+    Other ConfigMaps are allowed unread. Raises OSError if no process can be started that parses.
     """
     request = review.request
     if (
@@ -27,16 +29,16 @@ def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
         or request.operation not in _CHECKED_OPERATIONS
         or _name(review) not in {CONFIGS, DEFAULTS}
     ):
-        return AdmissionResponse(allowed=True)
+        return ALLOWED
     config_map = request.new if isinstance(request.new, dict) else {}
     texts = config_map.get("data") or {}
     binary = config_map.get("binaryData") or {}
     if not isinstance(request.new, dict) or not (_is_texts(texts) and _is_texts(binary)):
-        return AdmissionResponse(allowed=False, message="the object is not a valid ConfigMap")
+        return denied("the object is not a valid ConfigMap")
     try:
         data = _values(texts, binary)
     except ValueError as error:
-        return AdmissionResponse(allowed=False, message=str(error))
+        return denied(str(error))
     errors: list[str] = []
     warnings: list[str] = []
     try:
@@ -44,11 +46,10 @@ def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
     except AdmissionSettingsError as error:
         errors.extend(error.faults)
     # All of them: the other ConfigMap may name the one that holds the queues.
-    for key in sorted(name for name in data if name.endswith(".yaml")):
-        for diagnostic in load_policy(
-            "yunikorn", data[key], key, FormatOptions(acl_names=acl_names)
-        ).diagnostics:
-            (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
+    files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
+    job = CheckJob(YUNIKORN, files, acl_names, with_lint=False)
+    for diagnostic in await parser_process.check(job) if files else ():
+        (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     message = "\n".join(_first(errors))
     return AdmissionResponse(allowed=not errors, message=message, warnings=_first(warnings))
 

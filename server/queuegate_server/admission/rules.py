@@ -56,6 +56,11 @@ class AdmissionResponse:
 ALLOWED: Final = AdmissionResponse(allowed=True)
 
 
+def denied(message: str) -> AdmissionResponse:
+    """Return a denial."""
+    return AdmissionResponse(allowed=False, message=message)
+
+
 def concerns(request: Request) -> bool:
     """Return whether the request can set the annotation; others are allowed unread."""
     writes_it = request.kind in METADATA or request.kind == BINDING
@@ -79,7 +84,7 @@ def decide(
             return _decide_update(scope)
         return _decide_pod(scope) if request.kind == POD else _decide_workload(scope)
     except (UnreadableObject, user_info.InvalidUserInfo) as error:
-        return _denied(str(error))
+        return denied(str(error))
 
 
 def verify(
@@ -92,9 +97,9 @@ def verify(
     response = decide(request, settings, namespace_annotations)
     if response.allowed:
         if response.patch:
-            return _denied("user info annotation is missing; the mutating webhook adds it")
+            return denied("user info annotation is missing; the mutating webhook adds it")
         return response
-    if request.operation != UPDATE and request.kind != BINDING and concerns(request):
+    if request.operation != UPDATE and request.kind != BINDING:
         try:
             set_by_decide = _own(request) == pod_metadata(request.kind, request.new).user_info
         except (UnreadableObject, user_info.InvalidUserInfo):
@@ -177,7 +182,7 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
     """The annotations of a binding replace those of the pod without another review."""
     if pod_metadata(POD, scope.request.new).user_info is None or not scope.processed():
         return ALLOWED
-    return _denied(_CHANGED)
+    return denied(_CHANGED)
 
 
 def _decide_update(scope: _Scope) -> AdmissionResponse:
@@ -193,7 +198,7 @@ def _decide_update(scope: _Scope) -> AdmissionResponse:
     if not joins or _is_own(scope, new):
         return ALLOWED
     if kind == POD:
-        return ALLOWED if not new.user_info or scope.may_set() else _denied(_CHANGED)
+        return ALLOWED if not new.user_info or scope.may_set() else denied(_CHANGED)
     return _check(scope, new) or _with_annotation(scope, new)
 
 
@@ -201,14 +206,14 @@ def _decide_change(
     scope: _Scope, old: PodMetadata, new: PodMetadata, *, joins: bool
 ) -> AdmissionResponse:
     if scope.request.kind == POD:
-        return _denied(_CHANGED)
+        return denied(_CHANGED)
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
         # Clients that replace the whole object need not know of the annotation.
         return AdmissionResponse(allowed=True, patch=new.patch(old.user_info or ""))
     if not scope.may_set():
-        return _denied(_CHANGED)
+        return denied(_CHANGED)
     return _check(scope, new) or ALLOWED
 
 
@@ -218,7 +223,7 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
         return None
     if not scope.may_set():
         user, groups = scope.request.user, ",".join(scope.request.groups)
-        return _denied(f"user {user} with groups [{groups}] is not allowed to set user annotation")
+        return denied(f"user {user} with groups [{groups}] is not allowed to set user annotation")
     user_info.parse(pod.user_info)
     return None
 
@@ -238,7 +243,3 @@ def _is_own(scope: _Scope, pod: PodMetadata) -> bool:
 
 def _own(request: Request) -> str:
     return user_info.build(request.user, request.groups)
-
-
-def _denied(message: str) -> AdmissionResponse:
-    return AdmissionResponse(allowed=False, message=message)

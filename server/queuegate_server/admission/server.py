@@ -14,8 +14,7 @@ from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
-from queuegate_server.admission.app import Webhook
-from queuegate_server.admission.metrics import AdmissionMetrics
+from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
@@ -80,7 +79,6 @@ async def serve_admission(
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
     """
-    # A full collection while a large ConfigMap is checked would delay all reviews.
     resources.configure_gc()
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)

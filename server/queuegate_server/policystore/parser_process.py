@@ -24,7 +24,6 @@ from queuegate_server.policystore.parsing import (
     FAILED,
     OUT_OF_MEMORY,
     CheckJob,
-    File,
     ParsedPolicies,
     ParseJob,
 )
@@ -69,22 +68,13 @@ async def parse(job: ParseJob) -> ParsedPolicies:
         raise ParserFailed(message, "raise the limits on processes and memory") from error
 
 
-async def check(format_name: str, data: bytes, file: str) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of a file, the linter's included.
-
-    Args:
-        format_name: The format of the file, one of FILE_FORMATS.
-        data: Its content.
-        file: Its name in the diagnostics.
-
-    Raises:
-        OSError: No child can be started.
-    """
+async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of files. Raises OSError if no child can be started."""
     try:
-        parsed = await _run(CheckJob(format_name, File(file, data)))
+        return (await _run(job)).diagnostics
     except ParserFailed as error:
-        return (Diagnostic(file, 0, 0, Severity.ERROR, str(error), error.remedy),)
-    return parsed.diagnostics
+        names = ", ".join(file.name for file in job.files)
+        return (Diagnostic(names, 0, 0, Severity.ERROR, str(error), error.remedy),)
 
 
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:

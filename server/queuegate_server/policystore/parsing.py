@@ -84,10 +84,15 @@ class ParseJob(NamedTuple):
 
 
 class CheckJob(NamedTuple):
-    """One file of any format, of which only the diagnostics matter, the linter's included."""
+    """Files of one format, of which only the diagnostics matter."""
 
     format: str
-    file: File
+    """One of FILE_FORMATS."""
+    files: tuple[File, ...]
+    acl_names: AclNames = AclNames.YUNIKORN
+    """Which names the ACLs may list, in all partitions."""
+    with_lint: bool = True
+    """Whether to add the warnings of the linter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +115,14 @@ class ParsedPolicies:
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Return the diagnostics of a file, and nothing else."""
-    found = check_file(job.format, job.file.data, job.file.name, with_lint=True)
-    return ParsedPolicies({}, {}, tuple(found), frozenset(), {}, {}, "")
+    """Return the diagnostics of all files, and nothing else."""
+    options = FormatOptions(acl_names=job.acl_names)
+    found = tuple(
+        diagnostic
+        for name, data in job.files
+        for diagnostic in check_file(job.format, data, name, options, with_lint=job.with_lint)
+    )
+    return ParsedPolicies({}, {}, found, frozenset(), {}, {}, "")
 
 
 def parse(job: ParseJob) -> ParsedPolicies:

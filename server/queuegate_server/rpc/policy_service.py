@@ -11,6 +11,7 @@ from queuegate_server.engine import Engine, ServedPartition
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
 from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
@@ -80,7 +81,8 @@ class PolicyServicer:
         self._validations += 1
         try:
             async with self._validating:
-                found = await parser_process.check(format_name, content, _CONTENT_NAME)
+                job = CheckJob(format_name, (File(_CONTENT_NAME, content),))
+                found = await parser_process.check(job)
         except OSError as error:
             raise Overloaded(
                 f"the process that validates cannot be started: {error.strerror or error}"

@@ -119,9 +119,12 @@ async def test_a_child_parses_as_this_process_does(case: str) -> None:
 
 async def test_a_child_checks_as_this_process_does() -> None:
     data = (EXAMPLES / "queues.yaml").read_bytes() + b"          - {name: a b}\n"
-    expected = parsing.check(CheckJob("yunikorn", File("", data))).diagnostics
-    assert expected
-    assert await parser_process.check("yunikorn", data, "") == expected
+    for with_lint in (True, False):
+        files = File("", data), File("other", data)
+        job = CheckJob("yunikorn", files, AclNames.EXTENDED, with_lint)
+        expected = parsing.check(job).diagnostics
+        assert {diagnostic.file for diagnostic in expected} == {"", "other"}
+        assert await parser_process.check(job) == expected
 
 
 async def test_lines_are_short_work() -> None:
@@ -186,7 +189,7 @@ async def test_a_parser_that_breaks_down_is_a_diagnostic(
     monkeypatch.setattr(parser_process, "MIN_MEMORY_BYTES", 64 << 20)
     monkeypatch.setattr(parser_process, "NICENESS", 0)
     _fake(monkeypatch, program)
-    (diagnostic,) = await parser_process.check("yunikorn", b"", "name")
+    (diagnostic,) = await parser_process.check(CheckJob("yunikorn", (File("name", b""),)))
     assert (diagnostic.file, diagnostic.severity) == ("name", Severity.ERROR)
     assert message in diagnostic.message
     assert diagnostic.remedy
@@ -215,7 +218,7 @@ async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -
         await parser_process.parse(JOBS["YuniKorn"])
     assert failed.value.remedy
     with pytest.raises(FileNotFoundError):
-        await parser_process.check("yunikorn", b"", "")
+        await parser_process.check(CheckJob("yunikorn", ()))
 
 
 def test_the_child_imports_no_server() -> None:

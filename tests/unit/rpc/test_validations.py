@@ -8,6 +8,7 @@ import pytest
 from queuegate.v1 import policy_pb2
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.parsing import CheckJob
 from queuegate_server.rpc import policy_service
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 
@@ -16,13 +17,14 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
     running, most = 0, 0
     let = asyncio.Event()
 
-    async def check(_format: str, content: bytes, file: str) -> tuple[Diagnostic, ...]:
+    async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await let.wait()
         running -= 1
-        return (Diagnostic(file, 0, 0, Severity.WARNING, content.decode()),)
+        ((name, data),) = job.files
+        return (Diagnostic(name, 0, 0, Severity.WARNING, data.decode()),)
 
     monkeypatch.setattr(parser_process, "check", check)
     servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
