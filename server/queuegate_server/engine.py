@@ -7,10 +7,10 @@ that each call sees one policy revision however long it takes.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from queuegate.policy.applications import ApplicationDecision
-from queuegate.policy.decide import decide, usable
+from queuegate.policy.decide import decide
 from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate.policy.explain import Explanation, explain
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -21,9 +21,6 @@ from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
 
 E = TypeVar("E", Explanation, ApplicationDecision)
-
-_LIST_CHUNK: Final = 100
-"""How many queues are decided before other work may run."""
 
 
 class NotReady(Exception):
@@ -141,19 +138,6 @@ class Explained(NamedTuple, Generic[E]):
     """Why the user is unknown, for people; empty otherwise."""
 
 
-class Slot(Protocol):
-    """The right to compute for long, which is shared with other long calls."""
-
-    async def pause(self) -> None:
-        """Let other work run."""
-
-    def release(self) -> None:
-        """Give the slot up while the call waits for something else."""
-
-    async def reacquire(self) -> None:
-        """Wait for the slot after `release`."""
-
-
 class Engine:
     """Holds the current snapshot and decides queries."""
 
@@ -228,31 +212,13 @@ class Engine:
         """Decide about an application. Raises GroupsUnavailable and ApplicationsUnsupported."""
         return await self._explained(query, query.judge)
 
-    async def list_queues(
-        self, query: Query, paths: Sequence[str], limit: int, slot: Slot
-    ) -> list[str]:
-        """Return the first `limit` of the given existing queues that the user may use.
+    async def groups(self, query: Query) -> Sequence[str]:
+        """Return the groups of the user, looked up if need be; none if the user does not exist.
 
-        `query.path` is ignored. Raises GroupsUnavailable.
+        Raises GroupsUnavailable.
         """
-        user, given, served, _, access, real_user = query
-        groups: Sequence[str] | None = given or None
-        found: list[str] = []
-        start = 0
-        while start < len(paths) and len(found) < limit:
-            chunk = paths[start : start + _LIST_CHUNK]
-            allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
-            if allowed is None:
-                slot.release()
-                entry = (await served.groups.resolve(user)).entry
-                await slot.reacquire()
-                # An unknown user has no groups, but keeps the queues that list them or everybody.
-                groups = self._groups(served, entry) or ()
-                continue
-            found += allowed
-            start += _LIST_CHUNK
-            await slot.pause()
-        return found[:limit]
+        resolution = await query.served.groups.resolve(query.user)
+        return self._groups(query.served, resolution.entry) or ()
 
     async def _explained(
         self, query: Query | ApplicationQuery, evaluate: Callable[[Sequence[str] | None], E]

@@ -2,16 +2,17 @@
 
 import asyncio
 import bisect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
+from queuegate.policy.decide import usable
 from queuegate.policy.names import is_at_or_below
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine
+from queuegate_server.engine import Engine, Query
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
-from queuegate_server.rpc.batch import BatchRunner
+from queuegate_server.rpc.batch import CHUNK, BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
@@ -186,13 +187,35 @@ class AccessServicer(ApplicationServicer):
             start = bisect.bisect_right(paths, after)
             candidates = [path for path in paths[start:] if is_at_or_below(path, query.path)]
             # One more than a page holds shows whether there is another page.
-            found = await self._engine.list_queues(query, candidates, size + 1, slot)
+            found = await self._usable(query, candidates, size + 1, slot)
         page = found[:size]
         return access_pb2.ListQueuesResponse(
             queues=page,
             next_page_token=page[-1] if len(found) > size else "",
             policy_revision=snapshot.policy.revision,
         ).SerializeToString()
+
+    async def _usable(
+        self, query: Query, paths: Sequence[str], limit: int, slot: Slot
+    ) -> list[str]:
+        """Return the first `limit` of the queues at `paths` that the user may use."""
+        user, given, served, _, access, real_user = query
+        groups: Sequence[str] | None = given or None
+        found: list[str] = []
+        for start in range(0, len(paths), CHUNK):
+            chunk = paths[start : start + CHUNK]
+            allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
+            if allowed is None:
+                slot.release()
+                # An unknown user has no groups, but keeps the queues that list them or everybody.
+                groups = await self._engine.groups(query)
+                await slot.reacquire()
+                allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
+            found += allowed or ()
+            if len(found) >= limit:
+                break
+            await slot.pause()
+        return found[:limit]
 
     async def _stream_batch(self, data: bytes, *, trusted: bool) -> bytes:
         number = 0
