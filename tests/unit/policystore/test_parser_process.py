@@ -163,7 +163,7 @@ async def test_other_work_goes_on_between_lines() -> None:
 
 def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     """Put a program in the place of the parser."""
-    command = [sys.executable, "-S", "-c", f"import sys; sys.stdin.read()\n{program}"]
+    command = [sys.executable, "-S", "-c", f"import sys; sys.stdin.buffer.read()\n{program}"]
     monkeypatch.setattr(parser_process, "_command", lambda: command)
 
 
