@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 from cachetools import LRUCache
 
+from queuegate_server.identity.singleflight import SingleFlight
+
 _NOT_FOUND: Final = 404
 _SOCKET_SECONDS: Final = 3.0
 _LOOKUP_SECONDS: Final = 4.0
@@ -56,22 +58,16 @@ class CachedNamespaces:
         self._clock = clock
         self._lookup_seconds = lookup_seconds
         self._entries: LRUCache[str, _CachedAnnotations] = LRUCache(_MAX_NAMESPACES)
-        self._lookups: dict[str, asyncio.Task[Mapping[str, str]]] = {}
+        self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
         """Return the annotations, empty without such a namespace. Raises NamespaceUnknown."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
-        task = self._lookups.get(namespace)
-        if task is None:
-            task = asyncio.create_task(self._look_up(namespace))
-            self._lookups[namespace] = task
-            task.add_done_callback(lambda done: self._finish(namespace, done))
         try:
-            # Shielded: others still wait if this caller is cancelled.
             async with asyncio.timeout(self._lookup_seconds):
-                return await asyncio.shield(task)
+                return await self._lookups.join(namespace)
         except (NamespaceUnknown, TimeoutError) as error:
             if entry is not None and self._clock() - entry.resolved_at < _STALE_SECONDS:
                 return entry.annotations
@@ -80,11 +76,6 @@ class CachedNamespaces:
                     f"the API server did not respond within {self._lookup_seconds:g} s"
                 ) from None
             raise
-
-    def _finish(self, namespace: str, task: "asyncio.Task[Mapping[str, str]]") -> None:
-        del self._lookups[namespace]
-        if not task.cancelled():
-            task.exception()  # retrieved, even if nobody waits any more
 
     async def _look_up(self, namespace: str) -> Mapping[str, str]:
         annotations = await asyncio.to_thread(self._fetch, namespace)

@@ -48,11 +48,12 @@ class AdmissionOptions:
     """The address of the webhook, HTTPS."""
     ops_listen: HostPort
     """The address of health and metrics, HTTP."""
-    tls_certificate: Path
+    tls_cert: Path
     tls_key: Path
     config_maps: tuple[Path, ...]
     """The folders of the mounted ConfigMaps; a later one wins."""
-    look_up_namespaces: bool
+    namespace_annotations: bool
+    """Whether to look up the annotations of namespaces."""
     api_server: str
     """The URL of the Kubernetes API."""
     service_account: Path
@@ -83,10 +84,10 @@ async def serve_admission(
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
     )
-    certificate = CertificateReloader(options.tls_certificate, options.tls_key)
+    certificate = CertificateReloader(options.tls_cert, options.tls_key)
     metrics = AdmissionMetrics(settings, certificate)
     namespaces = None
-    if options.look_up_namespaces:
+    if options.namespace_annotations:
         api_server = ApiServer(options.api_server, options.service_account)
         namespaces = CachedNamespaces(api_server.fetch, time.monotonic)
     webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)

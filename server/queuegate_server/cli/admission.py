@@ -2,15 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
-from queuegate_server.cli.command import Failure
+from queuegate.policy.acl import AclNames
+from queuegate_server.cli.command import FILE, Failure
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
+from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.addresses import HostPort, MalformedAddress, parse_host_port
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
@@ -38,11 +40,11 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
 )
 @click.option(
     "--tls-cert",
-    type=_FILE,
+    type=FILE,
     required=True,
     help="The certificate, PEM; loaded again when it changes.",
 )
-@click.option("--tls-key", type=_FILE, required=True, help="Its key, PEM.")
+@click.option("--tls-key", type=FILE, required=True, help="Its key, PEM.")
 @click.option(
     "--defaults",
     type=_FOLDER,
@@ -99,19 +101,12 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
 )
 def admission(
     *,
-    listen: HostPort,
-    ops_listen: HostPort,
-    tls_cert: Path,
-    tls_key: Path,
     defaults: Path | None,
     configs: Path | None,
-    namespace_annotations: bool,
-    api_server: str,
-    service_account: Path,
     acl_names: str,
-    drain_seconds: float,
     log_level: str,
     log_format: str,
+    **options: Any,
 ) -> None:
     """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
 
@@ -126,26 +121,16 @@ def admission(
         raise Failure(
             f"the webhook is not installed ({error.name}): pip install 'queuegate[admission]'"
         ) from None
-    from queuegate.policy.acl import AclNames  # noqa: PLC0415 - as above
     from queuegate_server.admission.settings import AdmissionSettingsError  # noqa: PLC0415 - as above
     from queuegate_server.files.watcher import BadFile  # noqa: PLC0415 - as above
-    from queuegate_server.runtime.tcp import CannotListen  # noqa: PLC0415 - as above
 
     logs.configure(log_level, log_format)
-    options = server.AdmissionOptions(
-        listen=listen,
-        ops_listen=ops_listen,
-        tls_certificate=tls_cert,
-        tls_key=tls_key,
-        config_maps=tuple(folder for folder in (defaults, configs) if folder is not None),
-        look_up_namespaces=namespace_annotations,
-        api_server=api_server,
-        service_account=service_account,
-        acl_names=AclNames(acl_names),
-        drain_seconds=drain_seconds,
+    config_maps = tuple(folder for folder in (defaults, configs) if folder is not None)
+    admission_options = server.AdmissionOptions(
+        config_maps=config_maps, acl_names=AclNames(acl_names), **options
     )
     try:
-        run_in_loop(server.serve_admission(options, os.environ, _announce))
+        run_in_loop(server.serve_admission(admission_options, os.environ, _announce))
     except AdmissionSettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
     except BadFile as error:

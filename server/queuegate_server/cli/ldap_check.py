@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from queuegate_server.cli.command import Failure
+from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.discovery import (
@@ -25,18 +25,10 @@ _FAILED = 1
 
 
 @click.command("ldap-check")
-@click.option(
-    "--config",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="QUEUEGATE_CONFIG",
-    help="The server's own configuration (queuegate.yaml).",
-)
+@config_option(required=True)
 @click.option("--user", required=True, help="The user to look up.")
 @click.option("--resolver", help="The name of the resolver, if there are several of type ldap.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
-)
+@overrides_option
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
     """Look up one user at every server of a directory, and show every step.
 

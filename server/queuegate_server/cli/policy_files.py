@@ -1,6 +1,7 @@
 """`queuegate-server validate`, `lint`, `diff` and `convert`: commands that only read files."""
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,7 +13,7 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import EXIT_FAILURE
-from queuegate_server.cli.command import Failure
+from queuegate_server.cli.command import FILE, Failure
 from queuegate_server.files.safe_open import open_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.diff import differences
@@ -54,7 +55,7 @@ def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option(
         "--yarn-site",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FILE,
         help="YARN: the cluster's yarn-site.xml.",
     )
     @click.option(
@@ -119,9 +120,7 @@ def _checking_options(command: _Command) -> _Command:
     is_flag=True,
     help="Each FILE is the server's own configuration (queuegate.yaml), not a policy.",
 )
-@click.pass_context
 def validate(
-    context: click.Context,
     *,
     files: tuple[str, ...],
     format_name: str | None,
@@ -145,15 +144,13 @@ def validate(
     check = _check_settings
     if not are_settings:
         check = functools.partial(_check_policy, format_name, options, with_lint=False)
-    context.exit(_report(files, check, warnings_fail=False))
+    sys.exit(_report(files, check, warnings_fail=False))
 
 
 @click.command()
 @_reading_options
 @_checking_options
-@click.pass_context
 def lint(
-    context: click.Context,
     *,
     files: tuple[str, ...],
     format_name: str | None,
@@ -169,7 +166,7 @@ def lint(
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
     check = functools.partial(_check_policy, format_name, options, with_lint=True)
-    context.exit(_report(files, check, warnings_fail=True))
+    sys.exit(_report(files, check, warnings_fail=True))
 
 
 @click.command()
@@ -177,8 +174,7 @@ def lint(
 @click.argument("new", metavar="NEW")
 @_reading_options
 @_resolver_types_option
-@click.pass_context
-def diff(context: click.Context, *, old: str, new: str, options: FormatOptions) -> None:
+def diff(*, old: str, new: str, options: FormatOptions) -> None:
     """Show what changes in the ACLs of queues from the policy OLD to the policy NEW.
 
     Needs no server. One of the two may be - for standard input. Prints a line for each
@@ -199,7 +195,7 @@ def diff(context: click.Context, *, old: str, new: str, options: FormatOptions) 
     lines = list(differences(before, after))
     for line in lines:
         click.echo(line)
-    context.exit(EXIT_NO if lines else 0)
+    sys.exit(EXIT_NO if lines else 0)
 
 
 @click.command()
@@ -227,13 +223,11 @@ def diff(context: click.Context, *, old: str, new: str, options: FormatOptions) 
 )
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The file to write. [default: standard output]",
 )
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
-@click.pass_context
 def convert(
-    context: click.Context,
     *,
     file: str,
     format_name: str | None,
@@ -260,11 +254,11 @@ def convert(
     for diagnostic in (*result.diagnostics, *result.lost):
         click.echo(str(diagnostic), err=True)
     if not result.text:
-        context.exit(EXIT_FAILURE)
+        sys.exit(EXIT_FAILURE)
     _write(result.text, output, force=force)
     for remark in result.remarks:
         click.echo(f"note: {remark}", err=True)
-    context.exit(EXIT_NO if result.lost else 0)
+    sys.exit(EXIT_NO if result.lost else 0)
 
 
 def _check_policy(
@@ -308,17 +302,15 @@ def _load(file: str, options: FormatOptions) -> tuple[bool, Mapping[str, Partiti
 
 
 def _report(
-    files: Iterable[str],
+    files: tuple[str, ...],
     check: Callable[[bytes, str], Iterable[Diagnostic]],
     *,
     warnings_fail: bool,
 ) -> int:
     """Print the diagnostics of all files, and a summary on stderr; return the exit status."""
-    is_readable = True
     found: list[Diagnostic] = []
-    count = 0
+    is_readable = True
     for file in files:
-        count += 1
         name = _shown_name(file)
         try:
             data = _read(file)
@@ -332,7 +324,7 @@ def _report(
         for diagnostic in diagnostics:
             click.echo(str(diagnostic))
         found += diagnostics
-    click.echo(_summary(count, found), err=True)
+    click.echo(_summary(len(files), found), err=True)
     if not is_readable:
         return EXIT_FAILURE
     return EXIT_NO if has_errors(found) or (warnings_fail and found) else 0

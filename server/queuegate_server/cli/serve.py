@@ -16,7 +16,7 @@ import click
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Policy
-from queuegate_server.cli.command import Failure
+from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
@@ -38,21 +38,14 @@ _Read = partial[Settings]
 
 
 @click.command()
-@click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="QUEUEGATE_CONFIG",
-    help="The server's own configuration (queuegate.yaml).",
-)
+@config_option(required=False)
 @click.option(
     "--policy", metavar="FILE", help="The scheduler's queues.yaml; same as --set policy.path=FILE."
 )
 @click.option(
     "--listen", multiple=True, metavar="ADDRESS", help="host:port or unix:/path; repeatable."
 )
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
-)
+@overrides_option
 @click.option(OPTION, "worker", is_flag=True, hidden=True, help="Run as one of several workers.")
 def serve(
     config: Path | None,
