@@ -15,7 +15,7 @@ from aiohttp.log import server_logger
 
 from queuegate_server.admin.readiness import versions
 from queuegate_server.runtime.tcp import address_of, open_tcp
-from queuegate_server.settings.addresses import HostPort
+from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

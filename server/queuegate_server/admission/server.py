@@ -23,7 +23,7 @@ from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.runtime.tcp import address_of, open_tcp
-from queuegate_server.settings.addresses import HostPort
+from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _GRACE_SECONDS: Final = 20.0

@@ -11,7 +11,7 @@ from queuegate_server.cli.command import FILE, Failure
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.addresses import HostPort, MalformedAddress, parse_host_port
+from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 

@@ -16,7 +16,7 @@ from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import check_free
 from queuegate_server.server.wiring import ServerParts, build_server
-from queuegate_server.settings.addresses import Address, parse_host_port
+from queuegate_server.settings.listeners import Address, parse_host_port
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import ApplySettings, ConfigReloader
 from queuegate_server.supervisor.worker_client import WorkerClient

@@ -13,8 +13,8 @@ from queuegate_server.rpc.authentication import Authenticator
 from queuegate_server.rpc.authorization import Authorizer, RateLimiter
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
-from queuegate_server.settings.addresses import Address
 from queuegate_server.settings.callers import Callers
+from queuegate_server.settings.listeners import Address
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.sockets import ReloadingCredentials, bind

@@ -1,6 +1,12 @@
-"""Loads the settings from all their sources, and reports all errors at once."""
+"""Loads the settings from all their sources, and reports all errors at once.
 
-from collections.abc import Iterable, Mapping
+Command-line options override environment variables, which override the file.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,12 +16,40 @@ from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.yaml_reader import YamlDocument, plain_data, read_yaml
-from queuegate_server.settings.layers import Overrides, error_in, from_environment, from_options
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import SourceMap, locate
+from queuegate_server.settings.source_map import (
+    KeyPath,
+    Override,
+    Overrides,
+    SourceMap,
+    error_in,
+    locate,
+)
 
 MAX_BYTES: Final = 4 * MIB
 """The size of the file: a message to a worker holds it twice."""
+PREFIX: Final = "QUEUEGATE_"
+NESTING: Final = "__"
+
+_CLIENT_VARIABLES: Final = frozenset(
+    {
+        "QUEUEGATE_ADDRESS",
+        "QUEUEGATE_CA_FILE",
+        "QUEUEGATE_CERTIFICATE_FILE",
+        "QUEUEGATE_CONFIG",
+        "QUEUEGATE_KEY_FILE",
+        "QUEUEGATE_SERVER_NAME",
+        "QUEUEGATE_TOKEN_FILE",
+    }
+)
+"""Variables that the client and the command line read; they are not settings."""
+
+# Kubernetes adds variables for each service of the namespace to every pod. Those of a service
+# named queuegate, or queuegate-…, begin with our prefix.
+_SERVICE_LINK: Final = re.compile(
+    r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
+    r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
+)
 
 
 class SettingsError(Exception):
@@ -122,3 +156,73 @@ def _unknown_resolvers(tree: dict[str, Any], source_map: SourceMap) -> Iterable[
                 f"there is no resolver named {name}",
                 f"add it to resolvers, which has {known}",
             )
+
+
+def from_environment(
+    variables: Mapping[str, str], top_level: Iterable[str], tree: Mapping[str, Any]
+) -> Iterator[Override | Diagnostic]:
+    """Yield the settings among the variables, sorted by name.
+
+    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Names that are in the file match in any case;
+    all others are lower case.
+    """
+    top_level = set(top_level)
+    for name in sorted(variables):
+        if not name.startswith(PREFIX) or name in _CLIENT_VARIABLES:
+            continue
+        keys = name.removeprefix(PREFIX).split(NESTING)
+        if keys[0].lower() in top_level and all(keys):
+            path = _spelled_as_in(tree, keys)
+            yield Override(name, path, _value(variables[name]))
+        elif not _SERVICE_LINK.fullmatch(name):
+            yield error_in(name, "is not a setting", _remedy(name, top_level))
+
+
+def from_options(options: Iterable[str]) -> Iterator[Override | Diagnostic]:
+    """Yield the settings of the options `--set key=value`, in their order."""
+    for option in options:
+        key, equals, text = option.partition("=")
+        path = tuple(key.strip().split("."))
+        if not equals or not all(path):
+            yield error_in(
+                f"--set {option}", "must have the form key=value, such as drain.grace=30s"
+            )
+        else:
+            yield Override(f"--set {key.strip()}", path, _value(text))
+
+
+def _value(text: str) -> object:
+    """Return the value that a text stands for: JSON lists, mappings and strings are decoded.
+
+    Everything else stays text, as in the file: the model converts it.
+    """
+    if text.startswith(("[", "{", '"')):
+        try:
+            return json.loads(text)
+        except ValueError:  # `[::1]:50051` is an address
+            return text
+    return text
+
+
+def _spelled_as_in(tree: object, keys: list[str]) -> KeyPath:
+    path = []
+    for key in keys:
+        spelling = key.lower()
+        if isinstance(tree, Mapping):
+            spelling = next((known for known in tree if known.lower() == spelling), spelling)
+            tree = tree.get(spelling)
+        path.append(spelling)
+    return tuple(path)
+
+
+def _remedy(name: str, top_level: set[str]) -> str:
+    """Suggest a variable: the most frequent mistake is one underscore instead of two."""
+    words = name.removeprefix(PREFIX).lower()
+    for key in sorted(top_level):
+        if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):
+            rest = words.removeprefix(f"{key}_").upper()
+            return f"did you mean {PREFIX}{key.upper()}{NESTING}{rest}?"
+    near = difflib.get_close_matches(words.split(NESTING)[0], top_level, 1)
+    if near:
+        return f"did you mean {PREFIX}{near[0].upper()}?"
+    return f"known variables are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"

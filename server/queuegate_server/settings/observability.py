@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from queuegate_server.config_fields import KIB, MIB, Section, Size
-from queuegate_server.settings.addresses import parse_host_port
+from queuegate_server.settings.listeners import parse_host_port
 
 STDOUT: Final = Path("-")
 """Stands for the standard output of the process."""

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
-from queuegate_server.settings.layers import error_in
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import error_in
 
 _LOG = logging.getLogger("queuegate_server.settings.reload")
 T = TypeVar("T")

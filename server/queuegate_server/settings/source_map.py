@@ -4,7 +4,8 @@ Turns the errors that pydantic reports into diagnostics with our own messages.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -18,9 +19,9 @@ from queuegate_server.identity.registry import (
     ConfiguredResolver,
     resolver_type,
 )
-from queuegate_server.settings.layers import Overrides
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 
+KeyPath = tuple[str, ...]
 Location = tuple[str | int, ...]
 
 _SECTION: Final = "must be a section of keys and values"
@@ -58,6 +59,53 @@ _MESSAGES: Final = {
 wrong key."""
 
 
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One value from outside the file."""
+
+    origin: str
+    """The variable, or the option with its key; diagnostics name it instead of a file."""
+    path: KeyPath
+    value: object
+
+
+@dataclass(slots=True)
+class Overrides:
+    """The values that override the file, and where each of them came from."""
+
+    origins: dict[KeyPath, str] = field(default_factory=dict)
+
+    def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
+        """Set one value in the tree; return a diagnostic if the tree has no place for it."""
+        *sections, last = override.path
+        node = tree
+        for depth, key in enumerate(sections):
+            below = node.get(key)
+            if below is None:
+                below = node[key] = {}
+            if not isinstance(below, MutableMapping):
+                above = ".".join(override.path[: depth + 1])
+                return error_in(override.origin, f"{above} is a single value, not a section")
+            node = below
+        node[last] = override.value
+        for path in [path for path in self.origins if path[: len(override.path)] == override.path]:
+            del self.origins[path]
+        self.origins[override.path] = override.origin
+        return None
+
+    def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
+        """Return the origin of the override that shares most of a path with it, if one shares any,
+        and whether the value at the path came from there.
+        """
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.origins:
+                return self.origins[path[:length]], True
+            for known, origin in self.origins.items():
+                if known[:length] == path[:length]:
+                    return origin, False
+        return None, False
+
+
 class SourceMap:
     """Where each value of the settings came from."""
 
@@ -73,14 +121,12 @@ class SourceMap:
         """Return a diagnostic about a key or its value, located where it came from."""
         path = tuple(str(part) for part in location)
         text = f"{_written(location)}: {message}" if location else message
-        origin = self._overrides.origin(path)
-        if origin is None:
+        origin, is_overridden = self._overrides.nearest(path)
+        if not is_overridden:
             depth, node = self._in_file(location, at_key=at_key)
-            nearest = self._overrides.nearest(path)
-            if node is not None and (depth == len(location) or nearest is None):
+            if node is not None and (depth == len(location) or origin is None):
                 return Diagnostic(self._file, node.line, node.column, Severity.ERROR, text, remedy)
-            origin = nearest or self._file
-        return Diagnostic(origin, 0, 0, Severity.ERROR, text, remedy)
+        return error_in(origin or self._file, text, remedy)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
         """Return how many parts of a location the file has, and the node to point at."""
@@ -94,6 +140,11 @@ class SourceMap:
             is_value = isinstance(node, ScalarNode) and not node.is_null
             place = node if is_value and not at_key else key
         return depth, place
+
+
+def error_in(origin: str, message: str, remedy: str = "") -> Diagnostic:
+    """Return an error in a file as a whole, a variable or an option."""
+    return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy)
 
 
 def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object]) -> Diagnostic:

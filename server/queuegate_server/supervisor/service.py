@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import Phase
-from queuegate_server.settings.addresses import parse_host_port
+from queuegate_server.settings.listeners import parse_host_port
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 

@@ -19,8 +19,7 @@ import grpc
 from queuegate_server.files.certificates import CertificateReloader, ServerCertificate
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.runtime.tcp import CannotListen, open_tcp
-from queuegate_server.settings.addresses import Address
-from queuegate_server.settings.listeners import Tls
+from queuegate_server.settings.listeners import Address, Tls
 
 
 class ReloadingCredentials(CertificateReloader):

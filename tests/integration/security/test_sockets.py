@@ -14,7 +14,7 @@ import pytest
 
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.server.listeners import Listeners
-from queuegate_server.settings.addresses import parse_address
+from queuegate_server.settings.listeners import parse_address
 from queuegate_server.settings.load import load_settings
 from queuegate_server.transports.sockets import bind
 from tests.integration.security.authorities import client, configured

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.settings.addresses import (
+from queuegate_server.settings.listeners import (
     MalformedAddress,
     parse_address,
     parse_host_port,

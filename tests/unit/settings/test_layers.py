@@ -5,12 +5,8 @@ from typing import Any
 import pytest
 
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.settings.layers import (
-    Override,
-    Overrides,
-    from_environment,
-    from_options,
-)
+from queuegate_server.settings.load import from_environment, from_options
+from queuegate_server.settings.source_map import Override, Overrides
 
 TOP_LEVEL = ("listen", "policy", "log", "partitions", "unix_socket_mode")
 
@@ -135,13 +131,13 @@ def test_the_last_override_is_the_origin_of_a_value() -> None:
     tree: dict[str, Any] = {}
     overrides = Overrides()
     overrides.apply(tree, Override("first", ("a", "b"), "1"))
-    assert overrides.origin(("a", "b")) == "first"
-    assert overrides.origin(("a", "b", "c")) == "first"
-    assert overrides.origin(("a",)) is None
-    assert overrides.nearest(("a", "z")) == "first"
-    assert overrides.nearest(("z",)) is None
+    assert overrides.nearest(("a", "b")) == ("first", True)
+    assert overrides.nearest(("a", "b", "c")) == ("first", True)
+    assert overrides.nearest(("a",)) == ("first", False)
+    assert overrides.nearest(("a", "z")) == ("first", False)
+    assert overrides.nearest(("z",)) == (None, False)
     overrides.apply(tree, Override("second", ("a",), {"b": "2"}))
-    assert overrides.origin(("a", "b")) == "second"
+    assert overrides.nearest(("a", "b")) == ("second", True)
     overrides.apply(tree, Override("third", ("a", "b"), "3"))
-    assert overrides.origin(("a", "b")) == "third"
-    assert overrides.origin(("a",)) == "second"
+    assert overrides.nearest(("a", "b")) == ("third", True)
+    assert overrides.nearest(("a",)) == ("second", True)

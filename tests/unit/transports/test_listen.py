@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.addresses import Address, parse_address
+from queuegate_server.settings.listeners import Address, parse_address
 from queuegate_server.transports.sockets import bind
 
 
