@@ -75,12 +75,15 @@ class ResolverCounters:
 
     def add(self, outcome: Outcome, seconds: float) -> None:
         """Count a look-up."""
-        if isinstance(outcome, Found):
-            name = "found"
-        else:
-            name = "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"
-        self.outcomes[name] += 1
+        self.outcomes[outcome_name(outcome)] += 1
         self.durations.add(seconds)
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """Return the name of an outcome in metrics and spans."""
+    if isinstance(outcome, Found):
+        return "found"
+    return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"
 
 
 class LookupCounters:

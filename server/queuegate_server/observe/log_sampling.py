@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 MAX_LINES: Final = 5
@@ -32,14 +33,12 @@ _KEY_FIELDS: Final = ("method", "code", "reason")
 _Key = tuple[object, ...]
 
 
+@dataclass(slots=True)
 class _Window:
-    __slots__ = ("last", "logged", "started", "suppressed")
-
-    def __init__(self, started: float, last: logging.LogRecord) -> None:
-        self.started = started
-        self.logged = 0
-        self.suppressed = 0
-        self.last = last
+    started: float
+    last: logging.LogRecord
+    logged: int = 0
+    suppressed: int = 0
 
 
 class LogSampler(logging.Filter):

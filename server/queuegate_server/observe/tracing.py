@@ -6,7 +6,6 @@ Spans contain no name of a user, a group or a queue.
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Resolver
+from queuegate_server.identity.resolver import CouldNotAsk, Outcome, Resolver
+from queuegate_server.observe.counters import outcome_name
+from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.observability import Tracing
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ _SERVER_ERRORS: Final = frozenset(
     }
 )
 _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
-_OUTCOMES: Final = {Found: "found", NoSuchUser: "no_such_user", CouldNotAsk: "could_not_ask"}
 
 
 class TracingNotInstalled(Exception):
@@ -102,18 +102,9 @@ class Tracer:
 
     async def close(self) -> None:
         """Export the queued spans, within three seconds."""
-        loop = asyncio.get_running_loop()
-        closed = asyncio.Event()
-
-        def close() -> None:
-            self._provider.shutdown()
-            with contextlib.suppress(RuntimeError):  # the loop has ended before
-                loop.call_soon_threadsafe(closed.set)
-
-        threading.Thread(target=close, daemon=True).start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await closed.wait()
+                await AbandonableThreadPool(1, "tracing").run("", self._provider.shutdown)
 
     def _server_span(
         self, method: str
@@ -157,26 +148,22 @@ class Tracer:
             span.set_status(self._trace.StatusCode.ERROR)
         span.end()
 
-    @contextlib.contextmanager
-    def lookup_span(self, name: str) -> Iterator[Callable[[Outcome], None]]:
-        """Put a span around a look-up, whose outcome it is given."""
+    async def resolve(self, name: str, resolver: Resolver, user: str) -> Outcome:
+        """Look a user up, within a span."""
         span = self._tracer.start_span(
             "resolve groups",
             kind=self._trace.SpanKind.CLIENT,
             attributes={"queuegate.resolver": name, "queuegate.outcome": "none"},
         )
-
-        def set_outcome(outcome: Outcome) -> None:
-            span.set_attribute("queuegate.outcome", _OUTCOMES.get(type(outcome), "none"))
-            if isinstance(outcome, CouldNotAsk):
-                span.set_status(self._trace.StatusCode.ERROR)
-
+        found = False
         try:
-            yield set_outcome
-        except BaseException:
-            span.set_status(self._trace.StatusCode.ERROR)
-            raise
+            outcome = await resolver.resolve(user)
+            span.set_attribute("queuegate.outcome", outcome_name(outcome))
+            found = not isinstance(outcome, CouldNotAsk)
+            return outcome
         finally:
+            if not found:
+                span.set_status(self._trace.StatusCode.ERROR)
             span.end()
 
 
@@ -190,10 +177,7 @@ class _TracedResolver:
         self.close = resolver.close
 
     async def resolve(self, user: str) -> Outcome:
-        with self._tracer.lookup_span(self._name) as set_outcome:
-            outcome = await self._resolver.resolve(user)
-            set_outcome(outcome)
-            return outcome
+        return await self._tracer.resolve(self._name, self._resolver, user)
 
 
 def _provider(settings: Tracing) -> "TracerProvider":
