@@ -5,6 +5,8 @@ without that suffix, because large policies exceed the 1 MiB of a ConfigMap.
 """
 
 import contextlib
+import gzip
+import io
 import stat
 import zlib
 from collections.abc import Mapping, Sequence
@@ -21,8 +23,6 @@ DEFAULTS: Final = "yunikorn-defaults"
 CONFIGS: Final = "yunikorn-configs"
 """The ConfigMap that administrators edit; its keys take precedence."""
 _GZIP: Final = ".gz"
-_GZIP_FORMAT: Final = 16
-"""Added to the window size, it makes zlib expect a gzip header."""
 _DATA: Final = "..data"
 _MAX_ATTEMPTS: Final = 5
 
@@ -91,20 +91,16 @@ def is_compressed(key: str) -> bool:
 
 
 def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
-    parts = bytearray()
-    while value:
-        stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | _GZIP_FORMAT)
-        try:
-            parts += stream.decompress(value, max_bytes + 1 - len(parts))
-        except zlib.error:
-            raise BadCompression(f"{key} is not in gzip format") from None
-        if len(parts) > max_bytes:
-            raise BadCompression(f"{key} holds more than {MAX_BYTES} bytes")
-        if not stream.eof:
-            raise BadCompression(f"{key} ends too early")
-        # A gzip file may have several members.
-        value = stream.unused_data
-    return bytes(parts)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(value)) as stream:
+            text = stream.read(max_bytes + 1)
+    except EOFError:
+        raise BadCompression(f"{key} ends too early") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise BadCompression(f"{key} is not in gzip format") from None
+    if len(text) > max_bytes:
+        raise BadCompression(f"{key} holds more than {MAX_BYTES} bytes")
+    return text
 
 
 def _read(folder: Path) -> Mapping[str, bytes]:

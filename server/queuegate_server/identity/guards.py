@@ -38,13 +38,12 @@ class ExceptionContainment:
             return self._fault(user, error)
         except Exception as error:
             return self._fault(user, error)
-        if isinstance(outcome, Found | NoSuchUser):
-            return outcome
         if isinstance(outcome, CouldNotAsk):
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, outcome.detail)
-            return outcome
-        _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
-        return CouldNotAsk("the resolver's answer is no outcome")
+        elif not isinstance(outcome, Found | NoSuchUser):
+            _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
+            return CouldNotAsk("the resolver's answer is no outcome")
+        return outcome
 
     def _fault(self, user: str, error: BaseException) -> CouldNotAsk:
         _LOG.error("resolver %r failed for %r", self._name, user, exc_info=error)

@@ -30,10 +30,6 @@ class SingleFlight(Generic[T]):
         """Return whether work is under way that a caller would join."""
         return user in self._joinable
 
-    def __len__(self) -> int:
-        """Return how much work is under way."""
-        return len(self._all)
-
     def start(self, user: str) -> asyncio.Task[T]:
         """Start new work for the user, which callers join from now on.
 

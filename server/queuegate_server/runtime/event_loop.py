@@ -15,7 +15,6 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from types import TracebackType
 from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
@@ -52,12 +51,7 @@ class LoopWatchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End watching."""
         self._timer.cancel()
         self._stop.set()

@@ -38,11 +38,6 @@ class AbandonableThreadPool:
         self._hung: set[str] = set()
         self._closed = False
 
-    @property
-    def hung(self) -> int:
-        """The number of threads that are held by calls that were given up."""
-        return len(self._hung)
-
     async def run(self, key: str, function: Callable[[], T]) -> T:
         """Call a function in a thread; return its result or raise its exception.
 

@@ -181,7 +181,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         await asyncio.wait([given_up])
     assert await resolver.resolve("c") == CouldNotAsk("every thread for look-ups hangs")
     release.set()
-    await wait_until(lambda: resolver._threads.hung == 0)
+    await wait_until(lambda: not resolver._threads._hung)
     assert await resolver.resolve("c") == Found(("g",))
     await resolver.close()
 

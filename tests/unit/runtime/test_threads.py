@@ -42,7 +42,7 @@ async def given_up(threads: AbandonableThreadPool, key: str, calls: _Hanging) ->
 
 
 async def all_back(threads: AbandonableThreadPool) -> None:
-    await wait_until(lambda: not threads.hung)
+    await wait_until(lambda: not threads._hung)
 
 
 async def test_results_and_exceptions_come_back() -> None:
@@ -74,7 +74,7 @@ async def test_threads_start_as_needed_up_to_the_limit() -> None:
 async def test_a_hung_call_does_not_hold_up_others(hanging: _Hanging) -> None:
     threads = AbandonableThreadPool(2, "test")
     await given_up(threads, "sue", hanging)
-    assert threads.hung == 1
+    assert len(threads._hung) == 1
     for _ in range(20):
         assert await threads.run("bob", lambda: 7) == 7
     hanging.release.set()
@@ -88,7 +88,7 @@ async def test_a_key_loses_one_thread_at_most(hanging: _Hanging) -> None:
     for _ in range(5):
         with pytest.raises(StillRunning):
             await threads.run("sue", hanging)
-    assert (threads.hung, hanging.begun) == (1, 1)
+    assert (len(threads._hung), hanging.begun) == (1, 1)
     hanging.release.set()
     await all_back(threads)
     assert await threads.run("sue", lambda: 7) == 7
@@ -116,7 +116,7 @@ async def test_a_call_given_up_before_it_began_is_skipped(hanging: _Hanging) -> 
     await wait_until(lambda: hanging.begun == 1)
     second.cancel()
     await asyncio.wait([second])
-    assert threads.hung == 0
+    assert not threads._hung
     hanging.release.set()
     assert await first == "late"
     await third

@@ -19,7 +19,6 @@ from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,
-    TooManyPending,
     message_id,
     to_fault,
 )
@@ -145,7 +144,7 @@ class LdapConnection:
 
     async def _request(self, start: Callable[[], int]) -> SearchResult:
         if self._slots.locked() and self._queued >= self.options.max_queued:
-            raise TooManyPending("too many requests are waiting for the directory")
+            raise LdapFault("too many requests are waiting for the directory")
         message: int | None = None
         heard_at = self.heard_at
         self._queued += 1

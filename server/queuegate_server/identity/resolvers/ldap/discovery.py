@@ -96,23 +96,20 @@ async def discover_servers(
         ServerFault: DNS does not answer.
     """
     # Imported here because it takes time and only `discover` needs it.
-    import dns.asyncresolver  # noqa: PLC0415
-    import dns.exception  # noqa: PLC0415
-    import dns.name  # noqa: PLC0415
-    import dns.rdatatype  # noqa: PLC0415
-    import dns.rdtypes.IN.SRV  # noqa: PLC0415
+    from dns import asyncresolver, exception, name, rdatatype  # noqa: PLC0415
+    from dns.rdtypes.IN.SRV import SRV  # noqa: PLC0415
 
     scheme = "ldaps" if encrypted else "ldap"
-    name = f"_{scheme}._tcp.{domain}"
+    service = f"_{scheme}._tcp.{domain}"
     try:
-        resolver = resolver or dns.asyncresolver.Resolver()
+        resolver = resolver or asyncresolver.Resolver()
         async with asyncio.timeout(timeout):
-            answer = await resolver.resolve(name, dns.rdatatype.SRV, lifetime=timeout)
-    except (dns.exception.Timeout, TimeoutError):
-        raise ServerFault(f"DNS did not answer for {name} within {timeout:g} s") from None
-    except dns.exception.DNSException as error:
+            answer = await resolver.resolve(service, rdatatype.SRV, lifetime=timeout)
+    except (exception.Timeout, TimeoutError):
+        raise ServerFault(f"DNS did not answer for {service} within {timeout:g} s") from None
+    except exception.DNSException as error:
         raise SetupFault(
-            f"DNS names no server at {name}: {type(error).__name__}",
+            f"DNS names no server at {service}: {type(error).__name__}",
             "check discover, or list the servers in urls",
         ) from None
     records = answer.rrset.processing_order() if answer.rrset else []
@@ -120,8 +117,8 @@ async def discover_servers(
         ServerUrl(scheme, record.target.to_text(omit_final_dot=True), record.port)
         for record in records
         # The root as target: there is no such service.
-        if isinstance(record, dns.rdtypes.IN.SRV.SRV) and record.target != dns.name.root
+        if isinstance(record, SRV) and record.target != name.root
     )
     if not servers:
-        raise SetupFault(f"DNS names no server at {name}", "check discover")
+        raise SetupFault(f"DNS names no server at {service}", "check discover")
     return servers

@@ -31,10 +31,6 @@ class BindRefused(ServerFault):
     """The server rejected the credentials. Trying again may lock the account."""
 
 
-class TooManyPending(LdapFault):
-    """Too many requests are under way in this process."""
-
-
 class SetupFault(LdapFault):
     """The directory answered, and will answer the same until someone changes its setup or ours."""
 
@@ -47,17 +43,29 @@ class TooManyEntries(LdapFault):
     """The result exceeds the server's size limit."""
 
 
-_SIZE_LIMITS: Final = frozenset({"SIZELIMIT_EXCEEDED", "ADMINLIMIT_EXCEEDED"})
-_SERVER_FAILURES: Final = frozenset({
-    "SERVER_DOWN", "CONNECT_ERROR", "TIMEOUT", "TIMELIMIT_EXCEEDED", "BUSY", "UNAVAILABLE", "OTHER",
-    "DECODING_ERROR", "LOCAL_ERROR", "PROTOCOL_ERROR",
-})  # fmt: skip
-_REJECTED_CREDENTIALS: Final = frozenset({
-    "INVALID_CREDENTIALS", "INAPPROPRIATE_AUTH", "AUTH_UNKNOWN", "STRONG_AUTH_REQUIRED",
-    "STRONG_AUTH_NOT_SUPPORTED",
-})  # fmt: skip
+_FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
+    **dict.fromkeys(
+        ("SIZELIMIT_EXCEEDED", "ADMINLIMIT_EXCEEDED"),
+        (TooManyEntries, "the result exceeds the server's size limit"),
+    ),
+    **dict.fromkeys(
+        ("INVALID_CREDENTIALS", "INAPPROPRIATE_AUTH", "AUTH_UNKNOWN", "STRONG_AUTH_REQUIRED",
+         "STRONG_AUTH_NOT_SUPPORTED"),
+        (BindRefused, "the server rejected the credentials"),
+    ),
+    **dict.fromkeys(
+        ("SERVER_DOWN", "CONNECT_ERROR", "TIMEOUT", "TIMELIMIT_EXCEEDED", "BUSY", "UNAVAILABLE",
+         "OTHER", "DECODING_ERROR", "LOCAL_ERROR", "PROTOCOL_ERROR"),
+        (ServerFault, "the server failed"),
+    ),
+    "NO_SUCH_OBJECT": (NoSuchEntry, "the search base does not exist or is not visible"),
+}  # fmt: skip
+_OTHER_FAULT: Final = (SetupFault, "the server refused the request")
 _TLS_REQUIRED: Final = "the directory requires TLS: use ldaps:// or start_tls: true"
 _ADVICE: Final[Mapping[str, str]] = {
+    "SIZELIMIT_EXCEEDED": "raise it",
+    "ADMINLIMIT_EXCEEDED": "raise it",
+    "NO_SUCH_OBJECT": "check user_base, group_base and the rights of the bind account",
     "INVALID_CREDENTIALS": "check bind_dn and the password in bind_password_file",
     "INSUFFICIENT_ACCESS": "grant the bind account the right to search and read there, and check "
     "whether its password has expired",
@@ -94,20 +102,9 @@ def message_id(error: Exception) -> int:
 
 def to_fault(error: Exception) -> LdapFault:
     """Return the fault for an error of the driver."""
-    kind = type(error).__name__
-    detail, advice = _describe(error), _ADVICE.get(kind, "")
-    if kind in _SIZE_LIMITS:
-        return TooManyEntries(f"the result exceeds the server's size limit: {detail}", "raise it")
-    if kind in _REJECTED_CREDENTIALS:
-        return BindRefused(f"the server rejected the credentials: {detail}", advice)
-    if kind in _SERVER_FAILURES:
-        return ServerFault(f"the server failed: {detail}", advice)
-    if kind == "NO_SUCH_OBJECT":
-        return NoSuchEntry(
-            f"the search base does not exist or is not visible: {detail}",
-            "check user_base, group_base and the rights of the bind account",
-        )
-    return SetupFault(f"the server refused the request: {detail}", advice)
+    name = type(error).__name__
+    fault, what = _FAULTS.get(name, _OTHER_FAULT)
+    return fault(f"{what}: {_describe(error)}", _ADVICE.get(name, ""))
 
 
 def _describe(error: Exception) -> str:

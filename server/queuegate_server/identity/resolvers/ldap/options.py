@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import Duration
@@ -103,6 +103,45 @@ def _check_file(value: Path) -> Path:
     return value
 
 
+def _check_urls(value: tuple[str, ...]) -> tuple[str, ...]:
+    for position, url in enumerate(value):
+        try:
+            parse_url(url)
+        except ValueError as error:
+            raise ValueError(f"the URL {url!r} {error}") from None
+        if url in value[:position]:
+            raise ValueError(f"the URL {url!r} is listed twice")
+    return value
+
+
+def _check_domain(value: str) -> str:
+    if not _DOMAIN.fullmatch(value):
+        raise ValueError("is not a domain")
+    return value
+
+
+def _check_bind_name(value: str) -> str:
+    if not value or not (is_dn(value) or _LOGIN_NAME.fullmatch(value)):
+        raise ValueError("is neither a DN nor user@domain nor DOMAIN\\user")
+    return value
+
+
+def _check_user_filter(value: str) -> str:
+    try:
+        UserFilter(value)
+    except BadFilter as error:
+        raise ValueError(f"is not a filter for users: it {error}") from None
+    return enclosed(value)
+
+
+def _check_group_filter(value: str) -> str:
+    try:
+        assertions(enclosed(value))
+    except BadFilter as error:
+        raise ValueError(f"is not a filter: it {error}") from None
+    return enclosed(value)
+
+
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -128,10 +167,10 @@ class LdapOptions(ResolverOptions):
         None, description="A directory with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."
     )
     # Servers.
-    urls: tuple[str, ...] = Field(
+    urls: Annotated[tuple[str, ...], AfterValidator(_check_urls)] = Field(
         (), description="Servers, the preferred one first: ldap://host[:port] or ldaps://…"
     )
-    discover: str | None = Field(
+    discover: Annotated[str, AfterValidator(_check_domain)] | None = Field(
         None,
         description="A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with "
         "start_tls: false), instead of urls.",
@@ -155,7 +194,7 @@ class LdapOptions(ResolverOptions):
         description="simple: bind_dn and a password; external: the client certificate; gssapi: "
         "Kerberos; anonymous: no credentials.",
     )
-    bind_dn: str | None = Field(
+    bind_dn: Annotated[str, AfterValidator(_check_bind_name)] | None = Field(
         None, description="A DN; with Active Directory also user@domain or DOMAIN\\user."
     )
     bind_password_file: _ReadableFile | None = Field(
@@ -176,7 +215,7 @@ class LdapOptions(ResolverOptions):
     # Users.
     user_base: _BaseDn = Field(description="The DN below which users are searched.")
     user_scope: Literal["sub", "one"] = "sub"
-    user_filter: str = Field(
+    user_filter: Annotated[str, AfterValidator(_check_user_filter)] = Field(
         "(&(objectClass=person)(uid={user}))",
         description="Finds a user; {user} or %s stands for the name.",
     )
@@ -195,7 +234,7 @@ class LdapOptions(ResolverOptions):
     group_base: _BaseDn | None = Field(
         None, description="The DN below which groups are searched; optional with member_of."
     )
-    group_filter: str = "(objectClass=groupOfNames)"
+    group_filter: Annotated[str, AfterValidator(_check_group_filter)] = "(objectClass=groupOfNames)"
     member_attribute: Annotated[
         tuple[_Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)
     ] = Field(("member",), description="The attributes in which groups list members.")
@@ -273,50 +312,6 @@ class LdapOptions(ResolverOptions):
         preset = given.get("preset")
         defaults = _PRESETS.get(preset, {}) if isinstance(preset, str) else {}
         return {**defaults, **from_secrets, **given}
-
-    @field_validator("urls")
-    @classmethod
-    def _check_urls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for position, url in enumerate(value):
-            try:
-                parse_url(url)
-            except ValueError as error:
-                raise ValueError(f"the URL {url!r} {error}") from None
-            if url in value[:position]:
-                raise ValueError(f"the URL {url!r} is listed twice")
-        return value
-
-    @field_validator("discover")
-    @classmethod
-    def _check_domain(cls, value: str | None) -> str | None:
-        if value is not None and not _DOMAIN.fullmatch(value):
-            raise ValueError("is not a domain")
-        return value
-
-    @field_validator("bind_dn")
-    @classmethod
-    def _check_bind_dn(cls, value: str | None) -> str | None:
-        if value is None or (value and (is_dn(value) or _LOGIN_NAME.fullmatch(value))):
-            return value
-        raise ValueError("is neither a DN nor user@domain nor DOMAIN\\user")
-
-    @field_validator("user_filter")
-    @classmethod
-    def _check_user_filter(cls, value: str) -> str:
-        try:
-            UserFilter(value)
-        except BadFilter as error:
-            raise ValueError(f"is not a filter for users: it {error}") from None
-        return enclosed(value)
-
-    @field_validator("group_filter")
-    @classmethod
-    def _check_group_filter(cls, value: str) -> str:
-        try:
-            assertions(enclosed(value))
-        except BadFilter as error:
-            raise ValueError(f"is not a filter: it {error}") from None
-        return enclosed(value)
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
