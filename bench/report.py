@@ -1,11 +1,13 @@
 """Puts everything that was measured into one Markdown document."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bench.results import Part, Table, Target
 
-_HOW_TO_READ = """\
+MARK: Final = "<!-- make bench writes all that follows -->"
+"""What stands above it in the document is kept: comparisons that need another checkout."""
+_HOW_TO_READ: Final = """\
 - A figure such as `5,800 (5,700 to 5,900)` is the median of all rounds, with the smallest and
   the largest. Ratios are taken within each round, in which everything of a table is measured
   in turn (every other round in reverse order), and then their median is shown.
@@ -45,7 +47,7 @@ def markdown(
     targets = [target for one in measured for target in one.part.targets]
     machine = Table("", "", ("what", "value"), [list(fact) for fact in facts])
     parts = [
-        "# Results of the benchmarks",
+        MARK,
         "Written by `make bench`. How to read it: at the end.",
         "## Targets",
         _targets(targets).markdown(),

@@ -62,6 +62,7 @@ def main() -> None:
     loops: list[float] = []
     failed: list[str] = []
     text = ""
+    kept = _RESULTS.read_text().partition(report.MARK)[0]
     try:
         ghz.find()
         load_before = machine.load()
@@ -84,7 +85,7 @@ def main() -> None:
             text = report.markdown(measured, [*machine.described(), *during])
             if not is_quick:
                 # After each part: who stops a long run keeps what it has measured.
-                _RESULTS.write_text(text)
+                _RESULTS.write_text(kept + text)
     except CannotMeasure as error:
         sys.exit(f"bench: {error}")
     if text:
