@@ -49,16 +49,10 @@ class InvalidPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """A list of patterns. Lists with the same text are equal."""
+    """A list of patterns."""
 
     text: str
     _compiled: tuple[Any, ...]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Patterns) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
 
     def __bool__(self) -> bool:
         """Whether there is any pattern."""

@@ -1,7 +1,7 @@
 """spark-defaults.conf: one property a line, read as Java reads property files."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -39,7 +39,6 @@ def read_spark_defaults(
     """
     diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}
-    stated: list[tuple[Position, str, str]] = []
     try:
         text = decode(data)
     except ParseError as error:
@@ -51,9 +50,8 @@ def read_spark_defaults(
                 message = f"{quoted(name)} is already set above; this value replaces that one"
                 diagnostics.warning(position, message, "remove one of them")
             properties[name] = value
-            stated.append((position, name, value))
-    if with_lint:
-        _lint(stated, diagnostics)
+            if with_lint:
+                _lint(position, name, value, diagnostics)
     return properties, diagnostics.sorted()
 
 
@@ -78,28 +76,22 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
         yield position, name, value
 
 
-def _lint(properties: Iterable[tuple[Position, str, str]], diagnostics: Diagnostics) -> None:
-    """Warn about properties, each given with its position, name and value."""
-    for position, name, value in properties:
-        if name == _REMOVED:
-            message = f"{_REMOVED} has no effect since Spark 3"
-            diagnostics.warning(position, message, "write spark.acls.enable")
-        elif name in _LISTS:
-            _lint_list(position, name, value, diagnostics)
-        elif _looks_like_acl(name) and name not in _SWITCHES:
-            message = f"{quoted(name)} is not a property of Spark: it is ignored"
-            diagnostics.warning(position, message, f"write one of {', '.join(sorted(_LISTS))}")
-        if "${" in value and name in _LISTS:
-            message = f"the variable in {quoted(value)} is not replaced but read as a name"
-            diagnostics.warning(position, message, "write its value instead")
-
-
-def _looks_like_acl(name: str) -> bool:
-    lowered = name.lower()
-    return lowered.startswith("spark.") and "acl" in lowered
+def _lint(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
+    """Warn about a property."""
+    if name == _REMOVED:
+        message = f"{_REMOVED} has no effect since Spark 3"
+        diagnostics.warning(position, message, "write spark.acls.enable")
+    elif name in _LISTS:
+        _lint_list(position, name, value, diagnostics)
+    elif name.lower().startswith("spark.") and "acl" in name.lower() and name not in _SWITCHES:
+        message = f"{quoted(name)} is not a property of Spark: it is ignored"
+        diagnostics.warning(position, message, f"write one of {', '.join(sorted(_LISTS))}")
 
 
 def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
+    if "${" in value:
+        message = f"the variable in {quoted(value)} is not replaced but read as a name"
+        diagnostics.warning(position, message, "write its value instead")
     names = [stated for entry in value.split(",") if (stated := entry.strip(TRIMMED))]
     with_blank = next((each for each in names if len(each.split()) > 1), None)
     if with_blank is not None:

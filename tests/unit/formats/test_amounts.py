@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.formats.yunikorn.resources import amount, excess, is_zero, smaller
+from queuegate_server.formats.yunikorn.quotas import amount, excess, is_zero, smaller
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,9 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.yaml_reader import ScalarNode, read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
-from queuegate_server.formats.yunikorn.limits import check_limits
 from queuegate_server.formats.yunikorn.model import PartitionConfig, QueueConfig, decode
 from queuegate_server.formats.yunikorn.placement import check_placement
-from queuegate_server.formats.yunikorn.resources import check_resources
+from queuegate_server.formats.yunikorn.quotas import check_limits, check_resources
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn reads any other text as `none`."""
