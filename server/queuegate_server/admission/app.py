@@ -20,10 +20,10 @@ from prometheus_client.registry import Collector
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.namespaces import CachedNamespaces, NamespaceUnknown
-from queuegate_server.admission.review import MalformedReview, Review, read_review, write_review
+from queuegate_server.admission.review import MalformedReview, read_review, write_review
 from queuegate_server.admission.rules import (
-    ALLOWED,
     DEFAULT_NAMESPACE,
+    AdmissionRequest,
     AdmissionResponse,
     concerns,
     decide,
@@ -48,7 +48,7 @@ _SECONDS: Final = (
     *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
 
-_Answer = Callable[[Review], Awaitable[AdmissionResponse]]
+_Answer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class _Rejected(Exception):
@@ -142,23 +142,20 @@ class Webhook:
         ]
 
     async def _decide(
-        self, rule: Callable[..., AdmissionResponse], review: Review
+        self, rule: Callable[..., AdmissionResponse], request: AdmissionRequest
     ) -> AdmissionResponse:
-        request = review.request
-        if not concerns(request):
-            return ALLOWED
         annotations: Mapping[str, str] = {}
-        try:
-            if self._namespaces is not None:
+        if self._namespaces is not None and concerns(request):
+            try:
                 name = request.namespace or DEFAULT_NAMESPACE
                 annotations = await self._namespaces.annotations(name)
-        except NamespaceUnknown as error:
-            return denied(f"the namespace cannot be looked up: {error}")
+            except NamespaceUnknown as error:
+                return denied(f"the namespace cannot be looked up: {error}")
         return rule(request, self._settings(), annotations)
 
-    async def _validate_configuration(self, review: Review) -> AdmissionResponse:
+    async def _validate_configuration(self, request: AdmissionRequest) -> AdmissionResponse:
         async with self._checks:
-            return await check_config_map(review, self._acl_names)
+            return await check_config_map(request, self._acl_names)
 
     def _route(self, path: str, answer: _Answer) -> web.RouteDef:
         endpoint = path.removeprefix("/")
@@ -176,8 +173,7 @@ class Webhook:
     async def _respond(self, request: web.Request, answer: _Answer) -> tuple[web.Response, str]:
         """Return the response, and the outcome as the metrics name it."""
         try:
-            body = await self._body(request)
-            review = read_review(body)
+            review = read_review(await self._body(request))
             decided = await answer(review)
             content = write_review(review.uid, decided)
         except _Rejected as error:
@@ -195,9 +191,9 @@ class Webhook:
             "refused",
             extra={
                 "uid": review.uid,
-                "user": review.request.user,
-                "kind": review.request.kind,
-                "namespace": review.request.namespace,
+                "user": review.user,
+                "kind": review.kind,
+                "namespace": review.namespace,
                 "reason": decided.message[:_MAX_LOGGED_MESSAGE],
             },
         )

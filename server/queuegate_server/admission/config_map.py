@@ -5,8 +5,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admission.review import Review
-from queuegate_server.admission.rules import ALLOWED, UPDATE, AdmissionResponse, denied
+from queuegate_server.admission.rules import (
+    ALLOWED,
+    UPDATE,
+    AdmissionRequest,
+    AdmissionResponse,
+    denied,
+)
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
 from queuegate_server.files.configmap import CONFIGS, DEFAULTS, decompress, is_compressed
 from queuegate_server.formats.diagnostics import Severity
@@ -18,16 +23,15 @@ _CHECKED_OPERATIONS: Final = frozenset({"CREATE", UPDATE})
 _MAX_LINES: Final = 20
 
 
-async def check_config_map(review: Review, acl_names: AclNames) -> AdmissionResponse:
+async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> AdmissionResponse:
     """Return the response, with the errors as its message, and warnings for the user.
 
     Other ConfigMaps are allowed unread. Raises OSError if no process can be started that parses.
     """
-    request = review.request
     if (
         request.kind != "ConfigMap"
         or request.operation not in _CHECKED_OPERATIONS
-        or _name(review) not in {CONFIGS, DEFAULTS}
+        or _name(request) not in {CONFIGS, DEFAULTS}
     ):
         return ALLOWED
     config_map = request.new if isinstance(request.new, dict) else {}
@@ -65,12 +69,10 @@ def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str,
     return decompress(values)
 
 
-def _name(review: Review) -> object:
-    if review.name:
-        return review.name
-    # The API server omits the name if it is to be generated.
-    new = review.request.new
-    metadata = new.get("metadata") if isinstance(new, dict) else None
+def _name(request: AdmissionRequest) -> object:
+    if request.name:
+        return request.name
+    metadata = request.new.get("metadata") if isinstance(request.new, dict) else None
     return metadata.get("name") if isinstance(metadata, dict) else None
 
 

@@ -4,10 +4,9 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
-from queuegate_server.admission.rules import AdmissionResponse, Request
+from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -21,17 +20,8 @@ class MalformedReview(ValueError):
     """The body is not a valid AdmissionReview; the message says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
-    """A review that the API server asks for."""
-
-    uid: str
-    name: str
-    request: Request
-
-
-def read_review(body: bytes) -> Review:
-    """Decode a body. Raises MalformedReview.
+def read_review(body: bytes) -> AdmissionRequest:
+    """Return the request in a body. Raises MalformedReview.
 
     The objects in it are not validated: a fault in one of them leads to a denial, not to a
     malformed review.
@@ -47,23 +37,21 @@ def read_review(body: bytes) -> Review:
     uid = _text(request, "uid")
     if not uid:
         raise MalformedReview("request.uid must not be empty")
-    return Review(
-        uid,
-        _text(request, "name"),
-        Request(
-            kind=_text(kind, "kind", "request.kind."),
-            operation=_text(request, "operation"),
-            namespace=_text(request, "namespace"),
-            user=_text(user, "username", "request.userInfo."),
-            groups=tuple(groups),
-            new=request.get("object"),
-            old=request.get("oldObject"),
-        ),
+    return AdmissionRequest(
+        kind=_text(kind, "kind", "request.kind."),
+        operation=_text(request, "operation"),
+        namespace=_text(request, "namespace"),
+        user=_text(user, "username", "request.userInfo."),
+        groups=tuple(groups),
+        new=request.get("object"),
+        old=request.get("oldObject"),
+        uid=uid,
+        name=_text(request, "name"),
     )
 
 
 def write_review(uid: str, response: AdmissionResponse) -> bytes:
-    """Encode the response to the review with this uid."""
+    """Encode the response to the request with this uid."""
     written: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
     if response.message:
         message = _shortened(response.message)

@@ -31,7 +31,7 @@ _CHANGED: Final = "user info annotation change is not allowed"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AdmissionRequest:
     """The request that is reviewed."""
 
     kind: str
@@ -41,6 +41,10 @@ class Request:
     groups: tuple[str, ...]
     new: object = None
     old: object = None
+    uid: str = ""
+    """Identifies the request; the response repeats it."""
+    name: str = ""
+    """Of the object; empty if it is to be generated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,14 @@ def denied(message: str) -> AdmissionResponse:
     return AdmissionResponse(allowed=False, message=message)
 
 
-def concerns(request: Request) -> bool:
+def concerns(request: AdmissionRequest) -> bool:
     """Return whether the request can set the annotation; others are allowed unread."""
     writes_it = request.kind in METADATA or request.kind == BINDING
     return writes_it and request.operation not in _SETS_NOTHING
 
 
 def decide(
-    request: Request, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
+    request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
 ) -> AdmissionResponse:
     """Decide a request to the mutating webhook.
 
@@ -88,7 +92,7 @@ def decide(
 
 
 def verify(
-    request: Request, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
+    request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
 ) -> AdmissionResponse:
     """Decide a request to the validating webhook: is the object as `decide` would leave it?
 
@@ -113,7 +117,7 @@ def verify(
 class _Scope:
     """A request, and what its decision depends on."""
 
-    request: Request
+    request: AdmissionRequest
     settings: AdmissionSettings
     namespace_annotations: Mapping[str, str]
 
@@ -241,5 +245,5 @@ def _is_own(scope: _Scope, pod: PodMetadata) -> bool:
     return pod.user_info == _own(scope.request)
 
 
-def _own(request: Request) -> str:
+def _own(request: AdmissionRequest) -> str:
     return user_info.build(request.user, request.groups)

@@ -11,7 +11,7 @@ from tests.support.admission_vectors import CASES, assert_expected, body, settin
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES])
 def test_vector(case: dict[str, Any]) -> None:
-    request = read_review(body(case)).request
+    request = read_review(body(case))
     namespaces = case.get("namespace_annotations", {})
     verdict = decide(request, settings_of(case), namespaces.get(request.namespace, {}))
     assert_expected(case, verdict.allowed, verdict.message or None, list(verdict.patch))

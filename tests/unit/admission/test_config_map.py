@@ -6,8 +6,7 @@ import pytest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
-from queuegate_server.admission.review import Review
-from queuegate_server.admission.rules import Request
+from queuegate_server.admission.rules import AdmissionRequest
 from queuegate_server.policystore import parser_process, parsing
 
 
@@ -15,8 +14,10 @@ async def test_a_parser_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch)
     program = f"import sys; sys.stdin.buffer.read(); sys.exit({parsing.OUT_OF_MEMORY})"
     monkeypatch.setattr(parser_process, "_command", lambda: [sys.executable, "-S", "-c", program])
     config_map = {"data": {"a.yaml": "", "queues.yaml": "partitions: []"}}
-    request = Request("ConfigMap", "UPDATE", "yunikorn", "bob", (), config_map)
-    response = await check_config_map(Review("u", "yunikorn-configs", request), AclNames.YUNIKORN)
+    request = AdmissionRequest(
+        "ConfigMap", "UPDATE", "yunikorn", "bob", (), config_map, name="yunikorn-configs"
+    )
+    response = await check_config_map(request, AclNames.YUNIKORN)
     assert not response.allowed
     assert response.message.startswith(
         "a.yaml, queues.yaml: error: parsing takes more than 512 MiB of memory"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queuegate import user_info
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.review import read_review, write_review
-from queuegate_server.admission.rules import AdmissionResponse, Request, decide, verify
+from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse, decide, verify
 from queuegate_server.admission.settings import read_settings
 from queuegate_server.admission.workloads import METADATA
 from tests.support.servers.webhook import patch_of
@@ -66,14 +66,14 @@ kinds = st.just("Pod") | st.sampled_from(sorted(METADATA))
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw: st.DrawFn) -> AdmissionRequest:
     kind = draw(kinds)
     operation = draw(st.sampled_from(["CREATE", "UPDATE"]))
     new = draw(objects(kind))
     old = None
     if operation == "UPDATE":
         old = copy.deepcopy(new) if draw(st.booleans()) else draw(objects(kind))
-    return Request(
+    return AdmissionRequest(
         kind,
         operation,
         draw(st.sampled_from(["", "dev", "dev", "nolabel", "kube-system"])),
@@ -90,7 +90,7 @@ def annotations_in(kind: str, value: Any) -> dict[str, str]:
     return (value or {}).get("annotations") or {}
 
 
-def patched(request: Request, verdict: AdmissionResponse) -> Any:
+def patched(request: AdmissionRequest, verdict: AdmissionResponse) -> Any:
     """What the API server would keep, after the patch has travelled as bytes."""
     response = json.loads(write_review("u", verdict))["response"]
     return jsonpatch.apply_patch(copy.deepcopy(request.new), patch_of(response))
@@ -115,7 +115,7 @@ def without_annotation(kind: str, value: Any) -> Any:
     return value
 
 
-def may_set(request: Request) -> bool:
+def may_set(request: AdmissionRequest) -> bool:
     return (
         request.user == "portal"
         or any(group == "gateways" for group in request.groups)
@@ -123,13 +123,13 @@ def may_set(request: Request) -> bool:
     )
 
 
-def looked_at(request: Request) -> bool:
+def looked_at(request: AdmissionRequest) -> bool:
     """As the filters say: pods are looked at everywhere when they are made."""
     made = request.kind == "Pod" and request.operation == "CREATE"
     return made or in_an_application(request, request.new)
 
 
-def in_an_application(request: Request, value: Any) -> bool:
+def in_an_application(request: AdmissionRequest, value: Any) -> bool:
     for step in METADATA[request.kind]:
         value = (value or {}).get(step)
     found = ((value or {}).get("labels") or {}) if isinstance(value, dict) else {}
@@ -141,7 +141,7 @@ def in_an_application(request: Request, value: Any) -> bool:
 
 @settings(max_examples=200)
 @given(requests())
-def test_nobody_else_is_named(request: Request) -> None:
+def test_nobody_else_is_named(request: AdmissionRequest) -> None:
     """A requester outside the rules ends with an annotation that names herself, or that
     was there before, or with none."""
     assume(not may_set(request) and looked_at(request))
@@ -162,7 +162,7 @@ def test_nobody_else_is_named(request: Request) -> None:
 
 @settings(max_examples=200)
 @given(requests())
-def test_a_patch_changes_nothing_else(request: Request) -> None:
+def test_a_patch_changes_nothing_else(request: AdmissionRequest) -> None:
     verdict = decide(request, SETTINGS, {})
     after = patched(request, verdict)
     if not verdict.patch:
@@ -178,11 +178,11 @@ def test_a_patch_changes_nothing_else(request: Request) -> None:
 
 @settings(max_examples=200)
 @given(requests())
-def test_what_is_decided_is_verified(request: Request) -> None:
+def test_what_is_decided_is_verified(request: AdmissionRequest) -> None:
     """The validating webhook takes what the mutating one leaves, and nothing it refuses,
     except an annotation that names the requester: it may be the one that was just added."""
     verdict = decide(request, SETTINGS, {})
-    second = Request(
+    second = AdmissionRequest(
         request.kind, request.operation, request.namespace, request.user, request.groups,
         patched(request, verdict), request.old,
     )  # fmt: skip
@@ -212,7 +212,7 @@ def test_bypass_as_documented(kind: str, bypass: str, label: str | None, added: 
     value: Any = {} if label is None else {"labels": {"yunikorn.apache.org/username": label}}
     for step in reversed(METADATA[kind]):
         value = {step: value}
-    verdict = decide(Request(kind, "CREATE", "dev", "bob", (), value), rules, {})
+    verdict = decide(AdmissionRequest(kind, "CREATE", "dev", "bob", (), value), rules, {})
     assert verdict.allowed
     assert bool(verdict.patch) is added
 
@@ -232,7 +232,7 @@ json_values = st.recursive(
     json_values,
 )
 def test_any_object_gets_an_answer(kind: str, operation: str, new: Any, old: Any) -> None:
-    request = Request(kind, operation, "dev", "bob", (), new, old)
+    request = AdmissionRequest(kind, operation, "dev", "bob", (), new, old)
     for rule in (decide, verify):
         verdict = rule(request, SETTINGS, {})
         assert verdict.allowed or verdict.message

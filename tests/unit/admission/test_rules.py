@@ -6,7 +6,7 @@ import jsonpatch
 import pytest
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.rules import Request, decide, verify
+from queuegate_server.admission.rules import AdmissionRequest, decide, verify
 from queuegate_server.admission.settings import read_settings
 from queuegate_server.admission.workloads import METADATA
 
@@ -37,7 +37,7 @@ def test_a_binding_sets_no_annotation(
     rule: Any, value: Any, user: str, namespace: str, allowed: bool
 ) -> None:
     """The API server writes a binding's annotations over those of the pod."""
-    verdict = rule(Request("Binding", "CREATE", namespace, user, (), value), SETTINGS, {})
+    verdict = rule(AdmissionRequest("Binding", "CREATE", namespace, user, (), value), SETTINGS, {})
     assert (verdict.allowed, verdict.patch) == (allowed, ())
 
 
@@ -50,14 +50,14 @@ def test_a_binding_sets_no_annotation(
     ],
 )
 def test_objects_that_no_api_server_sends(value: Any, message: str) -> None:
-    verdict = decide(Request("Pod", "CREATE", "dev", "bob", (), value), SETTINGS, {})
+    verdict = decide(AdmissionRequest("Pod", "CREATE", "dev", "bob", (), value), SETTINGS, {})
     assert not verdict.allowed
     assert message in verdict.message
 
 
 def test_a_key_without_a_value_is_an_empty_one() -> None:
     value = {"metadata": {"annotations": {"other": None}}}
-    verdict = decide(Request("Pod", "CREATE", "dev", "bob", (), value), SETTINGS, {})
+    verdict = decide(AdmissionRequest("Pod", "CREATE", "dev", "bob", (), value), SETTINGS, {})
     annotations = {"other": "", ANNOTATION: '{"user":"bob"}'}
     (operation,) = verdict.patch
     assert operation["value"] == annotations
@@ -100,11 +100,15 @@ def test_joining_an_application_later(
 ) -> None:
     """Outside of applications nobody looks at the annotation: one written there must not count."""
     before, after = made(kind, old, ""), made(kind, new, "a")
-    verdict = decide(Request(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {})
+    verdict = decide(
+        AdmissionRequest(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {}
+    )
     assert (verdict.allowed, verdict.message, bool(verdict.patch)) == (not message, message, added)
     if added:
         own = made(kind, BOB, "a")
         jsonpatch.apply_patch(after, list(verdict.patch), in_place=True)
         assert after == own
-    verified = verify(Request(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {})
+    verified = verify(
+        AdmissionRequest(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {}
+    )
     assert verified.allowed is verdict.allowed
