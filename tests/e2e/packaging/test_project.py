@@ -173,3 +173,12 @@ def test_documents_name_tests_that_exist() -> None:
         if not (PROJECT / name).exists()
     }
     assert missing == set()
+
+
+def test_architecture_names_modules_that_exist() -> None:
+    roots = [PROJECT, PROJECT / "server" / "queuegate_server", PROJECT / "client" / "queuegate"]
+    named = re.findall(
+        r"`([\w/]+/(?:\w+\.py)?|\w+\.py)`", (PROJECT / "ARCHITECTURE.md").read_text()
+    )
+    assert len(named) > 30
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
