@@ -8,10 +8,10 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from queuegate_server.runtime.sd_notify import SOCKET
-from queuegate_server.supervisor.channel import Channel, ChannelError, Handler, spec_message
+from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
@@ -24,9 +24,12 @@ MAX_MISSED_PINGS: Final = 2
 class WorkerProcess:
     """A running worker."""
 
-    def __init__(self, index: int, handlers: Mapping[str, Handler]) -> None:
-        """Set up a worker; `handlers` answer its requests other than `ready` and `failed`."""
+    def __init__(
+        self, index: int, process: asyncio.subprocess.Process, handlers: Mapping[str, Handler]
+    ) -> None:
+        """Take charge of a process; see `start`."""
         self.index = index
+        self._process = process
         self.ready = asyncio.Event()
         """Set once it serves."""
         self.lines: Sequence[str] = ()
@@ -41,23 +44,18 @@ class WorkerProcess:
         )
         self.ask = self._channel.ask
         """Sends a request and returns its response. Raises ChannelError."""
-        self._process: asyncio.subprocess.Process | None = None
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._running.pid
-
-    async def start(
-        self, ports: Sequence[int], initial: bytes | None, current: bytes | None
-    ) -> None:
+    @classmethod
+    async def start(cls, spec: Mapping[str, Any], handlers: Mapping[str, Handler]) -> Self:
         """Run the command line of this process again, as a worker. Raises OSError.
 
-        See WorkerSpec for the arguments.
+        Args:
+            spec: What `spec_message` returned.
+            handlers: Answer the worker's requests other than `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *sys.orig_argv[1:],
                 OPTION,
@@ -66,9 +64,16 @@ class WorkerProcess:
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
-        await self._channel.open(ours)
+        worker = cls(spec["index"], process, handlers)
+        await worker._channel.open(ours)
         with contextlib.suppress(ChannelError):  # it has ended already
-            self._channel.send(spec_message(self.index, ports, initial, current))
+            worker._channel.send(spec)
+        return worker
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process once it has not answered for `seconds`, or half as long again.
@@ -98,7 +103,7 @@ class WorkerProcess:
 
     async def wait(self) -> int:
         """Return the exit status once the process has ended; negative for a signal."""
-        status = await self._running.wait()
+        status = await self._process.wait()
         # Its last message may not have been read yet.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -117,7 +122,7 @@ class WorkerProcess:
             self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(seconds):
-                await self._running.wait()
+                await self._process.wait()
         except TimeoutError:
             self.kill()
 
@@ -125,15 +130,9 @@ class WorkerProcess:
         """Kill the process."""
         self._signal(signal.SIGKILL)
 
-    @property
-    def _running(self) -> asyncio.subprocess.Process:
-        if self._process is None:
-            raise AssertionError("the process has not been started")
-        return self._process
-
     def _signal(self, number: signal.Signals) -> None:
-        if self._running.returncode is None:
-            self._running.send_signal(number)
+        if self._process.returncode is None:
+            self._process.send_signal(number)
 
     async def _on_ready(self, lines: Any) -> None:
         self.lines = [str(line) for line in lines]

@@ -9,16 +9,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import reserve_tcp
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import SettingsReader, with_changes
-from queuegate_server.supervisor.channel import ChannelError
+from queuegate_server.supervisor.channel import ChannelError, spec_message
 from queuegate_server.supervisor.process import WorkerProcess
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
@@ -42,7 +43,7 @@ class Revisions:
 
     def __init__(self) -> None:
         self._latest = 0
-        self._by_checksum: OrderedDict[str, int] = OrderedDict()
+        self._by_checksum: LRUCache[str, int] = LRUCache(MAX_REVISIONS)
 
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
@@ -56,9 +57,6 @@ class Revisions:
             return known
         self._latest = max(self._latest, current) + 1
         self._by_checksum[checksum] = self._latest
-        self._by_checksum.move_to_end(checksum)
-        if len(self._by_checksum) > MAX_REVISIONS:
-            self._by_checksum.popitem(last=False)
         return self._latest
 
 
@@ -185,9 +183,9 @@ class Supervisor:
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
 
-        worker = WorkerProcess(index, {"revision": self._on_revision, "broadcast": on_broadcast})
-        await worker.start(self._ports, self._initial_content, self._current_content)
-        self._workers[index] = worker
+        spec = spec_message(index, self._ports, self._initial_content, self._current_content)
+        handlers = {"revision": self._on_revision, "broadcast": on_broadcast}
+        self._workers[index] = worker = await WorkerProcess.start(spec, handlers)
         serving = asyncio.create_task(self._await_ready(worker))
         watching = asyncio.create_task(worker.kill_if_silent(self._settings.worker_timeout))
         try:
