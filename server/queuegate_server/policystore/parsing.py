@@ -145,8 +145,8 @@ def parse(job: ParseJob) -> ParsedPolicies:
         for partition in loaded.partitions:
             if format_name == YUNIKORN and partition in job.semantics:
                 message = (
-                    f"the settings state the semantics of partition {partition!r}, which mean"
-                    " nothing to YuniKorn"
+                    f"the settings state the semantics of partition {partition!r}, which only"
+                    " apply to YARN"
                 )
                 remedy = "remove `semantics` from the partition's settings"
                 diagnostics.append(Diagnostic(name, 0, 0, Severity.WARNING, message, remedy))
@@ -179,10 +179,10 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
     if format_name == YUNIKORN and text.yarn_keys:
         keys = ", ".join(text.yarn_keys)
         message = f"this is a queues.yaml of YuniKorn, and the settings state: {keys}"
-        remedy = "remove that from the settings, or name the file of a scheduler of YARN"
+        remedy = "remove these settings, or name the file of a YARN scheduler"
     elif format_name == YUNIKORN and detect_format(data) != YUNIKORN:
-        message = "this is XML, but a queues.yaml of YuniKorn is expected, as before or as stated"
-        remedy = "put the queues.yaml back, or correct the settings and start again"
+        message = "this is XML, but the settings or the previous file call for a queues.yaml"
+        remedy = "restore the queues.yaml, or correct the settings and restart the server"
     if message:
         return LoadResult({}, (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),))
     return load_policy(

@@ -101,7 +101,7 @@ def bind(
             given = f"{owner or ''}:{group or ''}"
             raise CannotListen(
                 f"{address.text!r}: the socket cannot be given to {given}: {error.strerror};"
-                " only root may give it away, and others to groups of their own"
+                " only root can change the owner; other users can only choose one of their groups"
             ) from None
     return address.at_port(port)
 
