@@ -158,8 +158,8 @@ class GroupCache:
 
     def stale_if_error(self, user: str) -> tuple[CacheEntry, bool] | None:
         """Return the groups to use if the resolver cannot be asked, and whether they are stale."""
-        entry = self._find(user)
-        if entry is None or not isinstance(entry.outcome, Found):
+        entry = self._find_groups(user)
+        if entry is None:
             return None
         now = self._clock()
         if now < entry.expires_at:
@@ -172,21 +172,13 @@ class GroupCache:
 
     def has_groups(self, user: str) -> bool:
         """Return whether `stale_if_error` would return groups, without counting a use."""
-        entry = self._find(user)
-        return (
-            entry is not None
-            and isinstance(entry.outcome, Found)
-            and self._clock() < self._stale_until(entry)
-        )
+        entry = self._find_groups(user)
+        return entry is not None and self._clock() < self._stale_until(entry)
 
     def is_due(self, user: str) -> bool:
         """Return whether the groups of a user are known and due for a refresh."""
-        entry = self._find(user)
-        return (
-            entry is not None
-            and isinstance(entry.outcome, Found)
-            and self._clock() >= entry.refresh_at
-        )
+        entry = self._find_groups(user)
+        return entry is not None and self._clock() >= entry.refresh_at
 
     def negative_entry(self, user: str) -> CacheEntry | None:
         """Return the failed look-up after which the user must not be looked up yet."""
@@ -291,6 +283,10 @@ class GroupCache:
             return self._shard(user)[user]
         except KeyError:
             return None
+
+    def _find_groups(self, user: str) -> CacheEntry | None:
+        entry = self._find(user)
+        return entry if entry is not None and isinstance(entry.outcome, Found) else None
 
     def _put(self, entry: CacheEntry) -> None:
         shard = self._shard(entry.user)

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyasn1.codec.ber import decoder, encoder
+from pyasn1.error import SubstrateUnderrunError
 from pyasn1_modules import rfc2251
-
-from queuegate_server.identity.resolvers.ldap.bridge import pop_message
 
 Attributes = dict[str, list[bytes]]
 
@@ -67,12 +66,11 @@ class FakeDirectory:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 buffer += data
-                while (message := pop_message(buffer)) is not None:
-                    writer.write(self._replies(message))
+                while (request := _pop_request(buffer)) is not None:
+                    writer.write(self._replies(request))
         writer.close()
 
-    def _replies(self, message: bytes) -> bytes:
-        request, _ = decoder.decode(message, asn1Spec=rfc2251.LDAPMessage())
+    def _replies(self, request: Any) -> bytes:
         number = int(request["messageID"])
         operation = request["protocolOp"]
         kind, body = operation.getName(), operation.getComponent()
@@ -110,6 +108,16 @@ class FakeDirectory:
             sent += _message(number, "searchResRef", reference)
         done = _result(rfc2251.SearchResultDone(), answer.code, answer.text)
         return sent + _message(number, "searchResDone", done)
+
+
+def _pop_request(buffer: bytearray) -> Any:
+    """Remove and return the first request in a buffer; None while it is incomplete."""
+    try:
+        request, rest = decoder.decode(bytes(buffer), asn1Spec=rfc2251.LDAPMessage())
+    except SubstrateUnderrunError:
+        return None
+    buffer[:] = rest
+    return request
 
 
 @contextlib.asynccontextmanager

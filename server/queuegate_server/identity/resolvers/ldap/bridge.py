@@ -12,7 +12,7 @@ import ssl
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pyasn1.codec.ber import decoder
-from pyasn1.error import PyAsn1Error
+from pyasn1.error import PyAsn1Error, SubstrateUnderrunError
 from pyasn1_modules import rfc2251
 
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
@@ -35,11 +35,9 @@ SASL_EXTERNAL_REQUEST: Final = (
     bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
 )
 """A bind request of LDAP version 3 with message id 1, without a name and with empty credentials."""
-_MAX_MESSAGE_BYTES: Final = 65_536
+_MAX_REPLY_BYTES: Final = 65_536
 _SEQUENCE: Final = 0x30
-_SHORT_HEADER_BYTES: Final = 2
-_MAX_HEADER_BYTES: Final = 6
-_LONG_FORM: Final = 0x80
+"""The first byte of every message."""
 
 
 class LdapReply(NamedTuple):
@@ -134,12 +132,12 @@ class Bridge(_End):
     async def request(self, message: bytes) -> LdapReply:
         """Send a message and return the reply. Only before `hand_over`. Raises ServerFault."""
         self._open_transport().write(message)
-        while (answer := pop_message(self._buffer)) is None:
+        while (reply := _pop_reply(self._buffer)) is None:
             if self.lost is not None:
                 raise ServerFault(self.lost)
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        return _parse_reply(answer)
+        return reply
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
@@ -287,41 +285,26 @@ async def _request_tls(bridge: Bridge) -> None:
         )
 
 
-def pop_message(buffer: bytearray) -> bytes | None:
-    """Remove and return the first message in a buffer; None while it is incomplete.
+def _pop_reply(buffer: bytearray) -> LdapReply | None:
+    """Remove and return the reply in a buffer; None while it is incomplete.
 
-    Raises ServerFault for bytes that are no LDAP message, or too long for an answer to ours.
+    Raises ServerFault for bytes that are no reply to one of our requests.
     """
-    if len(buffer) < _SHORT_HEADER_BYTES:
-        return None
-    size = buffer[1]
-    start = _SHORT_HEADER_BYTES
-    if size & _LONG_FORM:
-        start += size & ~_LONG_FORM
-        if len(buffer) < start:
-            return None
-        size = int.from_bytes(buffer[_SHORT_HEADER_BYTES:start], "big")
-    if buffer[0] != _SEQUENCE or size > _MAX_MESSAGE_BYTES or start > _MAX_HEADER_BYTES:
+    if buffer and (buffer[0] != _SEQUENCE or len(buffer) > _MAX_REPLY_BYTES):
         raise ServerFault(
             "the server does not speak LDAP",
             "check the port: it may be one for ldaps, or not that of a directory",
         )
-    if len(buffer) < start + size:
-        return None
-    message = bytes(buffer[: start + size])
-    del buffer[: start + size]
-    return message
-
-
-def _parse_reply(message: bytes) -> LdapReply:
-    """Return the reply in a message. Raises ServerFault if it answers none of our requests."""
     try:
-        decoded, rest = decoder.decode(message, asn1Spec=rfc2251.LDAPMessage())
-        operation = decoded["protocolOp"]
-        if rest or operation.getName() not in ("extendedResp", "bindResponse"):
-            raise ServerFault("the server sent an unexpected kind of answer")
-        answer = operation.getComponent()
-        text = bytes(answer["errorMessage"]).decode("utf-8", "replace")
-        return LdapReply(int(answer["resultCode"]), text)
+        decoded, rest = decoder.decode(bytes(buffer), asn1Spec=rfc2251.LDAPMessage())
+    except SubstrateUnderrunError:
+        return None
     except PyAsn1Error:
         raise ServerFault("the server sent an answer that is not LDAP") from None
+    buffer[:] = rest
+    operation = decoded["protocolOp"]
+    if operation.getName() not in ("extendedResp", "bindResponse"):
+        raise ServerFault("the server sent an unexpected kind of answer")
+    answer = operation.getComponent()
+    text = bytes(answer["errorMessage"]).decode("utf-8", "replace")
+    return LdapReply(int(answer["resultCode"]), text)
