@@ -74,20 +74,9 @@ class GuardedResolver:
         self._clock = clock
         self._observe = observe
         contained = ExceptionContainment(name, resolver)
-        self.breaker = CircuitBreaker(
-            name,
-            options.breaker_failures,
-            options.breaker_pause,
-            Timeout(name, options.lookup_timeout, contained),
-            clock,
-        )
-        self.bulkhead = Bulkhead(
-            options.max_concurrent,
-            options.max_waiting,
-            options.lookup_timeout,
-            self.breaker,
-            clock,
-        )
+        timed = Timeout(name, options.lookup_timeout, contained)
+        self.breaker = CircuitBreaker(name, options, timed, clock)
+        self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
         self._max_refreshes = max(1, options.max_concurrent // REFRESH_SHARE)
         self._opening = asyncio.Lock()

@@ -2,18 +2,18 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
 
 _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
-"""A queue that has not been empty for this part of `max_wait` is no burst. From then on a look-up
-is refused if it would wait for longer than this part, and than `MIN_LOOK_UPS` take."""
+"""A queue that has not been empty for this part of `lookup_timeout` is no burst. From then on a
+look-up is refused if it would wait for longer than this part, and than `MIN_LOOK_UPS` take."""
 MIN_LOOK_UPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
 """The weight of the newest look-up in the average duration."""
@@ -83,24 +83,17 @@ class CircuitState(StrEnum):
 class CircuitBreaker:
     """Stops asking a source while it fails.
 
-    It opens after the look-ups of several different users failed with no success between:
-    a source may fail for one broken entry again and again while it serves everybody else. Only
-    CouldNotAsk is a failure.
-
-    Args:
-        name: The resolver's name, for messages.
-        failures: After how many failures it opens.
-        pause: For how many seconds it stays open.
-        source: Who is asked.
-        clock: A monotonic clock, in seconds.
+    It opens for `breaker_pause` after the look-ups of `breaker_failures` different users failed
+    with no success between: a source may fail for one broken entry again and again while it
+    serves everybody else. Only CouldNotAsk is a failure.
     """
 
     def __init__(
-        self, name: str, failures: int, pause: float, source: Source, clock: Callable[[], float]
+        self, name: str, options: ResolverOptions, source: Source, clock: Callable[[], float]
     ) -> None:
         self._name = name
-        self._threshold = failures
-        self._pause = pause
+        self._threshold = options.breaker_failures
+        self._pause = options.breaker_pause
         self._source = source
         self._clock = clock
         self._failed: set[str] = set()
@@ -166,32 +159,21 @@ class CircuitBreaker:
 
 
 class Bulkhead:
-    """Limits how many look-ups run at once, and how many more are queued.
+    """Limits how many look-ups run at once (`max_concurrent`), and how many more are queued
+    (`max_waiting`, each for `lookup_timeout`).
 
     The queue serves a burst of new users, such as a batch after the start. It is bounded so
     that callers fail fast when the source is slow. When it has not been empty for a while, there
     is more to look up than the source can answer; from then on it is kept short.
-
-    Args:
-        max_concurrent: How many look-ups run at once.
-        max_waiting: How many more may be queued.
-        max_wait: For how many seconds one may be queued.
-        source: Who is asked.
-        clock: A monotonic clock, in seconds.
     """
 
     def __init__(
-        self,
-        max_concurrent: int,
-        max_waiting: int,
-        max_wait: float,
-        source: Source,
-        clock: Callable[[], float] = time.monotonic,
+        self, options: ResolverOptions, source: Source, clock: Callable[[], float]
     ) -> None:
-        self._semaphore = asyncio.Semaphore(max_concurrent)
-        self._max_concurrent = max_concurrent
-        self._max_waiting = max_waiting
-        self._max_wait = max_wait
+        self._max_concurrent = options.max_concurrent
+        self._max_waiting = options.max_waiting
+        self._max_wait = options.lookup_timeout
+        self._semaphore = asyncio.Semaphore(self._max_concurrent)
         self._source = source
         self._clock = clock
         self.waiting = 0

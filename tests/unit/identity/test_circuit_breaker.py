@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from queuegate_server.identity.guards import CircuitBreaker, CircuitState
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -35,7 +36,7 @@ CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.H
 )
 async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
     directory = FakeDirectory()
-    breaker = CircuitBreaker("corp", 3, 10.0, directory, clock)
+    breaker = _breaker(directory, 3, clock)
     for step in steps.split():
         name, _, value = step.partition(":")
         directory.broken = name == "fail"
@@ -67,7 +68,7 @@ async def test_one_probe_at_a_time(clock: ManualClock) -> None:
 async def test_a_look_up_from_before_a_change_does_not_count(late: str, clock: ManualClock) -> None:
     directory = FakeDirectory()
     directory.broken = late == "failure"
-    breaker = CircuitBreaker("corp", 1, 10.0, directory, clock)
+    breaker = _breaker(directory, 1, clock)
     old, release_old = await _held(breaker, directory)
     directory.broken = True
     await breaker.resolve("a")
@@ -88,7 +89,7 @@ async def test_a_look_up_from_before_a_change_does_not_count(late: str, clock: M
 
 async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g",))
-    source = CircuitBreaker("corp", 2, 10.0, directory, clock)
+    source = _breaker(directory, 2, clock)
     directory.broken = True
     for user in ("a", "b"):
         assert isinstance(await source.resolve(user), CouldNotAsk)
@@ -103,7 +104,7 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
 
 
 async def test_no_such_user_is_a_success(clock: ManualClock) -> None:
-    breaker = CircuitBreaker("corp", 1, 10.0, FakeDirectory(), clock)
+    breaker = _breaker(FakeDirectory(), 1, clock)
     for user in "abc":
         assert isinstance(await breaker.resolve(user), NoSuchUser)
     assert breaker.state is CLOSED
@@ -128,7 +129,7 @@ async def test_opening_and_closing_are_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "queuegate_server.identity")
     directory = FakeDirectory(sue=("g",))
-    source = CircuitBreaker("corp", 1, 10.0, directory, clock)
+    source = _breaker(directory, 1, clock)
     directory.broken = True
     await source.resolve("sue")
     await source.resolve("sue")
@@ -141,8 +142,13 @@ async def test_opening_and_closing_are_logged(
     ]
 
 
+def _breaker(directory: FakeDirectory, failures: int, clock: ManualClock) -> CircuitBreaker:
+    options = ResolverOptions(breaker_failures=failures, breaker_pause=10)
+    return CircuitBreaker("corp", options, directory, clock)
+
+
 async def _opened(directory: FakeDirectory, clock: ManualClock) -> CircuitBreaker:
-    breaker = CircuitBreaker("corp", 1, 10.0, directory, clock)
+    breaker = _breaker(directory, 1, clock)
     directory.broken = True
     await breaker.resolve("someone")
     return breaker

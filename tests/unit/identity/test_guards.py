@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 
 import pytest
 
 from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -97,10 +100,23 @@ async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
     assert await source.resolve("sue") == CouldNotAsk("the resolver failed: TimeoutError")
 
 
+def bulkhead(
+    source: FakeDirectory,
+    max_concurrent: int,
+    max_waiting: int,
+    lookup_timeout: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Bulkhead:
+    options = ResolverOptions(
+        max_concurrent=max_concurrent, max_waiting=max_waiting, lookup_timeout=lookup_timeout
+    )
+    return Bulkhead(options, source, clock)
+
+
 async def test_running_and_waiting_lookups_are_bounded() -> None:
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(9)})
     directory.hold.clear()
-    source = Bulkhead(max_concurrent=3, max_waiting=2, max_wait=60, source=directory)
+    source = bulkhead(directory, 3, 2, 60)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
@@ -116,7 +132,7 @@ async def test_running_and_waiting_lookups_are_bounded() -> None:
 async def test_without_a_queue_further_look_ups_fail_at_once() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
-    source = Bulkhead(max_concurrent=1, max_waiting=0, max_wait=60, source=directory)
+    source = bulkhead(directory, 1, 0, 60)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == CouldNotAsk("too many look-ups", too_many=True)
@@ -127,7 +143,7 @@ async def test_without_a_queue_further_look_ups_fail_at_once() -> None:
 async def test_the_wait_is_bounded() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
-    source = Bulkhead(max_concurrent=1, max_waiting=1, max_wait=0.01, source=directory)
+    source = bulkhead(directory, 1, 1, 0.01)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == CouldNotAsk(
@@ -145,7 +161,7 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
     """
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(99)})
     directory.hold.clear()
-    source = Bulkhead(2, 99, max_wait=8, source=directory, clock=clock)
+    source = bulkhead(directory, 2, 99, 8, clock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await run_ready_callbacks()
     assert (source.running, source.waiting) == (2, 12)
@@ -167,7 +183,7 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
 async def test_a_cancelled_lookup_frees_its_place(whom: str) -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",), eve=("g",))
     directory.hold.clear()
-    source = Bulkhead(max_concurrent=1, max_waiting=2, max_wait=60, source=directory)
+    source = bulkhead(directory, 1, 2, 60)
     tasks = {
         name: asyncio.create_task(source.resolve(user))
         for name, user in (("runs", "sue"), ("waits", "bob"), ("last", "eve"))
@@ -184,7 +200,7 @@ async def test_a_cancelled_lookup_frees_its_place(whom: str) -> None:
 async def test_an_exception_frees_the_place() -> None:
     directory = FakeDirectory(sue=("g",))
     directory.error = ValueError("bad")
-    source = Bulkhead(max_concurrent=1, max_waiting=0, max_wait=60, source=directory)
+    source = bulkhead(directory, 1, 0, 60)
     with pytest.raises(ValueError, match="bad"):
         await source.resolve("sue")
     directory.error = None
