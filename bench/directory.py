@@ -260,10 +260,11 @@ async def _one_search(directory: BigDirectory) -> Target:
         GuardedResolver("corp", resolver, options),
         GroupCache(CacheOptions(), time.monotonic, time.time),
     )
-    await users.open()
+    await resolver.open()
     answers = await asyncio.gather(*(users.resolve(user(1)) for _ in range(_CALLERS)))
     searches = resolver.statistics.steps[directory.slapd.url, "user search"].succeeded
     await users.close()
+    await resolver.close()
     if not all(isinstance(answer.entry.outcome, Found) for answer in answers):
         raise CannotMeasure("not everybody was answered")
     return Target(

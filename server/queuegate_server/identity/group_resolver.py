@@ -79,8 +79,6 @@ class GuardedResolver:
         self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
         self._max_refreshes = max(1, options.max_concurrent // REFRESH_SHARE)
-        self._opening = asyncio.Lock()
-        self._users = 0
 
     @property
     def refresh_capacity(self) -> int:
@@ -95,17 +93,6 @@ class GuardedResolver:
             return 1
         return self._max_refreshes
 
-    async def open(self) -> None:
-        """Open the resolver for the first partition that uses it.
-
-        Raises:
-            Exception: Whatever the resolver raises: a fault of the set-up, not of the source.
-        """
-        async with self._opening:
-            if self._users == 0:
-                await self.resolver.open()
-            self._users += 1
-
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
         start = self._clock()
@@ -115,16 +102,12 @@ class GuardedResolver:
         return outcome
 
     async def close(self) -> None:
-        """Close the resolver after the last partition that uses it, within two seconds."""
-        async with self._opening:
-            self._users -= 1
-            if self._users:
-                return
-            try:
-                async with asyncio.timeout(CLOSE_TIMEOUT):
-                    await self.resolver.close()
-            except Exception as error:
-                _LOG.error("cannot close the resolver %r", self.name, exc_info=error)
+        """Close the resolver, within two seconds."""
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self.resolver.close()
+        except Exception as error:
+            _LOG.error("cannot close the resolver %r", self.name, exc_info=error)
 
 
 class Resolution(NamedTuple):
@@ -163,17 +146,7 @@ class GroupResolver:
             self._start_refresh, lambda: guarded.refresh_capacity, guarded.refresh_bucket
         )
         self._invalidations: set[asyncio.Task[int]] = set()
-        self._opened = False
         self._closed = False
-
-    async def open(self) -> None:
-        """Get ready to answer.
-
-        Raises:
-            Exception: Whatever the resolver's `open` raises.
-        """
-        await self._guarded.open()
-        self._opened = True
 
     def cached(self, user: str) -> CacheEntry | None:
         """Return what is known about a user, None if that is nothing or has expired.
@@ -268,17 +241,10 @@ class GroupResolver:
         return len(self._refreshes)
 
     async def close(self) -> None:
-        """Stop looking up, and close the resolver if no other partition uses it.
-
-        Takes at most three seconds; a second call does nothing.
-        """
-        if self._closed:
-            return
+        """Stop looking up; takes a second at most."""
         self._closed = True
         self._refreshes.close()
         await self._flights.close()
-        if self._opened:
-            await self._guarded.close()
 
     def _known(self, user: str) -> Resolution | None:
         entry = self.cached(user)

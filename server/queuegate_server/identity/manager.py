@@ -134,11 +134,11 @@ class ResolverManager:
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
         """Close all group resolvers but these, and the resolvers that nobody uses any more."""
-        unused = [key for key, groups in self._groups.items() if groups not in used]
-        for key in unused:
-            await self._groups.pop(key).close()
-        in_use = {key for _, key in self._groups}
-        self._guarded = {key: each for key, each in self._guarded.items() if key in in_use}
+        unused = [each for each, groups in self._groups.items() if groups not in used]
+        for partition_and_key in unused:
+            await self._groups.pop(partition_and_key).close()
+        for key in self._guarded.keys() - {key for _, key in self._groups}:
+            await self._guarded.pop(key).close()
 
     async def close(self) -> None:
         """Close everything."""
@@ -152,33 +152,20 @@ class ResolverManager:
             key = ResolverKey(name, "settings")
         groups = self._groups.get((partition.name, key))
         if groups is None:
-            groups = self._build(partition, key)
-            try:
-                await groups.open()
-            except Exception as error:  # whatever a resolver raises, its set-up is at fault
-                other = f"set `partitions.{partition.name}.resolver` to use another one"
-                raise UnusableResolver(
-                    partition,
-                    key,
-                    f"partition {partition.name!r} uses the resolver {key.name!r}, which cannot be"
-                    f" opened: {type(error).__name__}: {error}",
-                    other if name is None else f"correct `resolvers.{name}`, or {other}",
-                ) from error
+            guarded = self._guarded.get(key)
+            if guarded is None:
+                guarded = self._guarded[key] = await self._open_resolver(partition, key)
+            cache = GroupCache(
+                self._settings.partition(partition.name).cache, self._clock, self._wall
+            )
+            groups = GroupResolver(guarded, cache, clock=self._clock)
             self._groups[partition.name, key] = groups
         return groups
 
-    def _build(self, partition: Partition, key: ResolverKey) -> GroupResolver:
-        guarded = self._guarded.get(key)
-        if guarded is None:
-            guarded = self._guarded[key] = self._build_guarded(partition, key)
-        options = self._settings.partition(partition.name).cache
-        return GroupResolver(
-            guarded, GroupCache(options, self._clock, self._wall), clock=self._clock
-        )
-
-    def _build_guarded(self, partition: Partition, key: ResolverKey) -> GuardedResolver:
+    async def _open_resolver(self, partition: Partition, key: ResolverKey) -> GuardedResolver:
         asks = f"partition {partition.name!r} asks for the resolver type {key.name!r}"
         setting = f"`partitions.{partition.name}.resolver`"
+        other = f"set {setting} to use another one"
         try:
             if key.defined_in == "settings":
                 configured = self._settings.resolvers[key.name]
@@ -188,9 +175,7 @@ class ResolverManager:
                 resolver_type = registry.resolver_type(key.name)
                 options = resolver_type.Options()
         except registry.BadResolverType as error:
-            raise UnusableResolver(
-                partition, key, f"{asks}: {error}", f"set {setting} to use another one"
-            ) from error
+            raise UnusableResolver(partition, key, f"{asks}: {error}", other) from error
         except ValidationError as error:
             faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
             raise UnusableResolver(
@@ -199,9 +184,21 @@ class ResolverManager:
                 f"{asks}, which needs settings: {faults}",
                 f"add it to `resolvers` and name it in {setting}",
             ) from error
+        resolver = self._around(key.name, resolver_type(options))
+        try:
+            await resolver.open()
+        except Exception as error:  # whatever a resolver raises, its set-up is at fault
+            is_configured = key.defined_in == "settings"
+            raise UnusableResolver(
+                partition,
+                key,
+                f"partition {partition.name!r} uses the resolver {key.name!r}, which cannot be"
+                f" opened: {type(error).__name__}: {error}",
+                f"correct `resolvers.{key.name}`, or {other}" if is_configured else other,
+            ) from error
         return GuardedResolver(
             key.name,
-            self._around(key.name, resolver_type(options)),
+            resolver,
             options,
             clock=self._clock,
             observe=self._observe and self._observe(key.name, key.defined_in),

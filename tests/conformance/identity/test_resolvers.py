@@ -156,7 +156,7 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     clock = ManualClock()
     shared = GuardedResolver(case.type, resolver_type(options), options, clock=clock)
     groups = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
-    await groups.open()
+    await shared.resolver.open()
     for user, expected in case.known.items():
         for cached in (False, True):
             answer = await groups.resolve(user)
@@ -164,6 +164,7 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     for user in case.unknown:
         assert isinstance((await groups.resolve(user)).entry.outcome, NoSuchUser)
     await groups.close()
+    await shared.close()
     # Closed, it answers what it knows, and nothing else for ever so long.
     user = next(iter(case.known))
     assert groups.cached(user) is not None

@@ -70,7 +70,7 @@ async def test_rows_1_and_2_all_servers_down(
     resolver = LdapResolver(given)
     shared = GuardedResolver("corp", resolver, given)
     users = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
-    await users.open()
+    await resolver.open()
     assert (await users.resolve("bob")).entry.outcome == BOB
     own_directory.kill()
     clock.advance(400)
@@ -92,6 +92,7 @@ async def test_rows_1_and_2_all_servers_down(
     clock.advance(3600)
     assert isinstance((await users.resolve("bob")).entry.outcome, CouldNotAsk)
     await users.close()
+    await resolver.close()
 
 
 def dials(resolver: LdapResolver, url: str) -> int:

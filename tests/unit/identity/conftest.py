@@ -16,7 +16,6 @@ def clock() -> ManualClock:
 @pytest.fixture
 async def stack(clock: ManualClock) -> AsyncIterator[Stack]:
     stack = Stack(clock)
-    await stack.groups.open()
     yield stack
     stack.directory.hold.set()
     await stack.groups.close()

@@ -161,7 +161,6 @@ async def test_a_resolver_that_raises_could_not_be_asked(stack: Stack) -> None:
 async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) -> None:
     guarded = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
     groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
-    await groups.open()
     looking_up = groups.resolve("sue")
     with pytest.raises(StopIteration) as done:
         looking_up.send(None)

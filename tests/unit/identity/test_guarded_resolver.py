@@ -29,8 +29,6 @@ async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
     assert one.resolver_name == two.resolver_name == "corp"
-    await one.open()
-    await two.open()
     await one.resolve("sue")
     assert two.cached("sue") is None
     await two.resolve("sue")
@@ -46,7 +44,6 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     options = ResolverOptions(breaker_failures=2, breaker_pause=10)
     shared = GuardedResolver("corp", directory, options, clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
-    await one.open()
     directory.broken = True
     states = []
     for user in "ab":
@@ -68,7 +65,6 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     options = ResolverOptions(max_concurrent=2, max_waiting=1)
     shared = GuardedResolver("corp", directory, options, clock=clock)
     one, two = partition(shared, clock), partition(shared, clock)
-    await one.open()
     tasks = [
         asyncio.create_task(groups.resolve(user))
         for groups, user in ((one, "a"), (two, "b"), (one, "c"))
@@ -88,58 +84,16 @@ async def test_a_burst_of_new_users_is_served_and_not_refused(clock: ManualClock
     directory = FakeDirectory(**{f"user{number}": ("g",) for number in range(2000)})
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
-    await groups.open()
     answers = await asyncio.gather(*(groups.resolve(user) for user in directory.users))
     assert {answer.entry.outcome for answer in answers} == {Found(("g",))}
     assert directory.most_running <= 64
     await groups.close()
 
 
-async def test_the_resolver_is_opened_first_and_closed_last(clock: ManualClock) -> None:
-    directory = FakeDirectory()
-    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
-    one, two = partition(shared, clock), partition(shared, clock)
-    await asyncio.gather(one.open(), two.open())
-    assert (directory.opened, directory.closed) == (1, 0)
-    await one.close()
-    await one.close()
-    assert directory.closed == 0
-    await two.close()
-    assert directory.closed == 1
-
-
-async def test_closing_without_having_opened_closes_no_resolver(clock: ManualClock) -> None:
-    directory = FakeDirectory()
-    shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
-    one, two = partition(shared, clock), partition(shared, clock)
-    await one.open()
-    await two.close()
-    assert directory.closed == 0
-    await one.close()
-    assert directory.closed == 1
-
-
-async def test_a_resolver_that_cannot_be_set_up_can_be_opened_again(clock: ManualClock) -> None:
-    class Unopenable(FakeDirectory):
-        async def open(self) -> None:
-            await super().open()
-            if self.opened == 1:
-                raise ImportError("no driver")
-
-    directory = Unopenable()
-    groups = partition(GuardedResolver("corp", directory, ResolverOptions(), clock=clock), clock)
-    with pytest.raises(ImportError, match="no driver"):
-        await groups.open()
-    await groups.open()
-    await groups.close()
-    assert (directory.opened, directory.closed) == (2, 1)
-
-
 async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     directory = FakeDirectory(sue=("g1",), bob=("g2",))
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
-    await groups.open()
     await groups.resolve("sue")
     clock.advance(265)
     directory.hold.clear()
@@ -164,9 +118,7 @@ async def test_a_resolver_that_fails_to_close_is_logged(
         async def close(self) -> None:
             raise OSError("stuck")
 
-    groups = partition(GuardedResolver("corp", Unclosable(), ResolverOptions(), clock=clock), clock)
-    await groups.open()
-    await groups.close()
+    await GuardedResolver("corp", Unclosable(), ResolverOptions(), clock=clock).close()
     assert [record.getMessage() for record in caplog.records] == [
         "cannot close the resolver 'corp'"
     ]

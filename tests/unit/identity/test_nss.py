@@ -143,7 +143,6 @@ HUNG = """
     async def main():
         options = NssOptions(lookup_timeout=2, threads=2)
         shared = GuardedResolver("os", NssResolver(options), options)
-        await shared.open()
         print((await shared.resolve("root")).detail)
         print((await shared.resolve("root")).detail)
         print(type(await shared.resolve("daemon")).__name__)
@@ -189,7 +188,6 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
 async def test_a_closed_resolver_could_not_be_asked() -> None:
     options = NssOptions()
     shared = GuardedResolver("os", NssResolver(options), options)
-    await shared.open()
     await shared.close()
     assert await shared.resolve("root") == CouldNotAsk("the resolver failed: RuntimeError")
 

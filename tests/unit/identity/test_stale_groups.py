@@ -176,7 +176,6 @@ async def test_refreshes_leave_room_for_new_users(clock: ManualClock) -> None:
     stack = Stack(clock, max_concurrent=4)
     users = [f"u{number}" for number in range(6)]
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
-    await stack.groups.open()
     for user in users:
         await stack.resolve(user)
     stack.clock.advance(250)
@@ -205,7 +204,6 @@ async def test_after_an_outage_known_users_wait_for_no_look_up(clock: ManualCloc
     stack = Stack(clock)
     users = [f"u{number}" for number in range(100)]
     stack.directory.users.update(dict.fromkeys(users, ("old",)))
-    await stack.groups.open()
     for user in users:
         await stack.resolve(user)
     stack.clock.advance(400)
@@ -233,7 +231,6 @@ async def test_a_queued_user_who_was_looked_up_otherwise_is_skipped(
     stack = Stack(clock)
     users = [f"u{number}" for number in range(REFRESH_BURST + 3)]
     stack.directory.users.update(dict.fromkeys(users, ("g",)))
-    await stack.groups.open()
     for user in users:
         await stack.resolve(user)
     stack.clock.advance(250)
@@ -274,7 +271,6 @@ async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     cache = GroupCache(CacheOptions(stale_wait=60), clock, clock)
     groups = GroupResolver(shared, cache, clock=clock)
-    await groups.open()
     await groups.resolve("sue")
     clock.advance(301)
     groups.reconfigure(CacheOptions(stale_wait=0.001))
