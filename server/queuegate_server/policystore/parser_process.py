@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -153,17 +154,11 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 
 
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
-    text, users, groups, allows_all, dropped_users, dropped_groups, proxies = admins
-    acl = Acl(
-        text,
-        frozenset(users),
-        frozenset(groups),
-        allows_all,
-        tuple(dropped_users),
-        tuple(dropped_groups),
-        frozenset(proxies),
-    )
-    return Cluster(Semantics(semantics), acl, *flags)
+    text, users, *_ = admins
+    rules = Semantics(semantics)
+    # One of the users may be that of the daemon, who is not in the text.
+    acl = replace(parse_yarn(text, rules), users=frozenset(users))
+    return Cluster(rules, acl, *flags)
 
 
 def _grammar(names: str, cluster: Sequence[Any] | None) -> Callable[[str], Acl]:

@@ -66,7 +66,7 @@ class Reloader:
         self._loader = PolicyLoader(settings)
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
-        self._tasks: set[asyncio.Task[ReloadState]] = set()
+        self._running: asyncio.Task[ReloadState] | None = None
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
@@ -85,8 +85,6 @@ class Reloader:
         """
         if self._next is None:
             self._next = asyncio.create_task(self._reload_next())
-            self._tasks.add(self._next)
-            self._next.add_done_callback(self._tasks.discard)
         return await asyncio.shield(self._next)
 
     async def watch(self) -> None:
@@ -102,7 +100,8 @@ class Reloader:
 
     async def _reload_next(self) -> ReloadState:
         async with self._lock:
-            self._next = None
+            # A reference keeps the task, if nobody waits for it any more.
+            self._running, self._next = self._next, None
             self.state = state = self._outcome(await self._reload())
             self.succeeded += state.succeeded
             self.failed += not state.succeeded
