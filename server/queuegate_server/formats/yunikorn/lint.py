@@ -245,9 +245,9 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
     """Report a user who is a group elsewhere: the leading blank may be missing."""
     groups: dict[str, Positioned] = {}
-    for name, position in _names_outside_acls(document, "groups"):
+    for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
-    users = {name for name, _ in _names_outside_acls(document, "users")}
+    users = {name for name, _ in _names_outside_acls(document, "user")}
     for listed in document.different_acls():
         if listed.has_groups and ", " not in listed.scalar.text:
             users |= listed.acl.users
@@ -266,7 +266,7 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
 
 def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
     """Report names that differ only in case, and so are different names."""
-    for kind in ("users", "groups"):
+    for kind in ("user", "group"):
         seen: dict[str, dict[str, Positioned]] = {}
         for name, position in (
             *_names_outside_acls(document, kind),
@@ -278,25 +278,23 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
                 spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0])
             )
             for name, other in others:
-                message = (
-                    f"{kind.removesuffix('s')} {quoted(name)} is spelled {quoted(first)} on line"
-                    f" {position.line}"
-                )
+                where = f"on line {position.line}"
+                message = f"{kind} {quoted(name)} is spelled {quoted(first)} {where}"
                 remedy = "use one spelling: names that differ in case are different"
                 diagnostics.warning(other, message, remedy)
 
 
 def _names_in_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
     for listed in document.different_acls():
-        for name in listed.acl.users if kind == "users" else listed.acl.groups:
+        for name in listed.acl.users if kind == "user" else listed.acl.groups:
             yield name, listed.scalar
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
     """Yield the users or groups of limits and filters, without regular expressions."""
-    is_valid = is_user_name if kind == "users" else is_group_name
+    is_valid = is_user_name if kind == "user" else is_group_name
     for holder in _holders(document):
-        for scalar in (holder.users if kind == "users" else holder.groups) or ():
+        for scalar in (holder.users if kind == "user" else holder.groups) or ():
             if scalar.text != WILDCARD and is_valid(scalar.text):
                 yield scalar.text, scalar
 
