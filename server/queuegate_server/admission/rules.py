@@ -163,7 +163,7 @@ class _Scope:
 
 def _decide_pod(scope: _Scope) -> AdmissionResponse:
     pod = pod_metadata(POD, scope.request.new)
-    # Checked first, so that a namespace that is not processed is no way around it.
+    # Checked first, so that a namespace that is not processed does not let it pass.
     denied = _check(scope, pod)
     if denied:
         return denied

@@ -114,7 +114,7 @@ class _Size(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A list or mapping whose end was not reached yet."""
+    """A list or mapping whose end has not been reached yet."""
 
     node: SequenceNode | MappingNode
     anchor: str | None

@@ -47,7 +47,7 @@ class Text(NamedTuple):
 def read_properties(
     data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]
 ) -> dict[str, Text] | None:
-    """Return the properties of a file by name, or None if it is no Hadoop configuration.
+    """Return the properties of a file by name, or None if it is not a Hadoop configuration.
 
     `is_read` selects the properties that matter: only their variables are replaced, and only
     their values must be plain text.

@@ -14,8 +14,8 @@ from queuegate_server.formats.diagnostics import Diagnostics, Position, Position
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.properties import Text, read_properties
 
-_FAIR_SUBMIT: Final = "aclSubmitApps"
-_FAIR_ADMIN: Final = "aclAdministerApps"
+_FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
+"""The attributes of `QueueEntry` by the names of the elements."""
 _OTHER_FAIR_ACLS: Final = frozenset(
     {"aclAdministerReservations", "aclListReservations", "aclSubmitReservations"}
 )
@@ -82,7 +82,7 @@ class SchedulerFile:
 
 
 def _read_fair_scheduler(data: bytes, diagnostics: Diagnostics) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is no allocation file."""
+    """Return the queues of a file, the root first; None if it is not an allocation file."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -104,20 +104,21 @@ class _FairSchedulerReader:
         self._queues = {ROOT: QueueEntry(ROOT, top)}
 
     def read(self, top_level: list[Element]) -> SchedulerFile:
-        roots = [one for one in top_level if one.attributes.get("name", "").lower() == ROOT]
-        if roots and len(top_level) > 1:
+        roots = (one for one in top_level if one.attributes.get("name", "").lower() == ROOT)
+        if len(top_level) > 1 and (root := next(roots, None)):
             message = "root is not the only top-level queue"
-            self._diagnostics.error(roots[0], message, "move the other queues into root", ROOT)
+            self._diagnostics.error(root, message, "move the other queues into root", ROOT)
         stack: list[tuple[Element, str]] = []
         for element in reversed(top_level):
-            if element in roots:
-                if element.attributes["name"] != ROOT:
-                    message = f"the root queue is spelled {quoted(element.attributes['name'])}:"
-                    message += " Hadoop applies its ACLs to no queue in use"
-                    self._diagnostics.error(element, message, "write root in lower case", ROOT)
-                stack.append((element, ROOT))
-            else:
+            name = element.attributes.get("name", "")
+            if name.lower() != ROOT:
                 self._push(stack, element, ROOT)
+                continue
+            stack.append((element, ROOT))
+            if name != ROOT:
+                message = f"the root queue is spelled {quoted(name)}:"
+                message += " Hadoop applies its ACLs to no queue in use"
+                self._diagnostics.error(element, message, "write root in lower case", ROOT)
         while stack:
             element, path = stack.pop()
             self._read_queue(element, path)
@@ -125,12 +126,9 @@ class _FairSchedulerReader:
                 # Hadoop asks whether "queue" ends with the name of the element.
                 if "queue".endswith(child.name) or child.name == "pool":
                     self._push(stack, child, path)
-        return SchedulerFile(
-            _FAIR_SUBMIT,
-            _FAIR_ADMIN,
-            checks_submission_always=True,
-            queues=list(self._queues.values()),
-        )
+        queues = list(self._queues.values())
+        submit, admin = _FAIR_ACLS
+        return SchedulerFile(submit, admin, checks_submission_always=True, queues=queues)
 
     def _push(self, stack: list[tuple[Element, str]], element: Element, above: str) -> None:
         name = element.attributes.get("name", "").strip()
@@ -147,37 +145,30 @@ class _FairSchedulerReader:
         queue = self._queues.setdefault(path, QueueEntry(path, element))
         queue.position = element
         for child in element.children:
-            if child.name not in {_FAIR_SUBMIT, _FAIR_ADMIN}:
+            attribute = _FAIR_ACLS.get(child.name)
+            if attribute is None:
                 if "acl" in child.name.lower() and child.name not in _OTHER_FAIR_ACLS:
                     message = f"<{child.name}> is unknown in a queue and is ignored"
-                    self._diagnostics.warning(
-                        child, message, f"write {_FAIR_SUBMIT} or {_FAIR_ADMIN}", path
-                    )
-                continue
-            if child.children or not child.is_plain:
+                    remedy = f"write {' or '.join(_FAIR_ACLS)}"
+                    self._diagnostics.warning(child, message, remedy, path)
+            elif child.children or not child.is_plain:
                 # Hadoop takes the first piece of the text, or fails.
                 message = f"<{child.name}> is not plain text"
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 self._diagnostics.error(child, message, remedy, path)
-                continue
-            if not child.text:
+            elif not child.text:
                 message = f"<{child.name}> is empty: Hadoop does not load such a file"
                 remedy = "for nobody write a single space, or remove the element"
                 self._diagnostics.error(child, message, remedy, path)
-                continue
-            text = Text(child.line, child.column, child.text)
-            before = queue.submit if child.name == _FAIR_SUBMIT else queue.admin
-            if before is not None:
-                message = f"<{child.name}> of this queue is already set above; this one wins"
-                self._diagnostics.warning(child, message, "remove one of them", path)
-            if child.name == _FAIR_SUBMIT:
-                queue.submit = text
             else:
-                queue.admin = text
+                if getattr(queue, attribute) is not None:
+                    message = f"<{child.name}> of this queue is already set above; this one wins"
+                    self._diagnostics.warning(child, message, "remove one of them", path)
+                setattr(queue, attribute, Text(child.line, child.column, child.text))
 
 
 def _read_capacity_scheduler(data: bytes, diagnostics: Diagnostics) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is no such file."""
+    """Return the queues of a file, the root first; None if it is not such a file."""
     properties = read_properties(data, diagnostics, is_read=_is_read)
     if properties is None:
         return None
@@ -196,7 +187,7 @@ def _read_capacity_scheduler(data: bytes, diagnostics: Diagnostics) -> Scheduler
     if len(paths) == 1 and not diagnostics.error_count:
         # Hadoop does not start without it, so this is another file, or a damaged one.
         names = properties.get(f"{_PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
-        message = f"{_PREFIX}root.queues lists no queue: this is no capacity-scheduler.xml"
+        message = f"{_PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         diagnostics.error(names, message, "list the queues below root, or use the right file")
     return found
 
@@ -209,23 +200,22 @@ def _is_read(name: str) -> bool:
     }
 
 
-def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, Position]:
+def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, Positioned]:
     """Return each queue after its parent, with the position of its name."""
-    found = {ROOT: Position(1, 1)}
+    found: dict[str, Positioned] = {ROOT: Position(1, 1)}
     stack = [ROOT]
     while stack:
         above = stack.pop()
         names = properties.get(f"{_PREFIX}{above}.{_CAPACITY_QUEUES}")
         if names is None:
             continue
-        position = Position(names.line, names.column)
         if above.count(SEPARATOR) >= _MAX_DEPTH:
             message = f"queues are nested more than {_MAX_DEPTH} levels deep"
-            diagnostics.error(position, message, "flatten the tree")
+            diagnostics.error(names, message, "flatten the tree")
             return found
         if len(found) > _MAX_QUEUES:
             message = f"there are more than {_MAX_QUEUES} queues"
-            diagnostics.error(position, message, "list fewer queues")
+            diagnostics.error(names, message, "list fewer queues")
             return found
         children = []
         for name in filter(None, (part.strip(TRIMMED) for part in names.text.split(","))):
@@ -233,19 +223,19 @@ def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, P
             if SEPARATOR in name:
                 message = f"{quoted(name)} is not a queue name: it contains a dot"
                 remedy = "list the names of the children, separated by commas"
-                diagnostics.error(position, message, remedy, above)
+                diagnostics.error(names, message, remedy, above)
             elif path in found:
                 message = f"the queue {quoted(name)} is listed twice"
-                diagnostics.warning(position, message, "list it once", path)
+                diagnostics.warning(names, message, "list it once", path)
             else:
-                found[path] = position
+                found[path] = names
                 children.append(path)
         stack += reversed(children)
     return found
 
 
 def _check_keys(
-    properties: dict[str, Text], paths: dict[str, Position], diagnostics: Diagnostics
+    properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> None:
     for key, text in properties.items():
         path, _, last = key.removeprefix(_PREFIX).rpartition(SEPARATOR)

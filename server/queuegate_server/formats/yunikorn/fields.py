@@ -211,13 +211,13 @@ class Fields:
 
 
 def boolean(node: ScalarNode) -> bool | None:
-    """Return a scalar as a boolean; None if it is none."""
+    """Return a scalar as a boolean; None if it is not one."""
     found = _BOOLEANS.get(node.text) if node.plain else None
     return _QUOTED_BOOLEANS.get(node.text) if found is None else found
 
 
 def unsigned(node: ScalarNode) -> int | None:
-    """Return a scalar as a number from 0 to 2^64 - 1, rounded down; None if it is none."""
+    """Return a scalar as a number from 0 to 2^64 - 1, rounded down; None if it is not one."""
     value = _number(node)
     if value is None or not 0 <= value <= MAX_UINT64:
         return None
@@ -225,7 +225,7 @@ def unsigned(node: ScalarNode) -> int | None:
 
 
 def floating(node: ScalarNode) -> float | None:
-    """Return a scalar as a floating-point number; None if it is none."""
+    """Return a scalar as a floating-point number; None if it is not one."""
     value = _number(node)
     return None if value is None else float(value)
 

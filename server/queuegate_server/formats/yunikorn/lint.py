@@ -360,8 +360,8 @@ def _has_lost_blank(
 ) -> bool:
     """Return whether the blanks before a list have no other explanation than a list of groups.
 
-    One blank belongs to the colon. Blanks that align the values of several keys are no sign,
-    and neither is the indentation of a value on its own line, unless it is off by one in a
+    One blank belongs to the colon. Blanks that align the values of several keys do not count,
+    nor does the indentation of a value on its own line, unless it is off by one in a
     document that is indented by twos.
     """
     if mapping is None or not scalar.text or " " in scalar.text:
