@@ -61,7 +61,9 @@ class LdapConnection:
         """None until the server has been asked."""
         self._pending: dict[int, asyncio.Future[SearchResult]] = {}
         self._slots = asyncio.Semaphore(options.max_in_flight)
-        self._queued = 0
+        self._max_requests = options.max_in_flight + options.max_queued
+        self._requests = 0
+        """How many requests are in flight or wait for a slot."""
         self._descriptor = descriptor
         try:
             self._ldap: Any = ldap.initialize(f"ldap://{bridge.url.host}", fileno=descriptor)
@@ -143,16 +145,13 @@ class LdapConnection:
             return
 
     async def _request(self, start: Callable[[], int]) -> SearchResult:
-        if self._slots.locked() and self._queued >= self.options.max_queued:
+        if self._requests >= self._max_requests:
             raise LdapFault("too many requests are waiting for the directory")
         message: int | None = None
         heard_at = self.heard_at
-        self._queued += 1
-        is_queued = True
+        self._requests += 1
         try:
             async with asyncio.timeout(self.options.operation_timeout), self._slots:
-                self._queued -= 1
-                is_queued = False
                 await self._writable.wait()
                 heard_at = self.heard_at
                 message = self._start(start)
@@ -162,7 +161,7 @@ class LdapConnection:
         except TimeoutError:
             raise self._timed_out(heard_at, sent=message is not None) from None
         finally:
-            self._queued -= is_queued
+            self._requests -= 1
             if message is not None and self._pending.pop(message, None) is not None:
                 self._abandon(message)
 
