@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,26 @@ async def test_row_14_password_emptied_later_makes_no_anonymous_bind(
             if "contains no password" in outcome.detail:
                 return
             await asyncio.sleep(0.02)
+
+
+async def test_row_14_password_file_that_hangs_is_a_failure(
+    resolver: Build, directory: Slapd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def hang(options: LdapOptions) -> bytes:
+        answers.wait()
+        return b""
+
+    opened = await resolver(directory, connect_timeout=0.4)
+    monkeypatch.setattr(LdapOptions, "password", hang)
+    try:
+        async with asyncio.timeout(60):
+            outcome = await opened.resolve("bob")
+    finally:
+        answers.set()
+    assert isinstance(outcome, CouldNotAsk)
+    assert "reading the password hangs" in outcome.detail
 
 
 async def test_anonymous_bind_must_be_configured(resolver: Build, directory: Slapd) -> None:

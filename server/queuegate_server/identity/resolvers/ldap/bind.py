@@ -80,15 +80,15 @@ class Connector:
 
         Raises ServerFault.
         """
+        advice = "check bind_password_file"
         try:
-            return await self._threads.run("password", self._options.password)
+            async with asyncio.timeout(self._options.connect_timeout):
+                return await self._threads.run("password", self._options.password)
+        except (TimeoutError, StillRunning, AllThreadsHang):
+            raise ServerFault("reading the password hangs", advice) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise ServerFault(
-                f"the password cannot be read: {reason}", "check bind_password_file"
-            ) from None
-        except (StillRunning, AllThreadsHang):
-            raise ServerFault("reading the password hangs", "check bind_password_file") from None
+            raise ServerFault(f"the password cannot be read: {reason}", advice) from None
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
         seconds = self._options.connect_timeout
