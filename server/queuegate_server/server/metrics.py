@@ -5,17 +5,14 @@ increments a number. No label carries the name of a user, group or queue. deploy
 all metrics.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily as Counter
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import HistogramMetricFamily as Histogram
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import versions
@@ -25,8 +22,116 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatist
 from queuegate_server.server.wiring import ServerParts
 
 _CALL: Final = ("grpc_type", "grpc_service", "grpc_method")
-_RESOLVER: Final = ("resolver", "defined_in")
 _PARTITION: Final = ("partition",)
+_RESOLVER: Final = ("resolver", "defined_in")
+_STEP: Final = (*_RESOLVER, "server", "step")
+
+_METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
+    "grpc_server_started": (Counter, "Calls started.", _CALL),
+    "grpc_server_handled": (Counter, "Calls completed, by status.", (*_CALL, "grpc_code")),
+    "grpc_server_handling_seconds": (Histogram, "Duration of calls.", _CALL),
+    "queuegate_calls_in_progress": (Gauge, "Calls in progress.", ()),
+    "queuegate_calls_limit": (Gauge, "How many calls may be in progress.", ()),
+    "queuegate_streams_in_progress": (Gauge, "Streams in progress.", ()),
+    "queuegate_streams_limit": (Gauge, "How many streams may be open.", ()),
+    "queuegate_calls_refused": (Counter, "Calls rejected at a limit.", ("reason",)),
+    "queuegate_decisions": (
+        Counter,
+        "Decisions, including those of batches and streams.",
+        ("outcome", "reason"),
+    ),
+    "queuegate_cache_requests": (
+        Counter,
+        "Look-ups in the group cache; repeated requests do not reach it.",
+        (*_PARTITION, "result"),
+    ),
+    "queuegate_cache_entries": (Gauge, "Entries, including expired ones.", _PARTITION),
+    "queuegate_cache_refreshes_waiting": (
+        Gauge,
+        "Cached users whose refresh is due and queued.",
+        _PARTITION,
+    ),
+    "queuegate_cache_refreshes": (
+        Counter,
+        "Refreshes of users whose groups were cached.",
+        _PARTITION,
+    ),
+    "queuegate_cache_evictions": (
+        Counter,
+        "Entries evicted to make room for others.",
+        _PARTITION,
+    ),
+    "queuegate_cache_invalidated": (Counter, "Entries dropped on request.", _PARTITION),
+    "queuegate_cache_outdated": (
+        Counter,
+        "Look-ups whose result was outdated when they finished.",
+        _PARTITION,
+    ),
+    "queuegate_resolver_lookups": (
+        Counter,
+        "Look-ups, including those that were rejected or timed out.",
+        (*_RESOLVER, "outcome"),
+    ),
+    "queuegate_resolver_lookup_seconds": (
+        Histogram,
+        "Duration of look-ups, including their time in the queue.",
+        _RESOLVER,
+    ),
+    "queuegate_resolver_breaker_state": (
+        Gauge,
+        "1 for the current state of the circuit breaker.",
+        (*_RESOLVER, "state"),
+    ),
+    "queuegate_resolver_lookups_running": (Gauge, "Look-ups in progress.", _RESOLVER),
+    "queuegate_resolver_lookups_waiting": (Gauge, "Look-ups in the queue.", _RESOLVER),
+    "queuegate_ldap_steps": (Counter, "Operations on a directory server.", (*_STEP, "result")),
+    "queuegate_ldap_step_seconds": (Counter, "Total duration of these operations.", _STEP),
+    "queuegate_ldap_events": (Counter, "Unusual events in look-ups.", (*_RESOLVER, "event")),
+    "queuegate_build_info": (Gauge, "Always 1; the labels are the versions.", tuple(versions())),
+    "queuegate_ready": (Gauge, "1 if /readyz reports ready.", ()),
+    "queuegate_policy_reloads": (
+        Counter,
+        "Loads of the policy, including the first one.",
+        ("result",),
+    ),
+    "queuegate_policy_last_reload_successful": (
+        Gauge,
+        "1 if the policy that was read last is served.",
+        (),
+    ),
+    "queuegate_policy_revision": (Gauge, "Increases by 1 with each new policy.", ()),
+    "queuegate_policy_loaded_timestamp_seconds": (
+        Gauge,
+        "When the policy was loaded, in Unix seconds.",
+        (),
+    ),
+    "queuegate_policy_queues": (Gauge, "Queues of the policy.", _PARTITION),
+    "queuegate_audit_records": (
+        Counter,
+        "Records by result: written; dropped; refused, so that their calls failed.",
+        ("result",),
+    ),
+    "queuegate_audit_write_failures": (Counter, "Writes of the audit log that failed.", ()),
+    "queuegate_audit_rotation_failures": (Counter, "Rotations of the audit log that failed.", ()),
+    "queuegate_audit_writable": (
+        Gauge,
+        "1 if the last write of the audit log succeeded and no write hangs.",
+        (),
+    ),
+    "queuegate_audit_waiting_bytes": (Gauge, "Records that wait to be written, in bytes.", ()),
+    "queuegate_certificate_expiry_timestamp_seconds": (
+        Gauge,
+        "When the certificate of a listener expires, in Unix seconds.",
+        ("listener",),
+    ),
+    "queuegate_certificate_reloads": (
+        Counter,
+        "Loads of a listener's certificate, key and authorities, including the first one.",
+        ("listener", "result"),
+    ),
+}
+"""By name, in the order of the output: the type, the text and the labels of each metric."""
+
 _CACHE_RESULTS: Final = {
     "hit": "hits",
     "negative_hit": "negative_hits",
@@ -34,16 +139,14 @@ _CACHE_RESULTS: Final = {
     "stale_hit": "stale_hits",
     "miss": "misses",
 }
-"""Attributes of `CacheStats`, by their values of the label `result`."""
-_CACHE_COUNTS: Final = {
-    "refreshes": "Refreshes of users whose groups were cached.",
-    "evictions": "Entries evicted to make room for others.",
-    "invalidated": "Entries dropped on request.",
-    "outdated": "Look-ups whose result was outdated when they finished.",
-}
-"""The texts of other attributes of `CacheStats`."""
+"""By the label `result`: the attribute of `CacheStats` that counts it."""
+_CACHE_COUNTS: Final = ("entries", "refreshes", "evictions", "invalidated", "outdated")
+"""Attributes of `CacheStats` that are metrics of their own."""
 _LDAP_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
 """Attributes of `LdapStatistics` that are exported as events."""
+
+_Samples = list[tuple[Any, ...]]
+"""The values of the labels, then what the metric takes: a value, or buckets and a sum."""
 
 
 def metrics_writer(parts: ServerParts) -> Callable[[], bytes]:
@@ -60,160 +163,92 @@ class _Collector(Collector):
         self._parts = parts
 
     def collect(self) -> Iterator[Metric]:
-        for metrics in (_calls, _caches, _resolvers, _ldap, _policy, _audit, _certificates):
-            yield from metrics(self._parts)
+        samples: dict[str, _Samples] = {}
+        for read in (_calls, _caches, _resolvers, _ldap, _policy, _audit, _certificates):
+            samples |= read(self._parts)
+        for name, (kind, text, labels) in _METRICS.items():
+            family: Any = kind(name, text, labels=labels)  # type: ignore[call-arg]
+            for sample in samples[name]:
+                family.add_metric(*sample)
+            yield family
 
 
-def _family(
-    kind: Callable[..., Any],
-    name: str,
-    text: str,
-    labels: Sequence[str],
-    samples: Iterable[tuple[Sequence[str], Any]] | Mapping[str, float],
-) -> Metric:
-    """Return a metric with one sample for each of the values of its labels.
-
-    If there is one label, `samples` may be a mapping by its values.
-    """
-    family = kind(name, text, labels=labels)
-    if isinstance(samples, Mapping):
-        samples = (((label,), value) for label, value in samples.items())
-    for values, value in samples:
-        if kind is HistogramMetricFamily:
-            family.add_metric(values, value.buckets(), value.sum)
-        else:
-            family.add_metric(values, value)
-    return family  # type: ignore[no-any-return]
-
-
-_counter: Final = partial(_family, CounterMetricFamily)
-_gauge: Final = partial(_family, GaugeMetricFamily)
-_histogram: Final = partial(_family, HistogramMetricFamily)
-
-
-def _calls(parts: ServerParts) -> Iterator[Metric]:
+def _calls(parts: ServerParts) -> dict[str, _Samples]:
     methods = [((each.kind, each.service, each.method), each) for each in parts.calls]
-    yield _counter(
-        "grpc_server_started",
-        "Calls started.",
-        _CALL,
-        ((labels, method.started) for labels, method in methods),
-    )
-    yield _counter(
-        "grpc_server_handled",
-        "Calls completed, by status.",
-        (*_CALL, "grpc_code"),
-        (
+    limit = parts.call_limit
+    return {
+        "grpc_server_started": [(labels, method.started) for labels, method in methods],
+        "grpc_server_handled": [
             ((*labels, code), count)
             for labels, method in methods
             for code, count in method.codes.items()
-        ),
-    )
-    yield _histogram(
-        "grpc_server_handling_seconds",
-        "Duration of calls.",
-        _CALL,
-        ((labels, method.durations) for labels, method in methods),
-    )
-    limit = parts.call_limit
-    for name, text, value in (
-        ("calls_in_progress", "Calls in progress.", limit.running),
-        ("calls_limit", "How many calls may be in progress.", limit.limit),
-        ("streams_in_progress", "Streams in progress.", limit.streams),
-        ("streams_limit", "How many streams may be open.", limit.stream_limit),
-    ):
-        yield GaugeMetricFamily(f"queuegate_{name}", text, value)
-    yield _counter(
-        "queuegate_calls_refused", "Calls rejected at a limit.", ("reason",), limit.refused
-    )
-    yield _counter(
-        "queuegate_decisions",
-        "Decisions, including those of batches and streams.",
-        ("outcome", "reason"),
-        (((outcome, reason), count) for outcome, reason, count in parts.decisions.tallied()),
-    )
+        ],
+        "grpc_server_handling_seconds": [
+            (labels, method.durations.buckets(), method.durations.sum) for labels, method in methods
+        ],
+        "queuegate_calls_in_progress": [((), limit.running)],
+        "queuegate_calls_limit": [((), limit.limit)],
+        "queuegate_streams_in_progress": [((), limit.streams)],
+        "queuegate_streams_limit": [((), limit.stream_limit)],
+        "queuegate_calls_refused": [((reason,), count) for reason, count in limit.refused.items()],
+        "queuegate_decisions": [
+            ((outcome, reason), count) for outcome, reason, count in parts.decisions.tallied()
+        ],
+    }
 
 
-def _caches(parts: ServerParts) -> Iterator[Metric]:
+def _caches(parts: ServerParts) -> dict[str, _Samples]:
     groups = {
         name: served.groups
         for snapshot in _snapshots(parts)
         for name, served in snapshot.served.items()
     }
     stats = {name: resolver.stats for name, resolver in groups.items()}
-    yield _counter(
-        "queuegate_cache_requests",
-        "Look-ups in the group cache; repeated requests do not reach it.",
-        (*_PARTITION, "result"),
-        (
-            ((name, result), getattr(counts, attribute))
-            for name, counts in stats.items()
-            for result, attribute in _CACHE_RESULTS.items()
-        ),
-    )
-    yield _gauge(
-        "queuegate_cache_entries",
-        "Entries, including expired ones.",
-        _PARTITION,
-        {name: counts.entries for name, counts in stats.items()},
-    )
-    yield _gauge(
-        "queuegate_cache_refreshes_waiting",
-        "Cached users whose refresh is due and queued.",
-        _PARTITION,
-        {name: resolver.refreshes_waiting for name, resolver in groups.items()},
-    )
-    for attribute, text in _CACHE_COUNTS.items():
-        yield _counter(
-            f"queuegate_cache_{attribute}",
-            text,
-            _PARTITION,
-            {name: getattr(counts, attribute) for name, counts in stats.items()},
-        )
+    samples: dict[str, _Samples] = {
+        f"queuegate_cache_{attribute}": [
+            ((name,), getattr(counts, attribute)) for name, counts in stats.items()
+        ]
+        for attribute in _CACHE_COUNTS
+    }
+    samples["queuegate_cache_requests"] = [
+        ((name, result), getattr(counts, attribute))
+        for name, counts in stats.items()
+        for result, attribute in _CACHE_RESULTS.items()
+    ]
+    samples["queuegate_cache_refreshes_waiting"] = [
+        ((name,), resolver.refreshes_waiting) for name, resolver in groups.items()
+    ]
+    return samples
 
 
-def _resolvers(parts: ServerParts) -> Iterator[Metric]:
+def _resolvers(parts: ServerParts) -> dict[str, _Samples]:
     lookups = parts.lookups.resolvers
-    yield _counter(
-        "queuegate_resolver_lookups",
-        "Look-ups, including those that were rejected or timed out.",
-        (*_RESOLVER, "outcome"),
-        (
+    resolvers = [((each.name, where), each) for where, each in parts.resolvers.resolvers()]
+    return {
+        "queuegate_resolver_lookups": [
             ((*labels, outcome), count)
             for labels, counters in lookups.items()
             for outcome, count in counters.outcomes.items()
-        ),
-    )
-    yield _histogram(
-        "queuegate_resolver_lookup_seconds",
-        "Duration of look-ups, including their time in the queue.",
-        _RESOLVER,
-        ((labels, counters.durations) for labels, counters in lookups.items()),
-    )
-    resolvers = [((each.name, where), each) for where, each in parts.resolvers.resolvers()]
-    yield _gauge(
-        "queuegate_resolver_breaker_state",
-        "1 for the current state of the circuit breaker.",
-        (*_RESOLVER, "state"),
-        (
+        ],
+        "queuegate_resolver_lookup_seconds": [
+            (labels, counters.durations.buckets(), counters.durations.sum)
+            for labels, counters in lookups.items()
+        ],
+        "queuegate_resolver_breaker_state": [
             ((*labels, state), state is resolver.breaker.state)
             for labels, resolver in resolvers
             for state in CircuitState
-        ),
-    )
-    for attribute, text in (
-        ("running", "Look-ups in progress."),
-        ("waiting", "Look-ups in the queue."),
-    ):
-        yield _gauge(
-            f"queuegate_resolver_lookups_{attribute}",
-            text,
-            _RESOLVER,
-            ((labels, getattr(resolver.bulkhead, attribute)) for labels, resolver in resolvers),
-        )
+        ],
+        "queuegate_resolver_lookups_running": [
+            (labels, resolver.bulkhead.running) for labels, resolver in resolvers
+        ],
+        "queuegate_resolver_lookups_waiting": [
+            (labels, resolver.bulkhead.waiting) for labels, resolver in resolvers
+        ],
+    }
 
 
-def _ldap(parts: ServerParts) -> Iterator[Metric]:
+def _ldap(parts: ServerParts) -> dict[str, _Samples]:
     directories = [
         ((each.name, where), statistics)
         for where, each in parts.resolvers.resolvers()
@@ -224,137 +259,69 @@ def _ldap(parts: ServerParts) -> Iterator[Metric]:
         for labels, statistics in directories
         for server_and_step, count in statistics.steps.items()
     ]
-    yield _counter(
-        "queuegate_ldap_steps",
-        "Operations on a directory server.",
-        (*_RESOLVER, "server", "step", "result"),
-        (
+    return {
+        "queuegate_ldap_steps": [
             ((*labels, result), number)
             for labels, count in steps
             for result, number in (("success", count.succeeded), ("failure", count.failed))
-        ),
-    )
-    yield _counter(
-        "queuegate_ldap_step_seconds",
-        "Total duration of these operations.",
-        (*_RESOLVER, "server", "step"),
-        ((labels, count.seconds) for labels, count in steps),
-    )
-    yield _counter(
-        "queuegate_ldap_events",
-        "Unusual events in look-ups.",
-        (*_RESOLVER, "event"),
-        (
+        ],
+        "queuegate_ldap_step_seconds": [(labels, count.seconds) for labels, count in steps],
+        "queuegate_ldap_events": [
             ((*labels, event), getattr(statistics, event))
             for labels, statistics in directories
             for event in _LDAP_EVENTS
-        ),
-    )
+        ],
+    }
 
 
-def _policy(parts: ServerParts) -> Iterator[Metric]:
-    build, reloader, snapshots = versions(), parts.reloader, _snapshots(parts)
-    yield _gauge(
-        "queuegate_build_info",
-        "Always 1; the labels are the versions.",
-        tuple(build),
-        [(tuple(build.values()), 1)],
-    )
-    yield GaugeMetricFamily(
-        "queuegate_ready", "1 if /readyz reports ready.", parts.readiness.is_ready
-    )
-    yield _counter(
-        "queuegate_policy_reloads",
-        "Loads of the policy, including the first one.",
-        ("result",),
-        {"success": reloader.succeeded, "failure": reloader.failed},
-    )
-    yield GaugeMetricFamily(
-        "queuegate_policy_last_reload_successful",
-        "1 if the policy that was read last is served.",
-        reloader.state.succeeded,
-    )
-    yield _gauge(
-        "queuegate_policy_revision",
-        "Increases by 1 with each new policy.",
-        (),
-        (((), snapshot.policy.revision) for snapshot in snapshots),
-    )
-    yield _gauge(
-        "queuegate_policy_loaded_timestamp_seconds",
-        "When the policy was loaded, in Unix seconds.",
-        (),
-        (((), snapshot.loaded_at) for snapshot in snapshots),
-    )
-    yield _gauge(
-        "queuegate_policy_queues",
-        "Queues of the policy.",
-        _PARTITION,
-        (
+def _policy(parts: ServerParts) -> dict[str, _Samples]:
+    reloader, snapshots = parts.reloader, _snapshots(parts)
+    return {
+        "queuegate_build_info": [(versions().values(), 1)],
+        "queuegate_ready": [((), parts.readiness.is_ready)],
+        "queuegate_policy_reloads": [
+            (("success",), reloader.succeeded),
+            (("failure",), reloader.failed),
+        ],
+        "queuegate_policy_last_reload_successful": [((), reloader.state.succeeded)],
+        "queuegate_policy_revision": [((), each.policy.revision) for each in snapshots],
+        "queuegate_policy_loaded_timestamp_seconds": [((), each.loaded_at) for each in snapshots],
+        "queuegate_policy_queues": [
             ((name,), len(partition.queues))
             for snapshot in snapshots
             for name, partition in snapshot.policy.partitions.items()
-        ),
-    )
+        ],
+    }
 
 
-def _audit(parts: ServerParts) -> Iterator[Metric]:
-    """Yield the metrics of the audit log; without an audit log they have no values."""
+def _audit(parts: ServerParts) -> dict[str, _Samples]:
+    """Return the samples of the audit log; there are none without an audit log."""
     logs = [] if parts.audit is None else [parts.audit]
-    yield _counter(
-        "queuegate_audit_records",
-        "Records by result: written; dropped; refused, so that their calls failed.",
-        ("result",),
-        (
+    return {
+        "queuegate_audit_records": [
             ((result,), getattr(log.counts, result))
             for log in logs
             for result in ("written", "dropped", "refused")
-        ),
-    )
-    yield _counter(
-        "queuegate_audit_write_failures",
-        "Writes of the audit log that failed.",
-        (),
-        (((), log.counts.failed_writes) for log in logs),
-    )
-    yield _counter(
-        "queuegate_audit_rotation_failures",
-        "Rotations of the audit log that failed.",
-        (),
-        (((), log.target.failed_rotations) for log in logs),
-    )
-    yield _gauge(
-        "queuegate_audit_writable",
-        "1 if the last write of the audit log succeeded and no write hangs.",
-        (),
-        (((), log.is_writable) for log in logs),
-    )
-    yield _gauge(
-        "queuegate_audit_waiting_bytes",
-        "Records that wait to be written, in bytes.",
-        (),
-        (((), log.counts.waiting_bytes) for log in logs),
-    )
+        ],
+        "queuegate_audit_write_failures": [((), log.counts.failed_writes) for log in logs],
+        "queuegate_audit_rotation_failures": [((), log.target.failed_rotations) for log in logs],
+        "queuegate_audit_writable": [((), log.is_writable) for log in logs],
+        "queuegate_audit_waiting_bytes": [((), log.counts.waiting_bytes) for log in logs],
+    }
 
 
-def _certificates(parts: ServerParts) -> Iterator[Metric]:
+def _certificates(parts: ServerParts) -> dict[str, _Samples]:
     certificates = parts.listeners.certificates
-    yield _gauge(
-        "queuegate_certificate_expiry_timestamp_seconds",
-        "When the certificate of a listener expires, in Unix seconds.",
-        ("listener",),
-        {each.listener: each.expires for each in certificates},
-    )
-    yield _counter(
-        "queuegate_certificate_reloads",
-        "Loads of a listener's certificate, key and authorities, including the first one.",
-        ("listener", "result"),
-        (
+    return {
+        "queuegate_certificate_expiry_timestamp_seconds": [
+            ((each.listener,), each.expires) for each in certificates
+        ],
+        "queuegate_certificate_reloads": [
             ((each.listener, result), count)
             for each in certificates
             for result, count in (("success", each.reloads), ("failure", each.failures))
-        ),
-    )
+        ],
+    }
 
 
 def _snapshots(parts: ServerParts) -> list[Snapshot]:
