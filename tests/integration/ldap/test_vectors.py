@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.resolvers.ldap.defaults import BadSecrets, read_secrets
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.secrets_dir import BadSecrets, read_secrets
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
 

@@ -1,7 +1,7 @@
 """Groups from an LDAP directory: OpenLDAP, 389-DS, FreeIPA, Active Directory.
 
 resolver      the resolver as the rest of the server knows it; imports the driver when opened
-options       the settings, checked without the driver
+options       the settings, checked without the driver; defaults from presets and YuniKorn's Secret
 directory     one look-up: which server, which user, what is repeated
 pool          the servers, failover and fail-back; a connection to each, kept in the background
 bind          opening a bound connection; kerberos_child is a program that binds by a ticket

@@ -12,18 +12,19 @@ from pydantic_core import PydanticCustomError
 from queuegate_server.config_fields import Duration
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolvers.ldap.defaults import (
+    DEFAULT_SECRETS,
+    PRESETS,
+    TRIMMED_FILE,
+    BadSecrets,
+    read_secrets,
+)
 from queuegate_server.identity.resolvers.ldap.discovery import parse_url
 from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
     UserFilter,
     assertions,
     enclosed,
-)
-from queuegate_server.identity.resolvers.ldap.secrets_dir import (
-    DEFAULT_SECRETS,
-    TRIMMED_FILE,
-    BadSecrets,
-    read_secrets,
 )
 
 _MAX_DN_CHARS: Final = 4096
@@ -38,42 +39,6 @@ _RDN: Final = rf" *{_ATTRIBUTE_TYPE} *= *{_VALUE} *"
 _DN: Final = re.compile(rf"{_RDN}(?:[+,]{_RDN})*")
 _LOGIN_NAME: Final = re.compile(r"[^\0\s@=,]+@[^\0\s@=,]+|[^\0\s\\=,]+\\[^\0\\=,]+")
 _DOMAIN: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
-
-_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "openldap": {
-        "user_filter": "(&(objectClass=inetOrgPerson)(uid={user}))",
-        "groups_from": "member_dn",
-        "group_filter": "(objectClass=groupOfNames)",
-        "member_attribute": "member",
-    },
-    "389ds": {
-        "user_filter": "(&(objectClass=person)(uid={user}))",
-        "groups_from": "member_dn",
-        "group_filter": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
-        "member_attribute": ("member", "uniqueMember"),
-    },
-    "freeipa": {
-        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
-        # FreeIPA writes nested memberships into memberOf, beside roles and rules.
-        "groups_from": "member_of",
-        "group_filter": "(objectClass=ipaUserGroup)",
-    },
-    "active_directory": {
-        "user_filter": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
-        "user_match": "casefold",
-        "groups_from": "member_of",
-        "group_filter": "(objectClass=group)",
-        "member_attribute": "member",
-        "primary_group": "active_directory",
-    },
-    "posix": {
-        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
-        "groups_from": "member_uid",
-        "group_filter": "(objectClass=posixGroup)",
-        "member_attribute": "memberUid",
-        "primary_group": "gid_number",
-    },
-}
 
 
 def is_dn(text: str) -> bool:
@@ -310,7 +275,7 @@ class LdapOptions(ResolverOptions):
             except BadSecrets as error:
                 raise _problem(f"secrets_dir {folder} {error}") from None
         preset = given.get("preset")
-        defaults = _PRESETS.get(preset, {}) if isinstance(preset, str) else {}
+        defaults = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
         return {**defaults, **from_secrets, **given}
 
     @model_validator(mode="after")

@@ -1,17 +1,56 @@
-"""YuniKorn's LDAP settings: a directory with a file for each key, as its Secret is mounted.
+"""Options that the settings leave out: those of a preset, and those in YuniKorn's LDAP Secret.
 
-The keys, their defaults and which are required follow `usergroup_ldap_resolver.go` and
-`ldap_validator.go` in YuniKorn's `pkg/common/security`.
+The Secret is mounted as a directory with a file for each key. The keys, their defaults and which
+are required follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
+`pkg/common/security`. They are read with the settings; only the password is read again later.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from queuegate_server.files.safe_open import read_regular
 
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "openldap": {
+        "user_filter": "(&(objectClass=inetOrgPerson)(uid={user}))",
+        "groups_from": "member_dn",
+        "group_filter": "(objectClass=groupOfNames)",
+        "member_attribute": "member",
+    },
+    "389ds": {
+        "user_filter": "(&(objectClass=person)(uid={user}))",
+        "groups_from": "member_dn",
+        "group_filter": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
+        "member_attribute": ("member", "uniqueMember"),
+    },
+    "freeipa": {
+        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        # FreeIPA writes nested memberships into memberOf, beside roles and rules.
+        "groups_from": "member_of",
+        "group_filter": "(objectClass=ipaUserGroup)",
+    },
+    "active_directory": {
+        "user_filter": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
+        "user_match": "casefold",
+        "groups_from": "member_of",
+        "group_filter": "(objectClass=group)",
+        "member_attribute": "member",
+        "primary_group": "active_directory",
+    },
+    "posix": {
+        "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        "groups_from": "member_uid",
+        "group_filter": "(objectClass=posixGroup)",
+        "member_attribute": "memberUid",
+        "primary_group": "gid_number",
+    },
+}
+"""By the kind of directory."""
+
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
-"""Where YuniKorn expects them."""
+"""Where YuniKorn expects its Secret."""
 
 TRIMMED_FILE: Final = "BindPassword"
 _REQUIRED: Final = (
@@ -32,7 +71,7 @@ def read_secrets(folder: Path) -> dict[str, Any]:
     """Return the resolver's options for the keys in a directory. Blocks. Raises BadSecrets.
 
     Values are trimmed. As in YuniKorn, optional values that are no boolean mean false. The
-    password stays in its file, `TRIMMED_FILE`, and is trimmed when it is read.
+    password stays in its file, TRIMMED_FILE, and is trimmed when it is read.
     """
     try:
         texts = {
