@@ -38,17 +38,14 @@ class MergedMetrics:
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, list[Metric]]] = {}
-        self._ended: list[Metric] = []
+        self._ended = _Merged()
 
     def update(self, index: int, pid: int, text: str) -> None:
         """Replace the metrics of a worker, in Prometheus' text format. Raises ValueError."""
         metrics = list(text_string_to_metric_families(text))
         before = self._latest.get(index)
         if before is not None and before[0] != pid:
-            merged = _Merged()
-            merged.add(self._ended, summed=True)
-            merged.add(before[1], summed=True)
-            self._ended = list(merged.collect())
+            self._ended.add(before[1], summed=True)
         self._latest[index] = (pid, metrics)
 
     def text(self, answering: Container[int], others: Iterable[Metric] = ()) -> bytes:
@@ -57,7 +54,7 @@ class MergedMetrics:
         The gauges of a process that hangs or has ended are outdated, and left out.
         """
         merged = _Merged(others)
-        merged.add(self._ended, summed=True)
+        merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
             merged.add(metrics, summed=True)
             if index in answering:
@@ -73,7 +70,7 @@ class _Merged(Collector):
         self._others = others
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
-    def add(self, metrics: list[Metric], *, summed: bool, **labels: str) -> None:
+    def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
         """Add those metrics that are summed, or all others, with further labels."""
         for metric in metrics:
             # The creation time of one counter is meaningless for a sum.
