@@ -36,7 +36,7 @@ from queuegate_server.files.watcher import WatchedValue
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _JSON: Final = "application/json"
-_MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 """Two objects of the largest size that the API server accepts, and the review around them."""
 _BODY_SECONDS: Final = 5.0
 """How long a body may take to arrive."""
@@ -203,21 +203,18 @@ class Webhook:
         """Read the body within the bounds on its size and on the time it takes."""
         if request.content_type != _JSON:
             raise _Rejected(415, "malformed", f"the content type must be {_JSON}")
-        too_large = _Rejected(413, "too_large", f"the body is longer than {_MAX_BODY_BYTES} bytes")
-        if (request.content_length or 0) > _MAX_BODY_BYTES:
+        too_large = _Rejected(413, "too_large", f"the body is longer than {MAX_BODY_BYTES} bytes")
+        if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large
-        parts = bytearray()
         try:
             async with asyncio.timeout(_BODY_SECONDS):
-                async for part in request.content.iter_any():
-                    parts += part
-                    if len(parts) > _MAX_BODY_BYTES:
-                        raise too_large
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise too_large from None
         except TimeoutError:
             raise _Rejected(408, "slow", "the body took too long to arrive") from None
         except (OSError, web.RequestPayloadError):
             raise _Rejected(400, "disconnected", "the body ended early") from None
-        return bytes(parts)
 
 
 def _error(status: int, message: str) -> web.Response:

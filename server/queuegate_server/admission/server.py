@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
-from queuegate_server.admission.app import AdmissionMetrics, Webhook
+from queuegate_server.admission.app import MAX_BODY_BYTES, AdmissionMetrics, Webhook
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
@@ -133,7 +133,7 @@ class WebhookServer:
         self._idle.set()
         self._draining = False
         self._listener: asyncio.Server | None = None
-        app = web.Application(middlewares=[self._bounded])
+        app = web.Application(middlewares=[self._bounded], client_max_size=MAX_BODY_BYTES)
         app.add_routes(routes)
         self._runner = web.AppRunner(
             app,
