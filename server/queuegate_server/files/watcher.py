@@ -61,41 +61,51 @@ class FileSource(Protocol[T_co]):
         """Return the content. Raises OSError."""
 
 
+class OneFile:
+    """A source of one file."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        """Read a file; of a larger one, one byte more than `max_bytes`."""
+        self.name = str(path)
+        self._path = path
+        self._max_bytes = max_bytes
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folder of the file, and of what it links to."""
+        return self._path.parent, self._path.resolve().parent
+
+    def status(self) -> tuple[int, ...]:
+        """Return the status of the file."""
+        return file_status(self._path)
+
+    def read(self) -> bytes:
+        """Return the content. Raises OSError, also for anything but a regular file."""
+        return read_regular(self._path, self._max_bytes)
+
+
 class Files:
     """A source of one or more small files: their contents, in order."""
 
     def __init__(self, *paths: Path) -> None:
-        """Read these paths, none of them longer than MAX_BYTES."""
-        self._paths = paths
-
-    @property
-    def name(self) -> str:
-        """The first path."""
-        return str(self._paths[0])
+        """Read these paths, none of them longer than MAX_BYTES; the first is the name."""
+        self.name = str(paths[0])
+        self._files = [OneFile(path, MAX_BYTES) for path in paths]
 
     def folders(self) -> set[Path]:
         """Return the folders of the files, and of what they link to."""
-        return {each for path in self._paths for each in file_folders(path)}
+        return {folder for file in self._files for folder in file.folders()}
 
     def status(self) -> tuple[int, ...]:
         """Return the status of all files."""
-        return tuple(number for path in self._paths for number in file_status(path))
+        return tuple(number for file in self._files for number in file.status())
 
     def read(self) -> tuple[bytes, ...]:
         """Return the contents. Raises OSError, also if a file is too large."""
-        return tuple(map(self._read, self._paths))
-
-    @staticmethod
-    def _read(path: Path) -> bytes:
-        content = read_regular(path, MAX_BYTES)
-        if len(content) > MAX_BYTES:
-            raise OSError(None, f"is larger than {MAX_BYTES} bytes", str(path))
-        return content
-
-
-def file_folders(path: Path) -> tuple[Path, ...]:
-    """Return the folder of a file, and of what it links to."""
-    return path.parent, path.resolve().parent
+        contents = tuple(file.read() for file in self._files)
+        for file, content in zip(self._files, contents, strict=True):
+            if len(content) > MAX_BYTES:
+                raise OSError(None, f"is larger than {MAX_BYTES} bytes", file.name)
+        return contents
 
 
 def file_status(path: Path) -> tuple[int, ...]:

@@ -7,14 +7,13 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.configmap import ConfigMapFolders
-from queuegate_server.files.safe_open import read_regular, remedy
+from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import (
     Content,
     FileSource,
     FileWatcher,
+    OneFile,
     checksum,
-    file_folders,
-    file_status,
 )
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.source_text import MAX_BYTES
@@ -34,35 +33,6 @@ class CannotLoad(Exception):
     def __init__(self, file: str, message: str, remedy: str) -> None:
         super().__init__(f"{file}: {message}")
         self.diagnostic: Final = Diagnostic(file, 0, 0, Severity.ERROR, message, remedy)
-
-
-class OneFile:
-    """A source for the file watcher: one file."""
-
-    def __init__(self, path: Path) -> None:
-        """Read the file at `path`, which may not exist yet."""
-        self._path = path
-
-    @property
-    def name(self) -> str:
-        """The path."""
-        return str(self._path)
-
-    def folders(self) -> tuple[Path, ...]:
-        """Return the folder of the file, and of what it links to."""
-        return file_folders(self._path)
-
-    def status(self) -> tuple[int, ...]:
-        """Return the file's status. Raises OSError."""
-        return file_status(self._path)
-
-    def read(self) -> bytes:
-        """Return the content; of a file that is too large, a byte more than a policy may have.
-
-        Raises:
-            OSError: The file cannot be read, or is not a regular one.
-        """
-        return read_regular(self._path, MAX_BYTES)
 
 
 class ConfigMaps:
@@ -193,11 +163,11 @@ def policy_files(source: PolicySource) -> FileSource[bytes]:
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)
-    return OneFile(source.path or EMBEDDED_DEFAULT)
+    return OneFile(source.path or EMBEDDED_DEFAULT, MAX_BYTES)
 
 
 def _beside(path: Path | None) -> FileWatcher[bytes] | None:
-    return FileWatcher(OneFile(path)) if path else None
+    return FileWatcher(OneFile(path, MAX_BYTES)) if path else None
 
 
 async def _read(file: FileWatcher[bytes]) -> Content[bytes]:

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.files.watcher import BadFile, Files, FileWatcher, WatchedValue, checksum
-from queuegate_server.policystore.loader import OneFile
+from queuegate_server.files.watcher import (
+    MAX_BYTES,
+    BadFile,
+    Files,
+    FileWatcher,
+    OneFile,
+    WatchedValue,
+    checksum,
+)
 from tests.support.atomic_files import replace
 from tests.support.fakes.loop import wait_until
 
@@ -17,7 +24,7 @@ class Hanging(OneFile):
     """A file on a file system that does not answer while `hangs` is set."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(path, MAX_BYTES)
         self.hangs = True
         self.answers = threading.Event()
         self.begun = 0

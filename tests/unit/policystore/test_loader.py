@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from queuegate_server.files.watcher import READ_SECONDS, FileSource, FileWatcher
+from queuegate_server.files.watcher import READ_SECONDS, FileSource, FileWatcher, OneFile
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.policystore import loader
-from queuegate_server.policystore.loader import CannotLoad, OneFile, PolicyLoader
+from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.settings.model import Settings
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.files.configmap import ConfigMapFolders
+from queuegate_server.files.watcher import OneFile
 from queuegate_server.formats.source_text import MAX_BYTES
-from queuegate_server.policystore.loader import ConfigMaps, OneFile, policy_files
+from queuegate_server.policystore.loader import ConfigMaps, policy_files
 from queuegate_server.settings.model import PolicySource
 from tests.support.servers.webhook import MountedConfigMap
 
@@ -90,4 +91,4 @@ def test_of_a_huge_file_no_more_is_read_than_it_takes_to_refuse_it(tmp_path: Pat
     huge = tmp_path / "queues.yaml"
     with huge.open("wb") as file:
         file.truncate(1 << 40)
-    assert len(OneFile(huge).read()) == MAX_BYTES + 1
+    assert len(OneFile(huge, MAX_BYTES).read()) == MAX_BYTES + 1
