@@ -1,14 +1,24 @@
-"""What the commands of `queuegate-server` share: how they fail, and options."""
+"""What the commands of `queuegate-server` share: how they fail, options, and reading files."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from queuegate.policy.acl import AclNames
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import EXIT_FAILURE
+from queuegate_server.files.safe_open import open_regular, remedy
+from queuegate_server.formats.registry import FormatOptions
+from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.runtime import resources
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
+STDIN: Final = "-"
+"""The name of standard input as an argument."""
 
 
 class Failure(click.ClickException):
@@ -31,3 +41,77 @@ def config_option(*, required: bool) -> Callable[[Any], Any]:
 overrides_option: Final = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
 )
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how policies are read; the command gets them as `options`."""
+
+    @click.option(
+        "--acl-names",
+        type=click.Choice([names.value for names in AclNames]),
+        default=AclNames.YUNIKORN.value,
+        show_default=True,
+        help="Which names the ACLs of a queues.yaml may list, in all partitions.",
+    )
+    @click.option(
+        "--yarn-site",
+        type=FILE,
+        help="YARN: the cluster's yarn-site.xml.",
+    )
+    @click.option(
+        "--semantics",
+        type=click.Choice([semantics.value for semantics in Semantics]),
+        default=Semantics.DOCUMENTED.value,
+        show_default=True,
+        help="YARN: which semantics apply where its documentation and Hadoop's code differ.",
+    )
+    @functools.wraps(command)
+    def with_options(
+        *,
+        acl_names: str,
+        yarn_site: Path | None,
+        semantics: str,
+        resolver_types: tuple[str, ...] = (),
+        daemon_user: str = "",
+        **arguments: Any,
+    ) -> None:
+        resources.configure_gc()
+        yarn = YarnOptions(
+            semantics=Semantics(semantics),
+            site=read_or_fail(yarn_site) if yarn_site else None,
+            daemon_user=daemon_user,
+        )
+        options = FormatOptions(AclNames(acl_names), frozenset(resolver_types), yarn)
+        command(options=options, **arguments)
+
+    return with_options
+
+
+resolver_types_option: Final = click.option(
+    "--resolver-type",
+    "resolver_types",
+    multiple=True,
+    metavar="TYPE",
+    help="A group resolver that the server has in addition to its own; repeatable.",
+)
+
+
+def shown_name(file: str | Path) -> str:
+    """Return the name of a file in diagnostics."""
+    return "<stdin>" if file == STDIN else str(file)
+
+
+def read_file(file: str | Path) -> bytes:
+    """Return the content of a file, or of standard input. Raises OSError."""
+    with click.open_file(file, "rb") if file == STDIN else open_regular(Path(file)) as stream:
+        data: bytes = stream.read(MAX_BYTES + 1)
+        return data
+
+
+def read_or_fail(file: str | Path) -> tuple[bytes, str]:
+    """Return the content of a file and its name. Raises Failure."""
+    try:
+        return read_file(file), shown_name(file)
+    except OSError as error:
+        message = f"{file}: cannot be read: {error.strerror or error} ({remedy(error)})"
+        raise Failure(message) from None

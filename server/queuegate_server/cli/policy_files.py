@@ -4,19 +4,26 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
-from queuegate.policy.acl import AclNames
+from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.names import DEFAULT_PARTITION
-from queuegate.policy.tree import Partition
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.tree import Partition, Queue
 from queuegate_server.cli import EXIT_FAILURE
-from queuegate_server.cli.command import FILE, Failure
-from queuegate_server.files.safe_open import open_regular, remedy
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
-from queuegate_server.formats.diff import differences
+from queuegate_server.cli.command import (
+    FILE,
+    STDIN,
+    Failure,
+    read_file,
+    read_or_fail,
+    reading_options,
+    resolver_types_option,
+    shown_name,
+)
+from queuegate_server.files.safe_open import remedy
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     YUNIKORN,
@@ -26,11 +33,8 @@ from queuegate_server.formats.registry import (
     detect_format,
     load_policy,
 )
-from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
-from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
-from queuegate_server.runtime import resources
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
@@ -39,66 +43,12 @@ from queuegate_server.transports.registry import choose
 EXIT_NO: Final = 1
 """Exit status: invalid, different, or not converted completely."""
 
-_STDIN: Final = "-"
 _Command = TypeVar("_Command", bound=Callable[..., None])
-
-
-def _reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how policies are read; the command gets them as `options`."""
-
-    @click.option(
-        "--acl-names",
-        type=click.Choice([names.value for names in AclNames]),
-        default=AclNames.YUNIKORN.value,
-        show_default=True,
-        help="Which names the ACLs of a queues.yaml may list, in all partitions.",
-    )
-    @click.option(
-        "--yarn-site",
-        type=FILE,
-        help="YARN: the cluster's yarn-site.xml.",
-    )
-    @click.option(
-        "--semantics",
-        type=click.Choice([semantics.value for semantics in Semantics]),
-        default=Semantics.DOCUMENTED.value,
-        show_default=True,
-        help="YARN: which semantics apply where its documentation and Hadoop's code differ.",
-    )
-    @functools.wraps(command)
-    def with_options(
-        *,
-        acl_names: str,
-        yarn_site: Path | None,
-        semantics: str,
-        resolver_types: tuple[str, ...] = (),
-        daemon_user: str = "",
-        **arguments: Any,
-    ) -> None:
-        resources.configure_gc()
-        yarn = YarnOptions(
-            semantics=Semantics(semantics),
-            site=_read_or_fail(yarn_site) if yarn_site else None,
-            daemon_user=daemon_user,
-        )
-        options = FormatOptions(AclNames(acl_names), frozenset(resolver_types), yarn)
-        command(options=options, **arguments)
-
-    return with_options
-
-
-_resolver_types_option: Final = click.option(
-    "--resolver-type",
-    "resolver_types",
-    multiple=True,
-    metavar="TYPE",
-    help="A group resolver that the server has in addition to its own; repeatable.",
-)
 
 
 def _checking_options(command: _Command) -> _Command:
     for decorate in (
-        _resolver_types_option,
+        resolver_types_option,
         click.option(
             "--format",
             "format_name",
@@ -112,7 +62,7 @@ def _checking_options(command: _Command) -> _Command:
 
 
 @click.command()
-@_reading_options
+@reading_options
 @_checking_options
 @click.option(
     "--settings",
@@ -148,7 +98,7 @@ def validate(
 
 
 @click.command()
-@_reading_options
+@reading_options
 @_checking_options
 def lint(
     *,
@@ -172,8 +122,8 @@ def lint(
 @click.command()
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@_reading_options
-@_resolver_types_option
+@reading_options
+@resolver_types_option
 def diff(*, old: str, new: str, options: FormatOptions) -> None:
     """Show what changes in the ACLs of queues from the policy OLD to the policy NEW.
 
@@ -186,13 +136,13 @@ def diff(*, old: str, new: str, options: FormatOptions) -> None:
     Exit status: 0 no difference, 1 a difference, 2 wrong usage, or a file that cannot be
     read or is not valid.
     """
-    if old == new == _STDIN:
+    if old == new == STDIN:
         raise Failure("only one of the two can be standard input")
     (old_is_yunikorn, before), (new_is_yunikorn, after) = (_load(old, options), _load(new, options))
     if old_is_yunikorn is not new_is_yunikorn:
         # Names of queues compare differently, and YARN has administrators of the cluster.
         raise Failure("one file is YuniKorn's and the other YARN's: convert one of them first")
-    lines = list(differences(before, after))
+    lines = list(_differences(before, after))
     for line in lines:
         click.echo(line)
     sys.exit(EXIT_NO if lines else 0)
@@ -214,7 +164,7 @@ def diff(*, old: str, new: str, options: FormatOptions) -> None:
     type=click.Choice(sorted(SCHEDULERS)),
     help="The format of the file. [default: detected from its content]",
 )
-@_reading_options
+@reading_options
 @click.option(
     "--daemon-user",
     default="",
@@ -244,7 +194,7 @@ def convert(
     Exit status: 0 the same access, 1 written, but something cannot be expressed, 2 wrong
     usage, or a file that cannot be read, converted or written.
     """
-    data, name = _read_or_fail(file)
+    data, name = read_or_fail(file)
     detected = format_name or detect_format(data)
     if detected not in SCHEDULERS:
         raise Failure(f"{name}: this is not the file of a YARN scheduler")
@@ -291,7 +241,7 @@ def _startup_errors(settings: Settings) -> Iterator[str]:
 
 def _load(file: str, options: FormatOptions) -> tuple[bool, Mapping[str, Partition]]:
     """Return whether a policy is YuniKorn's, and its partitions. Raises Failure."""
-    data, name = _read_or_fail(file)
+    data, name = read_or_fail(file)
     format_name = detect_format(data)
     loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):
@@ -299,6 +249,50 @@ def _load(file: str, options: FormatOptions) -> tuple[bool, Mapping[str, Partiti
             click.echo(str(diagnostic), err=True)
         raise Failure(f"{name}: not valid")
     return format_name == YUNIKORN, loaded.partitions
+
+
+def _differences(old: Mapping[str, Partition], new: Mapping[str, Partition]) -> Iterator[str]:
+    """Yield the differences, partitions and queues in order.
+
+    ACLs are compared by what they mean: order, repetitions and names that grant nothing do
+    not count. A queue without an ACL and one that lists nobody are alike.
+    """
+    for name in sorted({*old, *new}):
+        where = f"partition {quoted(name)}"
+        before, after = old.get(name), new.get(name)
+        if before is None or after is None:
+            yield f"{where}: {'added' if before is None else 'removed'}"
+        elif before.resolver_type != after.resolver_type:
+            types = quoted(before.resolver_type), quoted(after.resolver_type)
+            yield f"{where}: usergroupresolver: {types[0]} becomes {types[1]}"
+        yield from _of_queues(where, before.queues if before else {}, after.queues if after else {})
+
+
+def _of_queues(where: str, old: Mapping[str, Queue], new: Mapping[str, Queue]) -> Iterator[str]:
+    for path in sorted({*old, *new}):
+        before, after = old.get(path), new.get(path)
+        queue = f"{where}, queue {quoted(path)}"
+        if before is None or after is None:
+            yield f"{queue}: {'added' if before is None else 'removed'}"
+        for kind, was, now in (
+            ("submit", before and before.submit_acl, after and after.submit_acl),
+            ("admin", before and before.admin_acl, after and after.admin_acl),
+        ):
+            changes = ", ".join(_changes(was or EMPTY, now or EMPTY))
+            if changes:
+                yield f"{queue}: {kind} ACL: {changes}"
+
+
+def _changes(old: Acl, new: Acl) -> Iterator[str]:
+    if old.allows_all is not new.allows_all:
+        yield f"{'+' if new.allows_all else '-'} everybody"
+    for kind, was, now in (
+        ("user", old.users, new.users),
+        ("group", old.groups, new.groups),
+        ("proxy", old.proxies, new.proxies),
+    ):
+        for sign, names in (("+", now - was), ("-", was - now)):
+            yield from (f"{sign} {kind} {quoted(name)}" for name in sorted(names))
 
 
 def _report(
@@ -311,9 +305,9 @@ def _report(
     found: list[Diagnostic] = []
     is_readable = True
     for file in files:
-        name = _shown_name(file)
+        name = shown_name(file)
         try:
-            data = _read(file)
+            data = read_file(file)
         except OSError as error:
             message = f"cannot be read: {error.strerror or error}"
             found.append(Diagnostic(name, 0, 0, Severity.ERROR, message, remedy(error)))
@@ -336,26 +330,6 @@ def _summary(files: int, found: list[Diagnostic]) -> str:
         f"{number} {noun}{'' if number == 1 else 's'}"
         for number, noun in ((files, "file"), (errors, "error"), (len(found) - errors, "warning"))
     )
-
-
-def _shown_name(file: str | Path) -> str:
-    return "<stdin>" if file == _STDIN else str(file)
-
-
-def _read(file: str | Path) -> bytes:
-    """Return the content of a file, or of standard input. Raises OSError."""
-    with click.open_file(file, "rb") if file == _STDIN else open_regular(Path(file)) as stream:
-        data: bytes = stream.read(MAX_BYTES + 1)
-        return data
-
-
-def _read_or_fail(file: str | Path) -> tuple[bytes, str]:
-    """Return the content of a file and its name. Raises Failure."""
-    try:
-        return _read(file), _shown_name(file)
-    except OSError as error:
-        message = f"{file}: cannot be read: {error.strerror or error} ({remedy(error)})"
-        raise Failure(message) from None
 
 
 def _write(text: str, output: Path | None, *, force: bool) -> None:
