@@ -94,14 +94,16 @@ class Overrides:
         return None
 
     def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
-        """Return the origin of the override that shares most of a path with it, if one shares any,
-        and whether the value at the path came from there.
+        """Return the origin of the value at a path, or else of the override that shares most of the
+        path, if one shares any; and whether it is that of the value.
         """
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.origins:
-                return self.origins[path[:length]], True
+        above = [path[:length] for length in range(len(path), 0, -1)]
+        for part in above:
+            if part in self.origins:
+                return self.origins[part], True
+        for part in above:
             for known, origin in self.origins.items():
-                if known[:length] == path[:length]:
+                if known[: len(part)] == part:
                     return origin, False
         return None, False
 

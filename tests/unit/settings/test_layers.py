@@ -141,3 +141,5 @@ def test_the_last_override_is_the_origin_of_a_value() -> None:
     overrides.apply(tree, Override("third", ("a", "b"), "3"))
     assert overrides.nearest(("a", "b")) == ("third", True)
     assert overrides.nearest(("a",)) == ("second", True)
+    overrides.apply(tree, Override("fourth", ("a", "c", "d"), "4"))
+    assert overrides.nearest(("a", "c")) == ("second", True)
