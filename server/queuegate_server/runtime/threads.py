@@ -35,7 +35,8 @@ class AbandonableThreadPool:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._started = 0
         self._unfinished = 0
-        self._hung: set[str] = set()
+        self._hung: list[str] = []
+        """The key of each thread that is held by a call that was given up."""
         self._closed = False
 
     async def run(self, key: str, function: Callable[[], T]) -> T:
@@ -79,11 +80,11 @@ class AbandonableThreadPool:
 
     def _note_hung(self, key: str, future: Future[T]) -> None:
         loop = asyncio.get_running_loop()
-        self._hung.add(key)
+        self._hung.append(key)
 
         def returned(_: Future[T]) -> None:
             with contextlib.suppress(RuntimeError):  # The loop has been closed.
-                loop.call_soon_threadsafe(self._hung.discard, key)
+                loop.call_soon_threadsafe(self._hung.remove, key)
 
         future.add_done_callback(returned)
 

@@ -1,10 +1,12 @@
 """Rows 1 to 8 of the failure matrix: servers that are down, silent or cut off."""
 
 import asyncio
+import random
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -290,3 +292,24 @@ async def test_waiters_learn_that_a_server_is_left_alone(
             await waiting
     await server.close()
     connection.close()
+
+
+async def test_pauses_double_while_another_server_answers(
+    options: Callable[..., LdapOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(random, "uniform", lambda _low, _high: 1.0)
+    given = options("ldap://127.0.0.1:1", retry_after=1, fail_back_after=5)
+    servers = ServerPool(given, Connector(given, AbandonableThreadPool(1, "ldap"), lambda _: None))
+    server = ServerConnection(parse_url("ldap://127.0.0.1:1"), servers, is_preferred=True)
+    another: Any = SimpleNamespace(answers=True)
+    servers.servers = (server, another)
+    # None has failed if requests failed on a connection that was there.
+    for server._failed_attempts in range(6):
+        await server._pause(ServerFault("down"))
+    assert pauses == [1, 1, 2, 4, 5, 5]

@@ -107,6 +107,21 @@ async def test_when_all_hang_callers_do_not_wait(hanging: _Hanging) -> None:
     threads.close()
 
 
+async def test_all_threads_may_hang_for_one_key(hanging: _Hanging) -> None:
+    threads = AbandonableThreadPool(2, "test")
+    together = [asyncio.create_task(threads.run("sue", hanging)) for _ in range(2)]
+    await wait_until(lambda: hanging.begun == 2)
+    for task in together:
+        task.cancel()
+    await asyncio.wait(together)
+    with pytest.raises(AllThreadsHang):
+        await asyncio.wait_for(threads.run("bob", int), 60)
+    hanging.release.set()
+    await all_back(threads)
+    assert await threads.run("bob", int) == 0
+    threads.close()
+
+
 async def test_a_call_given_up_before_it_began_is_skipped(hanging: _Hanging) -> None:
     threads = AbandonableThreadPool(1, "test")
     first = asyncio.create_task(threads.run("a", hanging))

@@ -241,7 +241,7 @@ class ServerConnection:
         seconds = options.retry_after
         # This server does not answer.
         if any(server.answers for server in self._pool.servers):
-            doublings = min(self._failed_attempts - 1, _MAX_DOUBLINGS)
+            doublings = min(max(self._failed_attempts - 1, 0), _MAX_DOUBLINGS)
             seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
         await asyncio.sleep(seconds * spread)
