@@ -36,11 +36,9 @@ class SettingsReader(Generic[T]):
     async def read(self) -> T:
         """Read the settings. Raises SettingsError, also after READ_TIMEOUT seconds."""
         try:
-            async with asyncio.timeout(READ_TIMEOUT) as limit:
+            async with asyncio.timeout(READ_TIMEOUT):
                 return await self._threads.run("settings", self._read)
         except TimeoutError:
-            if not limit.expired():
-                raise
             message = f"reading them took longer than {READ_TIMEOUT:g} s"
         except StillRunning:
             message = "an earlier attempt to read them still hangs"
