@@ -177,13 +177,13 @@ class Webhook:
             decided = await answer(review)
             content = write_review(review.uid, decided)
         except _Rejected as error:
-            return _error(error.status, str(error)), error.outcome
+            return error_response(error.status, str(error)), error.outcome
         except MalformedReview as error:
-            return _error(400, str(error)), "malformed"
+            return error_response(400, str(error)), "malformed"
         except Exception:
             number = uuid4().hex
             _LOG.exception("a review failed", extra={"failure": number})
-            return _error(500, f"internal error {number}"), "failed"
+            return error_response(500, f"internal error {number}"), "failed"
         response = web.Response(body=content, content_type=_JSON)
         if decided.allowed:
             return response, "patched" if decided.patch else "allowed"
@@ -217,7 +217,8 @@ class Webhook:
             raise _Rejected(400, "disconnected", "the body ended early") from None
 
 
-def _error(status: int, message: str) -> web.Response:
+def error_response(status: int, message: str) -> web.Response:
+    """Return an HTTP error, after which the connection ends."""
     response = web.Response(status=status, text=f"{message}\n")
     # The rest of the body may still be on the connection.
     response.force_close()

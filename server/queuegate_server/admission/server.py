@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
-from queuegate_server.admission.app import MAX_BODY_BYTES, AdmissionMetrics, Webhook
+from queuegate_server.admission.app import MAX_BODY_BYTES, AdmissionMetrics, Webhook, error_response
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
@@ -204,8 +204,14 @@ class WebhookServer:
         self._without_request.discard(request.protocol)
         self._in_flight += 1
         self._idle.clear()
+        server = self._runner.server
         try:
-            response = await self._respond(request, handler)
+            if server is not None and len(server.connections) > _MAX_CONNECTIONS:
+                response: web.StreamResponse = error_response(503, "too many connections")
+            else:
+                response = await handler(request)
+        except web.HTTPException as error:
+            response = web.Response(status=error.status, text=f"{error.reason}\n")
         finally:
             self._in_flight -= 1
             if not self._in_flight:
@@ -214,17 +220,6 @@ class WebhookServer:
             response.force_close()
         response.headers["Server"] = "queuegate"
         return response
-
-    async def _respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        server = self._runner.server
-        if server is not None and len(server.connections) > _MAX_CONNECTIONS:
-            response = web.Response(status=503, text="too many connections\n")
-            response.force_close()
-            return response
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            return web.Response(status=error.status, text=f"{error.reason}\n")
 
 
 class _AdminSource:

@@ -14,13 +14,7 @@ from typing import Any, Final, NamedTuple
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode
-from queuegate_server.formats.yunikorn.fields import (
-    NO_COUNT,
-    Count,
-    Fields,
-    Readers,
-    ValueReader,
-)
+from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
 Quantities = dict[str, ScalarNode]
 """The texts of amounts, by the name of the resource."""

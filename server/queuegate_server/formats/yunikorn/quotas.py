@@ -15,12 +15,7 @@ from queuegate.policy.acl import WHITE_SPACE, WILDCARD
 from queuegate.policy.names import ROOT, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import ScalarNode
-from queuegate_server.formats.yunikorn.model import (
-    Limit,
-    PartitionConfig,
-    Quantities,
-    QueueConfig,
-)
+from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Quantities, QueueConfig
 
 Amounts = dict[str, int]
 """Amounts by the name of the resource: bytes, thousandths of a core, or a plain number."""
