@@ -31,20 +31,10 @@ MAX_GROUPS: Final = 1024 * 1024
 _ABSENT: Final = frozenset({0, errno.ENOENT, errno.ESRCH})
 """What getpwnam_r and getgrgid_r return for an entry that does not exist (POSIX: 0; some: more)."""
 
-_LEFT_BY_FAILURES: Final = frozenset(
-    {
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.EHOSTUNREACH,
-        errno.EIO,
-        errno.EMFILE,
-        errno.ENETUNREACH,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.EPIPE,
-        errno.ETIMEDOUT,
-    }
-)
+_LEFT_BY_FAILURES: Final = frozenset({
+    errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE,
+    errno.ENETUNREACH, errno.ENFILE, errno.ENOMEM, errno.EPIPE, errno.ETIMEDOUT,
+})  # fmt: skip
 
 
 class NssOptions(ResolverOptions):

@@ -17,7 +17,6 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, t
 
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
-_MAX_RANGES: Final = 10_000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is right"
 
 
@@ -108,7 +107,7 @@ class SearchSession:
         part = entry.part(attribute)
         if part is None:
             return values
-        for _ in range(_MAX_RANGES):
+        while part is not None:
             values += part[1]
             if len(values) > self.options.max_groups:
                 raise LimitExceeded(self.options.max_groups)
@@ -120,8 +119,6 @@ class SearchSession:
             following = f"{attribute};range={int(last) + 1}-*"
             current = await self.read("ranges", entry.dn, [following])
             part = current.part(attribute) if current else None
-            if part is None:
-                break
         raise SetupFault(f"the directory sent only a part of {attribute}")
 
     async def is_active_directory(self) -> bool:
