@@ -144,7 +144,6 @@ class FileWatcher(Generic[T]):
         self._source = source
         self._seconds = seconds
         self._seen = _UNREADABLE
-        self._count = 0
         # Checks that hang must not use up the threads that reads need.
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
@@ -225,10 +224,9 @@ class FileWatcher(Generic[T]):
         return f"reading took longer than {self._seconds:g} s"
 
     async def _run(self, threads: AbandonableThreadPool, function: Callable[[], R]) -> R:
-        self._count += 1
         try:
             async with asyncio.timeout(self._seconds) as limit:
-                return await threads.run(str(self._count), function)
+                return await threads.run(None, function)
         except TimeoutError:
             if not limit.expired():
                 raise

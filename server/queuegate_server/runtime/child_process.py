@@ -93,7 +93,7 @@ async def run(
     threads = AbandonableThreadPool(1, "child")
     try:
         async with timeout(limits.seconds):
-            return await threads.run("", child.run)
+            return await threads.run(None, child.run)
     finally:
         child.kill()
         threads.close()

@@ -35,16 +35,16 @@ class AbandonableThreadPool:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._started = 0
         self._unfinished = 0
-        self._hung: list[str] = []
+        self._hung: list[str | None] = []
         """The key of each thread that is held by a call that was given up."""
         self._closed = False
 
-    async def run(self, key: str, function: Callable[[], T]) -> T:
+    async def run(self, key: str | None, function: Callable[[], T]) -> T:
         """Call a function in a thread; return its result or raise its exception.
 
         Args:
             key: Identifies calls that hang together: while one that was given up still runs, no
-                other thread is risked for the same key.
+                other thread is risked for the same key. None: the call is like no other.
             function: Is called without arguments.
 
         Raises:
@@ -54,7 +54,7 @@ class AbandonableThreadPool:
         """
         if self._closed:
             raise RuntimeError("the thread pool is closed")
-        if key in self._hung:
+        if key is not None and key in self._hung:
             raise StillRunning
         if len(self._hung) >= self._limit:
             raise AllThreadsHang
@@ -78,7 +78,7 @@ class AbandonableThreadPool:
         for _ in range(self._started):
             self._jobs.put(None)
 
-    def _note_hung(self, key: str, future: Future[T]) -> None:
+    def _note_hung(self, key: str | None, future: Future[T]) -> None:
         loop = asyncio.get_running_loop()
         self._hung.append(key)
 
