@@ -5,7 +5,7 @@ What YuniKorn cannot express is left out and reported, so the result never grant
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names
@@ -78,39 +78,29 @@ class WrittenQueue(NamedTuple):
     admin: Acl
 
 
-@dataclass(slots=True)
 class _Converter:
-    found: LoadedScheduler
-    file: str
-    names: AclNames
-    remarks: list[str] = field(default_factory=list)
-    diagnostics: Diagnostics = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.diagnostics = Diagnostics(self.file)
+    def __init__(self, found: LoadedScheduler, file: str, names: AclNames) -> None:
+        self.found = found
+        self.names = names
+        self.remarks: list[str] = []
+        self.diagnostics = Diagnostics(file)
 
     def convert(self) -> Sequence[WrittenQueue]:
         """Return the queues to write, and report what is left out."""
         positions = {queue.path: queue.position for queue in self.found.file.queues}
         queues = self.found.partition.queues
-        if not self.found.cluster.acls_enabled and self._opens_everything():
-            acls = {ROOT: _EVERYBODY}
-            return [
-                WrittenQueue(path, acls.get(path, EMPTY), acls.get(path, EMPTY))
-                for path in self._kept(positions)
-            ]
+        is_open = not self.found.cluster.acls_enabled and self._opens_everything()
         written = []
         for path in self._kept(positions):
-            submit, admin = queues[path].submit_acl, queues[path].admin_acl
-            if path == ROOT:
-                admin = self._with_cluster_admins(admin)
-            written.append(
-                WrittenQueue(
-                    path,
-                    self._expressed(submit, "submit", path, positions[path]),
-                    self._expressed(admin, "admin", path, positions[path]),
-                )
-            )
+            if is_open:
+                submit = admin = _EVERYBODY if path == ROOT else EMPTY
+            else:
+                submit, admin = queues[path].submit_acl, queues[path].admin_acl
+                if path == ROOT:
+                    admin = self._with_cluster_admins(admin)
+                submit = self._expressed(submit, "submit", path, positions[path])
+                admin = self._expressed(admin, "admin", path, positions[path])
+            written.append(WrittenQueue(path, submit, admin))
         return written
 
     def _opens_everything(self) -> bool:
