@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate import user_info
-from queuegate_server.admission.settings import AdmissionSettings
+from queuegate_server.admission.settings import AdmissionSettings, Patterns
 from queuegate_server.admission.workloads import (
     METADATA,
     POD,
@@ -121,27 +121,25 @@ class _Scope:
     settings: AdmissionSettings
     namespace_annotations: Mapping[str, str]
 
-    @property
-    def namespace(self) -> str:
-        return self.request.namespace or DEFAULT_NAMESPACE
-
     def processed(self) -> bool:
         """Whether the namespace is processed."""
-        enabled = self.namespace_annotations.get(_ENABLE)
-        if enabled is not None:
-            return enabled == "true"
-        processed, bypassed = self.settings.process_namespaces, self.settings.bypass_namespaces
-        return (not processed or processed.match(self.namespace)) and not bypassed.match(
-            self.namespace
-        )
+        settings = self.settings
+        return self._selected(_ENABLE, settings.process_namespaces, settings.bypass_namespaces)
 
     def labelled(self) -> bool:
         """Whether workloads in the namespace get an application id."""
-        generated = self.namespace_annotations.get(_GENERATE_APPLICATION_ID)
-        if generated is not None:
-            return generated == "true"
-        wanted, unwanted = self.settings.label_namespaces, self.settings.no_label_namespaces
-        return (not wanted or wanted.match(self.namespace)) and not unwanted.match(self.namespace)
+        settings = self.settings
+        return self._selected(
+            _GENERATE_APPLICATION_ID, settings.label_namespaces, settings.no_label_namespaces
+        )
+
+    def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
+        """Whether the annotation selects the namespace or, where it is not set, the patterns do."""
+        stated = self.namespace_annotations.get(annotation)
+        if stated is not None:
+            return stated == "true"
+        namespace = self.request.namespace or DEFAULT_NAMESPACE
+        return (not wanted or wanted.match(namespace)) and not unwanted.match(namespace)
 
     def covers(self, pod: PodMetadata) -> bool:
         """Whether the pod belongs, or will belong, to an application."""
