@@ -65,6 +65,13 @@ def test_a_flood_of_dropped_names_is_counted() -> None:
     assert len(diagnostics) == module.MAX_DIAGNOSTICS + 1
 
 
+def test_a_name_that_is_too_long_is_not_repeated_below_it() -> None:
+    queue = f"{{name: {'x' * 10_000}, queues: [{{name: a, submitacl: a b c}}]}}"
+    text = f"partitions: [{{queues: [{{name: root, queues: [{queue}]}}]}}]"
+    paths = {each.queue for each in load_policy("yunikorn", text.encode(), "f").diagnostics}
+    assert paths == {f"root.{'x' * 100}", f"root.{'x' * 100}.a"}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

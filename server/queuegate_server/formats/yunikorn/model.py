@@ -20,6 +20,9 @@ Quantities = dict[str, ScalarNode]
 """The texts of amounts, by the name of the resource."""
 
 _NAMELESS: Final = "?"
+_MAX_PATH_PART: Final = 100
+"""Characters of a name in a path. Queues have shorter names, so this cuts only those that are
+reported anyway: each queue below repeats the path in memory."""
 
 
 class Name(NamedTuple):
@@ -186,7 +189,8 @@ def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
 def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> QueueConfig:
     """Return a queue without its children."""
     name = _name(mapping)
-    path = f"{parent.path}{SEPARATOR}{name.text.lower() or _NAMELESS}" if parent else ROOT
+    part = name.text[:_MAX_PATH_PART].lower() or _NAMELESS
+    path = f"{parent.path}{SEPARATOR}{part}" if parent else ROOT
     fields.queue = path
     queue = QueueConfig(path, parent, mapping, name, **fields.values(mapping, _QUEUE, "a queue"))
     if parent:
