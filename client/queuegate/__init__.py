@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from queuegate import aio, exceptions, user_info
     from queuegate._applications import (
-        Action,
         ActionName,
         Application,
         ApplicationCheck,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     )
     from queuegate._settings import Retry, Tls
     from queuegate._types import (
-        Access,
         AccessName,
         Check,
         CheckFailure,
@@ -48,9 +46,7 @@ if TYPE_CHECKING:
         ExplainedGroups,
         Explanation,
         GroupsOrigin,
-        Reason,
         Step,
-        StepOutcome,
     )
     from queuegate.exceptions import (
         CouldNotAsk,
@@ -67,6 +63,9 @@ if TYPE_CHECKING:
         UnknownPartition,
         Violation,
     )
+    from queuegate.policy.applications import Action
+    from queuegate.policy.decision import Access, Reason
+    from queuegate.policy.explain import StepOutcome
 
 __all__ = [
     "Access",

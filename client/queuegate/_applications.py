@@ -7,20 +7,7 @@ from typing import Literal, TypeAlias
 
 from queuegate import _validation
 from queuegate._types import Decision, ExplainedGroups
-
-
-class Action(StrEnum):
-    """The kind of access to an application."""
-
-    VIEW = auto()
-    VIEW_LOGS = auto()
-    MODIFY = auto()
-    """Change or kill it."""
-    MOVE = auto()
-    """Move it to another queue. Not for Spark applications."""
-    ADMIN = auto()
-    """Act for other users. Only for Spark applications."""
-
+from queuegate.policy.applications import Action
 
 ActionName: TypeAlias = Action | Literal["view", "view_logs", "modify", "move", "admin"]
 """An action, or its value."""

@@ -9,8 +9,9 @@ from queuegate import _columns, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import BlockingCalls, Deadline
 from queuegate._results import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
-from queuegate._types import Access, AccessName, Check, CheckFailure, Decision, Explanation
+from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
+from queuegate.policy.decision import Access
 
 
 class ClientMethods:

@@ -6,8 +6,10 @@ from typing import Final, TypeVar
 from google.protobuf.wrappers_pb2 import StringValue
 
 from queuegate import _validation
-from queuegate._applications import Action, ApplicationCheck, SparkApplication
-from queuegate._types import Access, AccessName, Check
+from queuegate._applications import ApplicationCheck, SparkApplication
+from queuegate._types import AccessName, Check
+from queuegate.policy.applications import Action
+from queuegate.policy.decision import Access
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 

@@ -16,6 +16,8 @@ from queuegate._applications import ApplicationExplanation, ApplicationList, App
 from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
 from queuegate.exceptions import ServerError
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import StepOutcome
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 _Name = TypeVar("_Name", bound=StrEnum)
@@ -30,8 +32,8 @@ def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[in
     return {number: names[name.removeprefix(prefix)] for name, number in values.items()}
 
 
-_REASONS: Final = _names(access_pb2.Reason, "REASON_", _types.Reason)
-_STEP_OUTCOMES: Final = _names(access_pb2.StepOutcome, "STEP_OUTCOME_", _types.StepOutcome)
+_REASONS: Final = _names(access_pb2.Reason, "REASON_", Reason)
+_STEP_OUTCOMES: Final = _names(access_pb2.StepOutcome, "STEP_OUTCOME_", StepOutcome)
 _ORIGINS: Final = _names(access_pb2.GroupsOrigin, "GROUPS_ORIGIN_", _types.GroupsOrigin)
 _RESOLVE_OUTCOMES: Final = _names(
     user_groups_pb2.ResolveOutcome, "RESOLVE_OUTCOME_", _results.ResolveOutcome
@@ -43,8 +45,8 @@ _HEALTH: Final = {
     2: _results.HealthStatus.NOT_SERVING,
     3: _results.HealthStatus.SERVICE_UNKNOWN,
 }
-_ACCESSES: Final[Mapping[int, _types.Access]] = {
-    number: _types.Access(access) for access, number in ACCESS_TYPES.items()
+_ACCESSES: Final[Mapping[int, Access]] = {
+    number: Access(access) for access, number in ACCESS_TYPES.items()
 }
 
 
@@ -64,7 +66,7 @@ def decision(
     """Return the decision about a question."""
     return Decision(
         response.allowed,
-        _REASONS.get(response.reason, _types.Reason.UNSPECIFIED),
+        _REASONS.get(response.reason, Reason.UNSPECIFIED),
         response.matched_queue,
         response.matched_subject,
         response.policy_revision,
@@ -115,7 +117,7 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
         step.queue,
         _ACCESSES.get(step.acl),
         step.acl_text,
-        _STEP_OUTCOMES.get(step.outcome, _types.StepOutcome.UNSPECIFIED),
+        _STEP_OUTCOMES.get(step.outcome, StepOutcome.UNSPECIFIED),
         step.matched_subject,
         tuple(step.dropped_names),
     )

@@ -7,42 +7,11 @@ from typing import Literal, TypeAlias
 
 from queuegate import _validation
 from queuegate.exceptions import QueuegateError
-
-
-class Access(StrEnum):
-    """The kind of access to a queue."""
-
-    SUBMIT = auto()
-    ADMIN = auto()
-
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import StepOutcome
 
 AccessName: TypeAlias = Access | Literal["submit", "admin"]
 """A kind of access, or its value."""
-
-
-class Reason(StrEnum):
-    """Why access was granted or denied."""
-
-    UNSPECIFIED = auto()
-    """A reason that this version of the client does not know."""
-    WILDCARD = auto()
-    """Granted: an ACL allows everyone."""
-    USER = auto()
-    """Granted: an ACL lists the user."""
-    GROUP = auto()
-    """Granted: an ACL lists a group of the user."""
-    NO_MATCH = auto()
-    """Denied: no ACL from the queue up to the root lists the user or a group."""
-    UNKNOWN_USER = auto()
-    """Denied: the decision depends on groups, and the resolver does not know the user."""
-    RECOVERY_QUEUE = auto()
-    """Denied: nobody may submit to the recovery queue or below it."""
-    ACLS_DISABLED = auto()
-    """Granted: the scheduler does not enforce ACLs."""
-    CLUSTER_ADMIN = auto()
-    """Granted: the user administers the cluster."""
-    OWNER = auto()
-    """Granted: the user owns the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +72,6 @@ class CheckFailure:
 
     def __bool__(self) -> Literal[False]:
         return False
-
-
-class StepOutcome(StrEnum):
-    """The outcome of the evaluation of one ACL."""
-
-    UNSPECIFIED = auto()
-    """An outcome that this version of the client does not know."""
-    WILDCARD = auto()
-    USER = auto()
-    GROUP = auto()
-    NO_MATCH = auto()
-    EMPTY = auto()
-    """The ACL is absent or empty: it grants nothing."""
-    RECOVERY_QUEUE = auto()
-    """The recovery queue is never granted; no ACL was evaluated."""
-    ACLS_DISABLED = auto()
-    """The cluster does not enforce ACLs."""
-    CLUSTER_ADMIN = auto()
-    """The user, or one of the user's groups, administers the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

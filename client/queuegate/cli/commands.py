@@ -5,17 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from queuegate._applications import (
-    Action,
-    Application,
-    ApplicationCheck,
-    SparkApplication,
-)
+from queuegate._applications import Application, ApplicationCheck, SparkApplication
 from queuegate._results import HealthStatus, ResolveOutcome
-from queuegate._types import Access, Check
+from queuegate._types import Check
 from queuegate.cli import render
 from queuegate.cli.exit_codes import Exit
 from queuegate.cli.terminal import Colours, escape
+from queuegate.policy.applications import Action
+from queuegate.policy.decision import Access
 
 if TYPE_CHECKING:
     from queuegate._client import Client

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from queuegate import _validation
 from queuegate._address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
-from queuegate._applications import Action
-from queuegate._types import Access
 from queuegate.cli.terminal import escape
+from queuegate.policy.applications import Action
+from queuegate.policy.decision import Access
 
 _EPILOG = f"""\
 exit status:

@@ -7,12 +7,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from queuegate._applications import (
-    Action,
-    ApplicationCheck,
-    ApplicationExplanation,
-    SparkApplication,
-)
+from queuegate._applications import ApplicationCheck, ApplicationExplanation, SparkApplication
 from queuegate._results import (
     Diagnostic,
     PolicyInfo,
@@ -21,18 +16,11 @@ from queuegate._results import (
     ResolveOutcome,
     Severity,
 )
-from queuegate._types import (
-    Access,
-    Check,
-    Decision,
-    ExplainedGroups,
-    Explanation,
-    GroupsOrigin,
-    Reason,
-    Step,
-    StepOutcome,
-)
+from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
 from queuegate.cli.terminal import Colours, escape
+from queuegate.policy.applications import Action
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.explain import StepOutcome
 
 _VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 

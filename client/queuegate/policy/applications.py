@@ -6,7 +6,7 @@ Which of these lists apply to an action differs between YARN's documentation and
 """
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from enum import StrEnum, auto
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
@@ -20,13 +20,13 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 class Action(StrEnum):
     """The kind of access to an application."""
 
-    VIEW = "view"
-    VIEW_LOGS = "view logs"
-    MODIFY = "modify"
+    VIEW = auto()
+    VIEW_LOGS = auto()
+    MODIFY = auto()
     """Change or kill it."""
-    MOVE = "move"
-    """Move it to another queue."""
-    ADMIN = "admin"
+    MOVE = auto()
+    """Move it to another queue. Not for Spark applications."""
+    ADMIN = auto()
     """Act for other users. Only for Spark applications."""
 
 

@@ -1,6 +1,6 @@
 """The kinds of access to a queue, and decisions about them."""
 
-from enum import StrEnum
+from enum import StrEnum, auto
 from typing import Final, NamedTuple
 
 from queuegate.policy.names import RECOVERY_QUEUE
@@ -9,22 +9,33 @@ from queuegate.policy.names import RECOVERY_QUEUE
 class Access(StrEnum):
     """The kind of access to a queue."""
 
-    SUBMIT = "submit"
-    ADMIN = "admin"
+    SUBMIT = auto()
+    ADMIN = auto()
 
 
 class Reason(StrEnum):
-    """Why access is granted or denied."""
+    """Why access was granted or denied."""
 
-    WILDCARD = "wildcard"
-    USER = "user"
-    GROUP = "group"
-    NO_MATCH = "no match"
-    UNKNOWN_USER = "unknown user"
-    RECOVERY_QUEUE = "recovery queue"
-    ACLS_DISABLED = "ACLs disabled"
-    CLUSTER_ADMIN = "cluster admin"
-    OWNER = "owner"
+    UNSPECIFIED = auto()
+    """A reason of a server that is newer than this client."""
+    WILDCARD = auto()
+    """Granted: an ACL allows everyone."""
+    USER = auto()
+    """Granted: an ACL lists the user."""
+    GROUP = auto()
+    """Granted: an ACL lists a group of the user."""
+    NO_MATCH = auto()
+    """Denied: no ACL from the queue up to the root lists the user or a group."""
+    UNKNOWN_USER = auto()
+    """Denied: the decision depends on groups, and the resolver does not know the user."""
+    RECOVERY_QUEUE = auto()
+    """Denied: nobody may submit to the recovery queue or below it."""
+    ACLS_DISABLED = auto()
+    """Granted: the scheduler does not enforce ACLs."""
+    CLUSTER_ADMIN = auto()
+    """Granted: the user administers the cluster."""
+    OWNER = auto()
+    """Granted: the user owns the application."""
 
     # An enumeration computes its hash in Python, and decisions are dictionary keys.
     __hash__ = str.__hash__

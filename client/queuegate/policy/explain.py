@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import StrEnum, auto
 
 from queuegate.policy.acl import Acl
 from queuegate.policy.chain import CLUSTER
@@ -16,14 +16,20 @@ from queuegate.policy.yarn_acl import Semantics
 class StepOutcome(StrEnum):
     """The outcome of the evaluation of one ACL."""
 
-    WILDCARD = "wildcard"
-    USER = "user"
-    GROUP = "group"
-    NO_MATCH = "no match"
-    EMPTY = "empty"
-    RECOVERY_QUEUE = "recovery queue"
-    ACLS_DISABLED = "ACLs disabled"
-    CLUSTER_ADMIN = "cluster admin"
+    UNSPECIFIED = auto()
+    """An outcome of a server that is newer than this client."""
+    WILDCARD = auto()
+    USER = auto()
+    GROUP = auto()
+    NO_MATCH = auto()
+    EMPTY = auto()
+    """The ACL is absent or empty: it grants nothing."""
+    RECOVERY_QUEUE = auto()
+    """The recovery queue is never granted; no ACL was evaluated."""
+    ACLS_DISABLED = auto()
+    """The cluster does not enforce ACLs."""
+    CLUSTER_ADMIN = auto()
+    """The user, or one of the user's groups, administers the cluster."""
 
 
 _GRANTED = {

@@ -26,6 +26,7 @@ MAX_MISSING_PATHS: Final = 10_000
 MAX_PATH_LENGTH: Final = 256
 
 _SUBMIT: Final = Access.SUBMIT
+_ADMIN: Final = Access.ADMIN
 _NOBODY = ChainEnd(NO_MATCH, ChainIndexes())
 _RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
@@ -145,9 +146,15 @@ class Partition:
     def chain(self, path: str, access: Access) -> Chain:
         """Return the compiled ACLs of the nearest queue of a path and of all queues above it.
 
-        Nobody may submit to the recovery queue or below it, even if it is not configured.
+        Nobody may submit to the recovery queue or below it, even if it is not configured. Raises
+        TypeError if `access` is no Access: texts like "submit" could be taken for the wrong kind.
         """
-        chains = self._submit_chains if access is _SUBMIT else self._admin_chains
+        if access is _SUBMIT:
+            chains = self._submit_chains
+        elif access is _ADMIN:
+            chains = self._admin_chains
+        else:
+            raise TypeError(f"access must be Access.SUBMIT or Access.ADMIN, not {access!r}")
         return chains.get(path) or self._compile(path, access, chains)
 
     def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:

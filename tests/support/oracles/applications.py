@@ -60,12 +60,12 @@ def application_allowed(
     if cluster.semantics == "documented":
         both = all(admin or of_queue(path, "submit") for path in (app.queue, target))
         view = kill or listed(app.view)
-        return {"modify": kill, "view": view, "view logs": view, "move": exists and both}[action]
+        return {"modify": kill, "view": view, "view_logs": view, "move": exists and both}[action]
     logs = owner or listed(app.view) or admin
     return {
         "modify": kill,
         "view": logs or of_queue(app.queue, "admin"),
-        "view logs": logs,
+        "view_logs": logs,
         "move": kill and exists and of_queue(target, "submit"),
     }[action]
 
@@ -87,7 +87,7 @@ def spark_allowed(
         return None
     if switch == "false":
         return True
-    kinds = {"view": "ui.view", "view logs": "ui.view", "modify": "modify"}
+    kinds = {"view": "ui.view", "view_logs": "ui.view", "modify": "modify"}
     keys = ["spark.admin.acls"]
     users: list[str] = []
     if action in kinds:

@@ -15,7 +15,7 @@ from tests.support.oracles.applications import YarnApplication, application_allo
 from tests.support.oracles.requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION, is_name
 from tests.support.oracles.yarn import allowed
 
-_ACTIONS: Final = {1: "view", 2: "view logs", 3: "modify", 4: "move", 5: "admin"}
+_ACTIONS: Final = {1: "view", 2: "view_logs", 3: "modify", 4: "move", 5: "admin"}
 
 
 @dataclass(frozen=True)
