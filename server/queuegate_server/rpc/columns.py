@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Query, ServedPartition, Snapshot, UnknownPartition
+from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import DENIED_REASONS, ERROR
-from queuegate_server.rpc.response_cache import CheckResponse
+from queuegate_server.rpc.response_cache import MAX_REQUEST_BYTES, CheckResponse
 
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000
@@ -47,63 +48,66 @@ class ColumnsQuery:
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
         self._distinct = list(dict.fromkeys(self._pairs))
+        # Keys for the response cache. It takes none of more than MAX_REQUEST_BYTES, so longer
+        # texts are cut: a pair of long ones must not take much memory.
+        cut = MAX_REQUEST_BYTES + 1
         heads = [
-            wire.embedded(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))
+            wire.embedded(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[
+                :cut
+            ]
             for user in request.users
         ]
-        tail = _Check(partition=request.partition, access=request.access)
+        tail = _Check(partition=request.partition[:cut], access=request.access)
         tails = []
         for name in request.queues:
-            tail.queue = name
-            tails.append(tail.SerializeToString())
+            tail.queue = name[:cut]
+            tails.append(tail.SerializeToString()[:cut])
         self.distinct: Sequence[bytes] = [
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
-        """The bytes of the CheckQueueAccessRequest of each different pair."""
-        self._served = self._find()
-        self._users: dict[int, tuple[str, Sequence[str]] | None] = {}
-        self._paths: dict[int, str] = {}
+        """The bytes of the CheckQueueAccessRequest of each different pair, as far as they count
+        for the response cache."""
+        self._users: dict[int, tuple[str, Sequence[str], validation.Violations]] = {}
+        self._paths: dict[int, tuple[str, validation.Violations]] = {}
 
     def query(self, index: int) -> Query:
         """Return the query of a distinct check; raise InvalidRequest and UnknownPartition."""
-        request, served = self._request, self._served
         user_index, queue_index = divmod(self._distinct[index], self._width)
-        access = validation.ACCESS.get(request.access)
-        if served is not None and access is not None:
-            if user_index not in self._users:
-                self._users[user_index] = self._user(user_index, served)
-            if queue_index not in self._paths:
-                self._paths[queue_index] = self._path(queue_index, served)
-            user, path = self._users[user_index], self._paths[queue_index]
-            if user is not None and path:
-                return Query(*user, served, path, access)
-        check = _Check(
-            user=request.users[user_index],
-            partition=request.partition,
-            queue=request.queues[queue_index],
-            access=request.access,
-        )
-        return validation.query(check, self._snapshot, trusted=self._trusted)
+        violations: validation.Violations = []
+        served = validation.find_partition(self._request.partition, self._snapshot, violations)
+        if user_index not in self._users:
+            self._users[user_index] = self._user(user_index, served)
+        if queue_index not in self._paths:
+            self._paths[queue_index] = self._path(queue_index, served)
+        user, groups, of_user = self._users[user_index]
+        path, of_queue = self._paths[queue_index]
+        if of_user or of_queue:
+            violations += of_user + of_queue
+        access = validation.access_kind(self._request.access, violations)
+        if violations or served is None or access is None:
+            raise InvalidRequest(violations)
+        return Query(user, groups, served, path, access)
 
     def spread(self, results: Sequence[CheckResponse]) -> list[CheckResponse]:
         """Return the result of each pair, given those of the distinct ones."""
         by_pair = dict(zip(self._distinct, results, strict=True))
         return list(map(by_pair.__getitem__, self._pairs))
 
-    def _find(self) -> ServedPartition | None:
-        try:
-            return validation.find_partition(self._request.partition, self._snapshot, [])
-        except UnknownPartition:
-            return None
-
-    def _user(self, index: int, served: ServedPartition) -> tuple[str, Sequence[str]] | None:
+    def _user(
+        self, index: int, served: ServedPartition | None
+    ) -> tuple[str, Sequence[str], validation.Violations]:
         violations: validation.Violations = []
         user, groups = validation.user_and_groups(self._request.users[index], served, violations)
-        asserted = validation.believed(groups, served, trusted=self._trusted)
-        return None if violations else (user, asserted)
+        if served is not None:
+            groups = validation.believed(groups, served, trusted=self._trusted)
+        return user, groups, violations
 
-    def _path(self, index: int, served: ServedPartition) -> str:
-        return validation.queue("queue", self._request.queues[index], served, [])
+    def _path(
+        self, index: int, served: ServedPartition | None
+    ) -> tuple[str, validation.Violations]:
+        violations: validation.Violations = []
+        path = validation.queue("queue", self._request.queues[index], served, violations)
+        return path, violations
 
 
 def response(

@@ -14,13 +14,17 @@ from google.rpc import error_details_pb2, status_pb2
 
 from queuegate.policy.names import partition_name
 from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc import validation, wire
 
 Record = dict[str, Any]
 _Check = access_pb2.CheckQueueAccessRequest | access_pb2.CheckApplicationAccessRequest
 """Or an explain request, which has the same fields."""
 
-_ACCESS: Final = {access_pb2.ACCESS_TYPE_SUBMIT: "submit", access_pb2.ACCESS_TYPE_ADMIN: "admin"}
+_ACCESS: Final[dict[int, str]] = {
+    access_pb2.ACCESS_TYPE_SUBMIT: "submit",
+    access_pb2.ACCESS_TYPE_ADMIN: "admin",
+}
 _ACTIONS: Final = {
     number: name.removeprefix("APPLICATION_ACTION_").lower()
     for name, number in access_pb2.ApplicationAction.items()
@@ -79,8 +83,8 @@ class Answered:
             return
         results = _BATCHES.get(self.method)
         if results is None:
-            check = _parsed(self.method, self.request)
-            yield from self._record(check, _DECISIONS[self.method](self.response))
+            fields = _fields(self.method, self.request)
+            yield from self._record(fields, _DECISIONS[self.method](self.response))
             return
         checks = wire.first_field_items(self.request)
         answers = wire.first_field_items(self.response)
@@ -90,7 +94,7 @@ class Answered:
                 reason = _error_reason(result.error)
                 yield Failed(self.method, self.time, self.caller, request, reason).record()
             else:
-                yield from self._record(_parsed(self.method, request), result.decision)
+                yield from self._record(_fields(self.method, request), result.decision)
 
     def _columns(self) -> Iterator[Record]:
         """Yield a record for each check. The response has its decisions, whether or not the
@@ -103,35 +107,34 @@ class Answered:
             for error in response.errors
             for number in error.questions
         }
+        # Once for each user and queue: a user with many groups may be in every pair.
+        users = [_who(user, request.partition) for user in request.users]
+        queues = [_what(queue, request.access) for queue in request.queues]
         pairs = zip(
             request.user_indexes, request.queue_indexes, response.decision_indexes, strict=True
         )
         for number, (user, queue, place) in enumerate(pairs):
-            decision = response.decisions[place - 1] if place else None
-            if decision is not None and decision.allowed and self.denials_only:
-                continue
-            check = access_pb2.CheckQueueAccessRequest(
-                user=request.users[user],
-                partition=request.partition,
-                queue=request.queues[queue],
-                access=request.access,
-            )
-            if decision is not None:
-                yield from self._record(check, decision)
+            fields = users[user] | queues[queue]
+            if place:
+                yield from self._record(fields, response.decisions[place - 1])
             else:
-                head = _record(self.method, self.time, self.caller, check)
-                yield head | {"decision": "error", "reason": reasons[number]}
+                head = _head(self.method, self.time, self.caller)
+                yield head | fields | {"decision": "error", "reason": reasons[number]}
 
-    def _record(self, check: _Check | None, decision: Any) -> Iterator[Record]:
+    def _record(self, fields: Record, decision: Any) -> Iterator[Record]:
         if decision.allowed and self.denials_only:
             return
-        yield _record(self.method, self.time, self.caller, check) | {
-            "decision": "allowed" if decision.allowed else "denied",
-            "reason": REASON_NAMES[decision.reason],
-            "matched_queue": decision.matched_queue,
-            "matched_name": decision.matched_subject,
-            "revision": decision.policy_revision,
-        }
+        yield (
+            _head(self.method, self.time, self.caller)
+            | fields
+            | {
+                "decision": "allowed" if decision.allowed else "denied",
+                "reason": REASON_NAMES[decision.reason],
+                "matched_queue": decision.matched_queue,
+                "matched_name": decision.matched_subject,
+                "revision": decision.policy_revision,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,40 +153,29 @@ class Failed:
 
     def record(self) -> Record:
         """Return the record."""
-        check = _parsed(self.method, self.request)
-        head = _record(self.method, self.time, self.caller, check)
-        return head | {"decision": "error", "reason": self.reason}
+        head = _head(self.method, self.time, self.caller)
+        fields = _fields(self.method, self.request)
+        return head | fields | {"decision": "error", "reason": self.reason}
 
 
-def _parsed(method: str, request: bytes) -> _Check | None:
-    """Return the check; None if the bytes are not one."""
+def _head(method: str, time: float, caller: str) -> Record:
+    moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
+    return {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}
+
+
+def _fields(method: str, request: bytes) -> Record:
+    """Return the user and the queue of a check; nothing if the bytes are no check.
+
+    Invalid names are cut to the length of valid ones.
+    """
     try:
         parsed = _REQUESTS[method].FromString(request)
     except DecodeError:
-        return None
+        return {}
     check: _Check = parsed.check if method == "ExplainApplicationAccess" else parsed
-    return check
-
-
-def _record(method: str, time: float, caller: str, check: _Check | None) -> Record:
-    moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
-    record = {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}
-    return record if check is None else record | _fields(check)
-
-
-def _fields(check: _Check) -> Record:
-    """Return the user and the queue of a check. Invalid names are cut to the length of valid
-    ones.
-    """
-    who: Record = {
-        "user": _cut(check.user.user),
-        "partition": partition_name(_cut(check.partition)),
-    }
-    if check.user.groups:
-        who["groups_in_request"] = len(check.user.groups)
+    who = _who(check.user, check.partition)
     if not isinstance(check, access_pb2.CheckApplicationAccessRequest):
-        queue = check.queue[: validation.MAX_QUEUE_BYTES]
-        return {**who, "queue": queue, "access": _ACCESS.get(check.access, "")}
+        return who | _what(check.queue, check.access)
     spark = check.WhichOneof("subject") == "spark"
     return {
         **who,
@@ -192,6 +184,17 @@ def _fields(check: _Check) -> Record:
         "owner": _cut(check.spark.spark_user if spark else check.application.owner),
         "target_queue": check.target_queue[: validation.MAX_QUEUE_BYTES],
     }
+
+
+def _who(user: UserGroupInformation, partition: str) -> Record:
+    who: Record = {"user": _cut(user.user), "partition": partition_name(_cut(partition))}
+    if user.groups:
+        who["groups_in_request"] = len(user.groups)
+    return who
+
+
+def _what(queue: str, access: int) -> Record:
+    return {"queue": queue[: validation.MAX_QUEUE_BYTES], "access": _ACCESS.get(access, "")}
 
 
 def _cut(name: str) -> str:

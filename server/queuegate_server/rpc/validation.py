@@ -22,7 +22,7 @@ MAX_QUEUE_BYTES: Final = 4_096
 Violations = list[tuple[str, str]]
 """Pairs of a field, as a path from the request, and what is wrong with it."""
 
-ACCESS: Final[Mapping[int, Access]] = {
+_ACCESS: Final[Mapping[int, Access]] = {
     access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
     access_pb2.ACCESS_TYPE_ADMIN: Access.ADMIN,
 }
@@ -65,7 +65,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
     path = queue("queue", request.queue, served, violations)
-    access = _access(request.access, violations)
+    access = access_kind(request.access, violations)
     real_user = check_real_user(request.real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
@@ -84,7 +84,7 @@ def list_query(
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
     prefix = _optional_queue("prefix", request.prefix, served, violations)
-    access = _access(request.access, violations)
+    access = access_kind(request.access, violations)
     if request.page_size < 0:
         violations.append(("page_size", "is negative"))
     after = _optional_queue("page_token", request.page_token, served, violations)
@@ -208,8 +208,9 @@ def _optional_queue(
     return queue(field, text, served, violations) if text else ""
 
 
-def _access(value: int, violations: Violations) -> Access | None:
-    access = ACCESS.get(value)
+def access_kind(value: int, violations: Violations) -> Access | None:
+    """Check and return the kind of access of a request."""
+    access = _ACCESS.get(value)
     if access is None:
         violations.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))
     return access

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -147,3 +148,44 @@ def test_errors_leave_no_garbage(changes: dict[str, Any]) -> None:
         assert [one for one in errors() if all(one is not other for other in before)] == []
     finally:
         gc.enable()
+
+
+def test_long_users_that_begin_alike_are_told_apart() -> None:
+    common = [f"group{number}" for number in range(100)]
+    request = Request(
+        access=SUBMIT,
+        users=[
+            UserGroupInformation(user="alice", groups=[*common, last])
+            for last in ("dev", "none", "ops", "dev\n")
+        ],
+        queues=["root", "root.a", "root.a" + ".x" * 300],
+        user_indexes=[number // 3 for number in range(12)],
+        queue_indexes=[number % 3 for number in range(12)],
+        with_decisions=True,
+    )
+    asyncio.run(_compare([request, request]))
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        {"users": [UserGroupInformation(user="alice", groups=["g" * 200] * 5_000)]},
+        {"users": [UserGroupInformation(user="alice", groups=["g" * 200] * 4_999 + [""])]},
+        {"partition": "p" * 1_000_000},
+    ],
+)
+def test_long_texts_are_not_copied_for_each_pair(long: dict[str, Any]) -> None:
+    pairs = 500  # half a gigabyte, if they were
+    data = valid(
+        queues=[f"root.q{number}" for number in range(pairs)],
+        user_indexes=[0] * pairs,
+        queue_indexes=range(pairs),
+        **long,
+    )
+    _, access = serving()
+    tracemalloc.start()
+    try:
+        asyncio.run(access.CheckQueueAccessColumns(data, trusted=True))
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(data)
+    finally:
+        tracemalloc.stop()
