@@ -64,7 +64,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     """Run the server against a directory that is killed in the middle."""
     size = Size(20_000, 500)
     seconds = (4.0, 6.0, 6.0) if scale.is_quick else (30.0, 60.0, 30.0)
-    rate = 500 if scale.is_quick else 2_000
+    rate = 500 if scale.is_quick else 1_000
     ttl = _QUICK_TTL if scale.is_quick else _TTL
     with big_directory(folder, size) as directory:
         config = _configuration(directory, folder, ttl)
