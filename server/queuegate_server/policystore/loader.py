@@ -19,7 +19,6 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_error
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore import parser_process
-from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import File, ParsedPolicies, ParseJob, PolicyText, parse
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.model import PolicySource, Settings
@@ -28,7 +27,7 @@ EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
 class CannotLoad(Exception):
-    """The policies cannot be read, or not be parsed within the limits."""
+    """The policies cannot be read."""
 
     def __init__(self, file: str, message: str, remedy: str) -> None:
         super().__init__(f"{file}: {message}")
@@ -113,14 +112,12 @@ class PolicyLoader:
                 or in a thread, which is faster.
 
         Raises:
-            CannotLoad: A file cannot be read, or the child cannot be started or reached a limit.
+            CannotLoad: A file cannot be read.
+            ParserFailed: The child cannot be started, reached a limit or broke down.
         """
         job = await self._read()
         if in_child:
-            try:
-                parsed = await parser_process.parse(job)
-            except ParserFailed as error:
-                raise CannotLoad(self.name, str(error), error.remedy) from error
+            parsed = await parser_process.parse(job)
         else:
             parsed = await self._threads.run("", partial(parse, job))
         if not has_errors(parsed.diagnostics):

@@ -2,6 +2,7 @@
 
 One reload runs at a time, whether a watcher, SIGHUP or a ReloadPolicy call asks for it. The first
 policies are parsed in this process, which is faster; all others in a child process with limits.
+If that child fails, the policies are read again by and by: no change of a file would ask for it.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_error
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
 from queuegate_server.identity.manager import ResolverManager, UnusableResolver, UnusableResolvers
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
+from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.runtime import resources
 from queuegate_server.settings.model import Settings
@@ -25,6 +27,9 @@ from queuegate_server.settings.model import Settings
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
 """Diagnostics of one reload."""
+FIRST_RETRY_SECONDS: Final = 5.0
+"""From a failure of the parser to the next attempt; doubles with each further failure."""
+MAX_RETRY_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,9 @@ class Reloader:
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._is_closed = False
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
@@ -83,9 +91,8 @@ class Reloader:
         but not the one under way. A caller that is cancelled does not stop the reload. Never
         raises.
         """
-        if self._next is None:
-            self._next = asyncio.create_task(self._reload_next())
-        return await asyncio.shield(self._next)
+        self._retry_seconds = FIRST_RETRY_SECONDS
+        return await asyncio.shield(self._start())
 
     async def watch(self) -> None:
         """Reload whenever a file changes, until cancelled."""
@@ -98,8 +105,19 @@ class Reloader:
             for watcher in self._loader.watchers:
                 group.create_task(watch_one(watcher))
 
+    def close(self) -> None:
+        """Make no further attempt after a failure of the parser."""
+        self._is_closed = True
+        self._stop_retry()
+
+    def _start(self) -> asyncio.Task[ReloadState]:
+        if self._next is None:
+            self._next = asyncio.create_task(self._reload_next())
+        return self._next
+
     async def _reload_next(self) -> ReloadState:
         async with self._lock:
+            self._stop_retry()
             # A reference keeps the task, if nobody waits for it any more.
             self._running, self._next = self._next, None
             self.state = state = self._outcome(await self._reload())
@@ -124,11 +142,30 @@ class Reloader:
             return tuple(sort_diagnostics((*diagnostics, *unusable)))
         except CannotLoad as error:
             return (error.diagnostic,)
+        except ParserFailed as error:
+            message = f"{error}; the server tries again by itself in {self._retry_later():g} s"
+            return (_error(self._loader.name, message, error.remedy),)
         except Exception as error:  # a bug must not end the service either
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
             return (_error(self._loader.name, message, "report it, with what the log says"),)
         return diagnostics
+
+    def _retry_later(self) -> float:
+        """Start a reload after some seconds, which are returned."""
+        seconds = self._retry_seconds
+        self._retry_seconds = min(2 * seconds, MAX_RETRY_SECONDS)
+        if not self._is_closed:
+            self._retry = asyncio.get_running_loop().call_later(seconds, self._start)
+            _LOG.warning(
+                "the parser failed; the policy is read again", extra={"in_seconds": seconds}
+            )
+        return seconds
+
+    def _stop_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
 
     async def _serve(self, parsed: ParsedPolicies) -> None:
         """Serve the policies unless they are served already. Raises UnusableResolvers."""

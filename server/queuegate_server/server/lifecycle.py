@@ -175,6 +175,7 @@ async def _listen(parts: ServerParts, addresses: list[Address]) -> list[str]:
 
 async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
     """Let calls in progress finish within `grace` seconds, then close all parts."""
+    parts.reloader.close()
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)

@@ -1,6 +1,8 @@
 """Where policies are parsed: the first ones in this process, all others in a child."""
 
+import asyncio
 import gc
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,10 +12,11 @@ import pytest
 from queuegate.policy.tree import Partition
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
-from queuegate_server.policystore import parser_process
+from queuegate_server.policystore import parser_process, reloader
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.runtime import resources
 from queuegate_server.settings.model import Settings
+from tests.support.fakes.loop import wait_until
 
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: {}\n"
 
@@ -44,6 +47,7 @@ class Loading:
 async def loading(tmp_path: Path) -> AsyncIterator[Loading]:
     one = Loading(tmp_path / "queues.yaml")
     yield one
+    one.reloader.close()
     await one.resolvers.close()
 
 
@@ -73,6 +77,63 @@ async def test_a_text_beyond_the_limits_leaves_the_last_good_policy(
     state = loading.reloader.state
     assert state.failed_at is not None
     assert not state.succeeded
+
+
+def break_parser(patch: pytest.MonkeyPatch) -> None:
+    """The parser is killed, as if the machine had run out of memory."""
+    program = "import os; os.kill(os.getpid(), 9)"
+    patch.setattr(parser_process, "_command", lambda: [sys.executable, "-S", "-c", program])
+
+
+async def test_a_failure_of_the_parser_is_tried_again(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing but the parser has failed: no change of the file would make another attempt."""
+    assert not await loading.load("alice")
+    monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(reloader, "MAX_RETRY_SECONDS", 0.05)
+    with monkeypatch.context() as patch:
+        break_parser(patch)
+        found = await loading.load("bob")
+        assert "was killed" in found
+        assert "; the server tries again by itself in 0.02 s" in found
+        await wait_until(lambda: loading.reloader.failed >= 4)
+        assert loading.served == "alice"
+    await wait_until(lambda: loading.served == "bob")
+    assert loading.reloader.state.succeeded
+    announced = [record.__dict__.get("in_seconds") for record in caplog.records]
+    assert [*filter(None, announced)][:4] == [0.02, 0.04, 0.05, 0.05]
+    made = loading.reloader.succeeded, loading.reloader.failed
+    await asyncio.sleep(0.2)
+    assert (loading.reloader.succeeded, loading.reloader.failed) == made
+
+
+async def test_a_fault_of_the_text_is_not_tried_again(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not await loading.load("alice")
+    monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.02)
+    assert "by itself" not in await loading.load("[")
+    await asyncio.sleep(0.5)
+    assert loading.reloader.failed == 1
+
+
+@pytest.mark.parametrize("ended_by", ["a newer reload", "close"])
+async def test_what_ends_further_attempts(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    assert not await loading.load("alice")
+    monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.5)
+    with monkeypatch.context() as patch:
+        break_parser(patch)
+        assert "tries again" in await loading.load("bob")
+    if ended_by == "close":
+        loading.reloader.close()
+    else:
+        assert not await loading.load("carol")
+    made = loading.reloader.succeeded, loading.reloader.failed
+    await asyncio.sleep(1)
+    assert (loading.reloader.succeeded, loading.reloader.failed) == made
 
 
 async def test_a_replaced_policy_is_freed_without_a_collection(
