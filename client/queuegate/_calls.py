@@ -12,6 +12,7 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 from queuegate import _errors
 from queuegate._channel import ChannelPlan
 from queuegate._validation import seconds
+from queuegate.exceptions import QueuegateError
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
@@ -38,6 +39,12 @@ class Deadline:
     def left(self) -> float:
         """Return the remaining seconds, at least 0."""
         return max(0.0, self._end - self._clock())
+
+
+def _failure(error: grpc.RpcError, plan: ChannelPlan, deadline: Deadline) -> QueuegateError:
+    return _errors.from_call(
+        error, plan.address.text, deadline.seconds, encrypted=plan.credentials is not None
+    )
 
 
 class BlockingCalls:
@@ -73,8 +80,7 @@ class BlockingCalls:
         try:
             return method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            address = self._plan.address.text
-            raise _errors.from_call(error, address, deadline.seconds) from error
+            raise _failure(error, self._plan, deadline) from error
         except ValueError:  # the channel is closed
             raise RuntimeError("the client is closed") from None
 
@@ -130,7 +136,7 @@ class AsyncCalls:
         try:
             return await method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise _errors.from_call(error, address, deadline.seconds) from error
+            raise _failure(error, self._plan, deadline) from error
         except grpc.aio.UsageError:  # the channel is closed
             raise RuntimeError("the client is closed") from None
         except asyncio.CancelledError:

@@ -38,6 +38,34 @@ _TOO_LARGE: Final = "larger than max"
 
 _AT_THE_CLIENT: Final = "CLIENT: Received"
 
+_CLOSED_TLS: Final = (
+    "{address} closed the connection: it may not speak TLS, or require a client certificate: give"
+    " certificate_file and key_file of Tls, or --tls-cert and --tls-key"
+)
+
+_TLS_CAUSES: Final = {
+    "hostname verification": (
+        "the certificate of {address} has another name: give the name in it with"
+        " Tls(server_name=…) or --tls-server-name"
+    ),
+    "certificate_verify_failed": (
+        "the certificate of {address} is not trusted: give the authorities to trust with"
+        " Tls(ca_file=…) or --tls-ca"
+    ),
+    "wrong_version_number": "{address} may not speak TLS: ask without TLS, or at another port",
+    "socket closed": _CLOSED_TLS,
+    "handshake": _CLOSED_TLS,
+    "ssl": _CLOSED_TLS,
+}
+"""Messages to a client that uses TLS, by what gRPC reports, which it does only in words."""
+
+_PLAINTEXT_CAUSES: Final = {
+    "socket closed": (
+        "{address} closed the connection: it may require TLS: give Tls(ca_file=…),"
+        " --tls-ca or QUEUEGATE_CA_FILE"
+    )
+}
+
 _Detail = TypeVar("_Detail", bound=Message)
 
 _NAMES: Final[dict[int, str]] = {code.value[0]: code.name for code in grpc.StatusCode}
@@ -55,8 +83,17 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
 """Any other code is not part of the contract: ServerError."""
 
 
-def from_call(error: grpc.RpcError, address: str, timeout: float) -> QueuegateError:
-    """Return the exception for a failed call to `address`; `timeout` is its limit in seconds."""
+def from_call(
+    error: grpc.RpcError, address: str, timeout: float, *, encrypted: bool
+) -> QueuegateError:
+    """Return the exception for a failed call.
+
+    Args:
+        error: What gRPC raised.
+        address: The address of the server, for display.
+        timeout: The time limit of the call, in seconds.
+        encrypted: Whether the client uses TLS.
+    """
     code = error.code().name
     status = _details(error.trailing_metadata() or ())
     reason = _reason(status)
@@ -64,7 +101,7 @@ def from_call(error: grpc.RpcError, address: str, timeout: float) -> QueuegateEr
     if not reason:
         if code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in message:
             return MessageTooLarge(_remedy(message, address), code=code)
-        message = _local_message(code, message, address, timeout)
+        message = _local_message(code, message, address, timeout, encrypted=encrypted)
     return _exception(code, message, reason, status)
 
 
@@ -81,12 +118,17 @@ def closed(address: str) -> QueuegateError:
     )
 
 
-def _local_message(code: str, details: str, address: str, timeout: float) -> str:
+def _local_message(
+    code: str, details: str, address: str, timeout: float, *, encrypted: bool
+) -> str:
     """Describe a failure that gRPC itself, or an intermediary, reported."""
     match code:
         case "UNAVAILABLE":
-            last = details.rpartition("last error: ")[2]
-            return f"no server at {address} ({_ATTEMPT.sub('', last)})"
+            cause = _ATTEMPT.sub("", details.rpartition("last error: ")[2])
+            signs = _TLS_CAUSES if encrypted else _PLAINTEXT_CAUSES
+            found = (text for sign, text in signs.items() if sign in cause.lower())
+            message = next(found, "no server at {address}")
+            return f"{message.format(address=address)} ({cause})"
         case "DEADLINE_EXCEEDED":
             return f"no answer from {address} within {timeout:g} s"
         case "CANCELLED":

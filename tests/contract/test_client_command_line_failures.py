@@ -13,6 +13,7 @@ from tests.support.fakes.scripted_server import Fault, Script, ScriptedServer
 
 TLS = Path(__file__).parent / "tls"
 Capture = pytest.CaptureFixture[str]
+CA = ["--tls-ca", str(TLS / "ca.pem")]
 PATIENT = ("--timeout", "20")
 """Where a busy machine must not decide the outcome."""
 
@@ -40,6 +41,7 @@ NO_USER = error_details_pb2.BadRequest(
 
 
 SOON = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5))
+SOON_AFTER = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5, nanos=98_636_000))
 
 
 FAILURES: list[tuple[Fault, int, str]] = [
@@ -51,6 +53,19 @@ FAILURES: list[tuple[Fault, int, str]] = [
         Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON]),
         3,
         "ldap down; try again in 5 s",
+    ),
+    (
+        Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON_AFTER]),
+        3,
+        "ldap down; try again in 5.1 s",
+    ),
+    (
+        Fault(Code.UNAUTHENTICATED, "the server does not know the bearer token", "CALLER_UNKNOWN"),
+        2,
+        (
+            "the server does not know the bearer token: give a token that the server knows"
+            " (--token-file) or a certificate (--tls-cert, --tls-key)"
+        ),
     ),
     (Fault(Code.UNAVAILABLE, "no policy yet", "NOT_READY"), 3, "no policy yet"),
     (Fault(Code.RESOURCE_EXHAUSTED, "busy", "OVERLOADED"), 3, "busy"),
@@ -163,6 +178,30 @@ def test_tls(capsys: Capture) -> None:
     with ScriptedServer(credentials=credentials) as server:
         assert main(["--address", server.address, *options, "check", "alice", "root"]) == 0
         assert main(["--address", server.address, "check", "alice", "root"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("is_encrypted", "asks_for_client", "options", "message"),
+    [
+        (True, False, [*CA, "--tls-server-name", "other.test"], "has another name: give the name"),
+        (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: give the author"),
+        (True, False, [], "closed the connection: it may require TLS: give"),
+        (True, True, CA, "closed the connection: it may not speak TLS, or require a"),
+        (False, False, CA, "may not speak TLS: ask without TLS, or at another port"),
+    ],
+    ids=["other name", "other authority", "plaintext", "no certificate", "plaintext server"],
+)
+def test_tls_that_does_not_fit(
+    capsys: Capture, *, is_encrypted: bool, asks_for_client: bool, options: list[str], message: str
+) -> None:
+    pair = ((TLS / "server.key").read_bytes(), (TLS / "server.pem").read_bytes())
+    authority = (TLS / "ca.pem").read_bytes() if asks_for_client else None
+    credentials = grpc.ssl_server_credentials([pair], authority, asks_for_client)
+    with ScriptedServer(credentials=credentials if is_encrypted else None) as server:
+        assert main([*PATIENT, "--address", server.address, *options, "check", "a", "root"]) == 3
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert "queuegate-server serve" not in errors
 
 
 def test_an_unexpected_error_is_no_answer(

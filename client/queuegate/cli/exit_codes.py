@@ -52,27 +52,17 @@ def _with_remedy(error: QueuegateError) -> str:
             )
         case NotPermitted() if error.code == "UNAUTHENTICATED":
             return (
-                f"{error.message}: present a token (--token-file) or a certificate (--tls-cert,"
-                " --tls-key)"
+                f"{error.message}: give a token that the server knows (--token-file) or a"
+                " certificate (--tls-cert, --tls-key)"
             )
-        case ServerUnavailable() if not error.reason:
-            return f"{error.message}: {_connection_remedy(error.message)}"
+        case ServerUnavailable() if error.message.startswith("no server at "):
+            return (
+                f"{error.message}: start one with `queuegate-server serve` (in a checkout:"
+                " `make serve`), or give its address with --address or QUEUEGATE_ADDRESS"
+            )
         case DeadlineExceeded():
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if error.retry_after is not None:
-            return f"{error.message}; try again in {error.retry_after:g} s"
+            seconds = max(0.1, round(error.retry_after, 1))
+            return f"{error.message}; try again in {seconds:g} s"
     return error.message
-
-
-def _connection_remedy(message: str) -> str:
-    # gRPC reports only in words whether a server was there and closed the connection.
-    why = message.rpartition("(")[2].lower()
-    if any(sign in why for sign in ("socket closed", "handshake", "ssl", "tls")):
-        return (
-            "the server may require TLS (--tls-ca), a certificate (--tls-cert, --tls-key) or"
-            " another server name (--tls-server-name)"
-        )
-    return (
-        "start one with `queuegate-server serve` (in a checkout: `make serve`), or give its address"
-        " with --address or QUEUEGATE_ADDRESS"
-    )

@@ -83,7 +83,7 @@ def _parse(body: bytes) -> Mapping[str, Any]:
     if not isinstance(review, dict):
         raise MalformedReview("the body is not a JSON object")
     if (review.get("apiVersion"), review.get("kind")) != (API_VERSION, KIND):
-        raise MalformedReview(f"the body is not a {KIND} of {API_VERSION}")
+        raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
     return review
 
 

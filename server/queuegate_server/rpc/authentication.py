@@ -151,7 +151,7 @@ class Authenticator:
 
     def _token_owner(self, name: str | None) -> Principal:
         if name is None:
-            raise Unauthenticated("the bearer token is not valid")
+            raise Unauthenticated("the server does not know the bearer token")
         principal = self._by_token.get(name)
         if principal is None:
             raise PermissionDenied("the bearer token has no role")

@@ -77,7 +77,7 @@ class Channel:
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
-            raise ChannelError(f"no answer within {seconds:g} s") from None
+            raise ChannelError(f"no answer within {round(seconds, 1):g} s") from None
         finally:
             del self._pending[number]
 

@@ -243,7 +243,8 @@ def test_what_a_stream_has_sent_is_answered_before_the_end(
             received.extend(answers)  # the server ends the stream
         requests.end()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert _errors.from_call(caught.value, server.address, 1).reason == "DRAINING"
+        error = _errors.from_call(caught.value, server.address, 1, encrypted=False)
+        assert error.reason == "DRAINING"
         assert [answer.id for answer in received] == [7]
         assert received[0].batch.results[0].decision.allowed
         assert ended(server) == 0

@@ -40,8 +40,8 @@ def post(webhook: Webhook, content: bytes, kind: str = "application/json") -> ht
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"apiVersion": "admission.k8s.io/v1beta1"}, "not a AdmissionReview of admission.k8s.io"),
-        ({"kind": "Pod"}, "the body is not a AdmissionReview"),
+        ({"apiVersion": "admission.k8s.io/v1beta1"}, "not an AdmissionReview of admission.k8s.io"),
+        ({"kind": "Pod"}, "the body is not an AdmissionReview"),
         ({"request": None}, "request is missing"),
         ({"request": []}, "request is missing"),
         (review(uid=""), "request.uid must not be empty"),

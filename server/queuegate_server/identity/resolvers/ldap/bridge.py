@@ -254,7 +254,7 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
                     lambda: bridge, address, bridge.url.port
                 )
         except TimeoutError:
-            fault = f"no answer from {address} within {share:g} s"
+            fault = f"no answer from {address} within {share:.2g} s"
         except OSError as error:
             # In place of the reason, asyncio's text has the address.
             fault = f"{address}: {os.strerror(error.errno) if error.errno else error}"
