@@ -40,7 +40,7 @@ MEMORY_PER_BYTE: Final = 64
 MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
 """Ten times what was seen."""
-WALL_SECONDS_PER_CPU_SECOND: Final = 10
+WALL_SECONDS_PER_CPU_SECOND: Final = 4
 """On a busy machine a niced process gets little processor time."""
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not keep a reload waiting for long."""

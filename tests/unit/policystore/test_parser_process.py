@@ -202,6 +202,11 @@ async def test_a_wall_clock_ends_a_parser_that_waits(monkeypatch: pytest.MonkeyP
         await parser_process.parse(JOBS["YuniKorn"])
 
 
+def test_a_parser_that_hangs_holds_a_reload_up_for_two_minutes_or_so() -> None:
+    assert parser_process._limits(100).seconds <= 140
+    assert parser_process._limits(8 << 20).seconds <= 280
+
+
 async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the parser itself, with a text that takes more."""
     monkeypatch.setattr(parser_process, "MIN_MEMORY_BYTES", 64 << 20)
