@@ -45,10 +45,15 @@ WALL_SECONDS_PER_CPU_SECOND: Final = 4
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not keep a reload waiting for long."""
 MAX_TRACEBACK_BYTES: Final = 10_000
-_START: Final = """
+_START: Final = f"""
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from queuegate_server.policystore.parsing import run_child
+try:
+    from queuegate_server.policystore.parsing import run_child
+except Exception:
+    import traceback
+    sys.stdout.buffer.write(traceback.format_exc().encode(errors="replace"))
+    sys.exit({FAILED})
 run_child()
 """
 

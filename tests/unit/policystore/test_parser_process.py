@@ -217,6 +217,20 @@ async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         await parser_process.parse(job(policy("large", text.encode())))
 
 
+async def test_a_child_that_cannot_import_leaves_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after an upgrade that has replaced files under a running server."""
+    (tmp_path / "queuegate_server").mkdir()
+    (tmp_path / "queuegate_server" / "__init__.py").write_text("import not_there_any_more\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(ParserFailed, match=rf"failed unexpectedly \(status {parsing.FAILED}\)"):
+        await parser_process.parse(JOBS["YuniKorn"])
+    (traceback,) = (record.__dict__["traceback"] for record in caplog.records)
+    assert traceback.startswith("Traceback")
+    assert "No module named 'not_there_any_more'" in traceback
+
+
 async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
     with pytest.raises(ParserFailed, match="cannot be started: No such file") as failed:
