@@ -1,6 +1,7 @@
 """Parsing in a child process with limits, beside calls that this process answers."""
 
 import asyncio
+import errno
 import io
 import json
 import logging
@@ -8,7 +9,7 @@ import math
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,13 @@ WALL_SECONDS_PER_CPU_SECOND: Final = 4
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not keep a reload waiting for long."""
 MAX_TRACEBACK_BYTES: Final = 10_000
+_REMEDIES: Final[Mapping[int | None, str]] = {
+    errno.EAGAIN: "raise the limits on processes and memory",
+    errno.ENOMEM: "raise the limits on processes and memory",
+    errno.EMFILE: "raise the limit on open files",
+    errno.ENFILE: "raise the limit on open files",
+}
+"""For a child that cannot be started."""
 _START: Final = f"""
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -72,7 +80,10 @@ async def parse(job: ParseJob) -> ParsedPolicies:
         return await _run(job)
     except OSError as error:
         message = f"the process that parses cannot be started: {error.strerror or error}"
-        raise ParserFailed(message, "raise the limits on processes and memory") from error
+        remedy = _REMEDIES.get(
+            error.errno, f"check that the server's user may execute {sys.executable}"
+        )
+        raise ParserFailed(message, remedy) from error
 
 
 async def check(job: CheckJob) -> tuple[Diagnostic, ...]:

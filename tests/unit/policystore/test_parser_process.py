@@ -1,7 +1,9 @@
 """Parsing in a child process: the same result as in this one, and limits that hold."""
 
 import asyncio
+import errno
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -26,6 +28,7 @@ from queuegate_server.policystore.parsing import (
     ParseJob,
     PolicyText,
 )
+from queuegate_server.runtime import child_process
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ODD_ACLS = """
@@ -238,6 +241,28 @@ async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -
     assert failed.value.remedy
     with pytest.raises(FileNotFoundError):
         await parser_process.check(CheckJob("yunikorn", ()))
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.EAGAIN, "raise the limits on processes and memory"),
+        (errno.ENOMEM, "raise the limits on processes and memory"),
+        (errno.EMFILE, "raise the limit on open files"),
+        (errno.EACCES, f"check that the server's user may execute {sys.executable}"),
+        (errno.ENOENT, f"check that the server's user may execute {sys.executable}"),
+    ],
+)
+async def test_the_remedy_for_a_child_that_cannot_be_started(
+    monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
+) -> None:
+    async def run(*_: object, **_named: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(child_process, "run", run)
+    with pytest.raises(ParserFailed, match=os.strerror(number)) as failed:
+        await parser_process.parse(JOBS["YuniKorn"])
+    assert failed.value.remedy == remedy
 
 
 def test_the_child_imports_no_server() -> None:
