@@ -215,8 +215,8 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     status = completed.status
     if status == -signal.SIGXCPU:
         return ParserFailed(
-            f"parsing takes more than {limits.cpu_seconds} s of processor time, the limit for a"
-            " text of this size",
+            "the parser was ended because it reached its limit of processor time of"
+            f" {limits.cpu_seconds} s (SIGXCPU)",
             "make the policy smaller or simpler; aliases and merge keys multiply it",
         )
     if status == OUT_OF_MEMORY:
