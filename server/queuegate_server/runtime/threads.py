@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import queue
 import threading
 from collections.abc import Callable
@@ -50,6 +51,7 @@ class AbandonableThreadPool:
         Raises:
             StillRunning: An earlier call for the key was given up and has not returned.
             AllThreadsHang: All threads are held by such calls.
+            OSError: No thread can be started.
             RuntimeError: The pool is closed.
         """
         if self._closed:
@@ -58,11 +60,11 @@ class AbandonableThreadPool:
             raise StillRunning
         if len(self._hung) >= self._limit:
             raise AllThreadsHang
+        if self._unfinished + len(self._hung) >= self._started < self._limit:
+            self._start_thread()
         future: Future[T] = Future()
         self._unfinished += 1
         self._jobs.put((future, function))
-        if self._unfinished + len(self._hung) > self._started < self._limit:
-            self._start_thread()
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -89,9 +91,13 @@ class AbandonableThreadPool:
         future.add_done_callback(returned)
 
     def _start_thread(self) -> None:
+        name = f"{self._name}-{self._started + 1}"
+        thread = threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
         self._started += 1
-        name = f"{self._name}-{self._started}"
-        threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True).start()
 
 
 def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:

@@ -1,6 +1,7 @@
 """Threads for calls that may hang: what a hung one costs, and what it must not."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import Iterator
 
@@ -159,3 +160,21 @@ def test_a_call_that_comes_back_after_the_loop_is_closed_is_harmless(hanging: _H
     [thread] = running("late")
     thread.join(60)
     assert not thread.is_alive()
+
+
+async def test_a_thread_that_cannot_be_started_is_an_error_of_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = AbandonableThreadPool(1, "test")
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(OSError, match="can't start new thread") as failed:
+            await threads.run(None, lambda: "never called")
+    assert failed.value.errno == errno.EAGAIN
+    async with asyncio.timeout(10):
+        assert await threads.run(None, lambda: "called") == "called"
+    threads.close()
