@@ -1,4 +1,4 @@
-"""The process is killed, or asked to end, while it is asked."""
+"""The process ends under load: it is killed, asked to end, or ends itself because it hangs."""
 
 import signal
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.resilience import stalling_loop
 from tests.resilience.invariants import Record, under_load
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import RunningServer, running_server
@@ -39,4 +40,22 @@ def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> No
         assert server.process.wait(60) == 0
         with fault.expected_to_serve():
             fault.server = stack.enter_context(again)
+    assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}
+
+
+def test_event_loop_stands_still(policy_file: Path, record: Record) -> None:
+    """The watchdog ends the process, so that whoever supervises it can start the next one."""
+    arguments = ("--policy", str(policy_file))
+    listen = [f"127.0.0.1:{free_port()}"]
+    program = Path(stalling_loop.__file__)
+    with running_server(*arguments, listen=listen, program=program) as server, ExitStack() as stack:
+        again = running_server(*arguments, listen=listen)
+        with under_load(server, record) as fault:
+            server.process.send_signal(signal.SIGUSR1)
+            assert server.process.wait(60) == -signal.SIGABRT
+            with fault.expected_to_serve():
+                fault.server = stack.enter_context(again)
+    assert "The event loop has not run for a long time; this process ends itself." in "".join(
+        server.errors
+    )
     assert set(fault.outcomes) <= {"answered", "ServerUnavailable", "DeadlineExceeded"}

@@ -100,8 +100,10 @@ class RunningServer:
             self._errors.extend(iter(self.process.stderr.readline, ""))
 
 
-def server_command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "queuegate_server", *arguments]
+def server_command(*arguments: str, program: Path | None = None) -> list[str]:
+    """Return the command line of `queuegate-server`, or of a program that stands in for it."""
+    start = ("-m", "queuegate_server") if program is None else ("-P", str(program))
+    return [sys.executable, *start, *arguments]
 
 
 @contextmanager
@@ -109,13 +111,17 @@ def running_server(
     *arguments: str,
     listen: Sequence[str] = ("127.0.0.1:0",),
     environment: dict[str, str] | None = None,
+    program: Path | None = None,
 ) -> Iterator[RunningServer]:
-    """Run `queuegate-server serve` and yield it once it serves; stop it at the end."""
+    """Run `queuegate-server serve` and yield it once it serves; stop it at the end.
+
+    `program` stands in for `queuegate-server`.
+    """
     listening = [part for address in listen for part in ("--listen", address)]
     if _transport and len(listen) == 1 and not listen[0].startswith("unix:"):
         listening += ["--set", f"transport={_transport}"]
     process = subprocess.Popen(
-        server_command("serve", *listening, *arguments),
+        server_command("serve", *listening, *arguments, program=program),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
