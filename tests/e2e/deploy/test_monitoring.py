@@ -89,6 +89,21 @@ def test_every_alert_has_a_runbook(alert: dict[str, Any]) -> None:
     assert len(text.partition("\n### ")[0]) > 100
 
 
+def test_messages_in_the_runbook_are_those_of_the_server() -> None:
+    runbook = OPERATIONS.partition("\n## Runbook\n")[2]
+    quoted = {
+        text
+        for text in re.findall(r"`([^`]+)`", runbook)
+        if re.fullmatch(r"[a-z]+( [a-z-]+)+", text)
+        and not text.startswith(("queuegate ", "kubectl "))
+    }
+    sources = "".join(path.read_text(encoding="utf-8") for path in Path("server").rglob("*.py"))
+    # A message may be written in several adjacent strings.
+    messages = re.sub(r'"\s+f?"', "", sources)
+    assert len(quoted) > 10
+    assert [text for text in sorted(quoted) if text not in messages] == []
+
+
 def test_every_runbook_has_an_alert() -> None:
     runbooks = re.findall(r"^### (\w+)$", OPERATIONS, re.MULTILINE)
     assert runbooks == [alert["alert"] for alert in ALERTS]
