@@ -42,7 +42,7 @@ FACTS: Facts = (
 
 
 def policy(turn: str = "alice") -> str:
-    """Return a policy in which the facts hold, whoever's turn it is."""
+    """Return a policy in which the facts hold, and in which `turn` may use root.turn."""
     return (
         "partitions:\n"
         "  - name: default\n"
@@ -73,8 +73,8 @@ class Observation:
 
     @contextmanager
     def expected_to_serve(self) -> Iterator[None]:
-        """The fault is over, or the block ends it: from its begin on, the server says SERVING
-        and decides within five seconds.
+        """The fault is over, or the block ends it: within five seconds of the block's begin the
+        server reports SERVING and decides.
 
         Time in which the server was ready to run and the machine did something else does not
         count, nor does time in which the machine did nothing at all.
@@ -122,11 +122,11 @@ def under_load(
             expect_at_most(found.server.memory, memory + memory_tolerance)
             record("memory, MiB", f"{memory / 2**20:.0f} → {found.server.memory() / 2**20:.0f}")
             record("descriptors", f"{descriptors} → {count_descriptors(found.server.pid)}")
-            told, _ = load.communicate(timeout=100)
+            output, _ = load.communicate(timeout=100)
         finally:
             load.kill()
     assert load.returncode == 0
-    report = found.report = json.loads(told)
+    report = found.report = json.loads(output)
     calls = ", ".join(f"{count} {outcome}" for outcome, count in report["outcomes"].items())
     record("calls", calls)
     record("longest call, s", round(report["longest"], 2))
@@ -149,7 +149,7 @@ def is_serving(client: queuegate.Client) -> bool:
 
 
 def allowed(client: queuegate.Client, turn: str) -> bool:
-    """Say whether a policy is served in which it is this user's turn."""
+    """Return whether the policy that is served names this user in root.turn."""
     return client.check(turn, "root.turn").allowed
 
 

@@ -27,7 +27,7 @@ def write_measured(properties: Mapping[str, Mapping[str, object]]) -> None:
     """Put the figures of tests, by their node ids, into the last column."""
     text = FILE.read_text()
     for row in rows():
-        found = [told for name, told in properties.items() if name.endswith(f"/{row.test}")]
+        found = [figures for name, figures in properties.items() if name.endswith(f"/{row.test}")]
         if not found:
             continue
         measured = "; ".join(f"{name}: {value}" for name, value in found[0].items())

@@ -21,12 +21,12 @@ def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
         send(hanging, signal.SIGSTOP)
         event = "a worker does not answer and is killed"
 
-        def told() -> list[tuple[int, int, float]]:
+        def killed() -> list[tuple[int, int, float]]:
             """Return who was killed: the other one, too, if the machine did not let it answer."""
             logs = [entry for entry in server.logs if entry["event"] == event]
             return [(entry["index"], entry["pid"], entry["seconds"]) for entry in logs]
 
-        eventually(lambda: (1, hanging, 2) in told(), expected=True)
+        eventually(lambda: (1, hanging, 2) in killed(), expected=True)
         with fault.expected_to_serve():
             pass
         wait_for_replacement(server, 1, hanging)

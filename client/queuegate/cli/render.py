@@ -231,15 +231,15 @@ def _queue(queue: PolicyQueue, colours: Colours) -> str:
     return text
 
 
-def diagnostics(findings: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
+def diagnostics(found: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
     """Yield diagnostics, one per line: `file:line:column: severity: message (remedy)`."""
-    for finding in findings:
-        place = f"{escape(finding.file)}:" if finding.file else ""
-        place += f"{finding.line}:{finding.column}:" if finding.line else ""
+    for diagnostic in found:
+        place = f"{escape(diagnostic.file)}:" if diagnostic.file else ""
+        place += f"{diagnostic.line}:{diagnostic.column}:" if diagnostic.line else ""
         place += " " if place else ""
-        colour = colours.bad if finding.severity is Severity.ERROR else colours.doubtful
-        remedy = f" ({escape(finding.remedy)})" if finding.remedy else ""
-        yield f"{place}{colour(finding.severity)}: {escape(finding.message)}{remedy}"
+        colour = colours.bad if diagnostic.severity is Severity.ERROR else colours.doubtful
+        remedy = f" ({escape(diagnostic.remedy)})" if diagnostic.remedy else ""
+        yield f"{place}{colour(diagnostic.severity)}: {escape(diagnostic.message)}{remedy}"
 
 
 def moment(when: datetime) -> str:

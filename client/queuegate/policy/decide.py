@@ -70,9 +70,8 @@ def usable(
     Returns None if `groups` is None and a decision depends on them.
     """
     found = []
-    decided: dict[
-        object, bool
-    ] = {}  # by chain: queues without ACLs of their own share the chain of their parent
+    # By chain: queues without ACLs of their own share the chain of their parent.
+    decided: dict[object, bool] = {}
     for path in paths:
         chain = partition.chain(path, access)
         allowed = decided.get(chain)

@@ -48,5 +48,5 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
 
 def remedy(error: OSError) -> str:
-    """Return how to mend that a file cannot be read."""
+    """Return the remedy for an error of reading a file."""
     return _REMEDIES.get(error.errno or 0, "check the path and what is there")

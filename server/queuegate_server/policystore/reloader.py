@@ -51,7 +51,7 @@ class Reloader:
         resolvers: ResolverManager,
         engine: Engine,
         wall: Callable[[], float],
-        number: Callable[[str, int], Awaitable[int]] | None = None,
+        agree_on_revision: Callable[[str, int], Awaitable[int]] | None = None,
     ) -> None:
         """Load nothing yet.
 
@@ -60,11 +60,11 @@ class Reloader:
             resolvers: Provides the group resolver of each partition.
             engine: Serves the policies.
             wall: A wall clock in seconds.
-            number: Returns the revision of a policy, from its checksum and the revision before
-                it, if several processes must agree on it.
+            agree_on_revision: Returns the revision of a policy, given its checksum and the
+                revision before it; None if this is the only process.
         """
         self._settings = settings
-        self._number = number
+        self._agree_on_revision = agree_on_revision
         self._resolvers = resolvers
         self._engine = engine
         self._wall = wall
@@ -126,7 +126,7 @@ class Reloader:
             return state
 
     async def _reload(self) -> tuple[Diagnostic, ...]:
-        """Return the diagnostics."""
+        """Load and serve the policies; return the diagnostics."""
         try:
             parsed = self._with_unused_settings(
                 await self._loader.load(in_child=bool(self._revision))
@@ -171,12 +171,12 @@ class Reloader:
         """Serve the policies unless they are served already. Raises UnusableResolvers."""
         partitions = parsed.partitions
         is_served = self._revision and self._engine.snapshot.policy.checksum == parsed.checksum
-        if is_served and self._number is None:
+        if is_served and self._agree_on_revision is None:
             return
         groups = await self._resolvers.for_partitions(partitions)
         revision = self._revision + 1
-        if self._number is not None:
-            revision = await self._number(parsed.checksum, self._revision)
+        if self._agree_on_revision is not None:
+            revision = await self._agree_on_revision(parsed.checksum, self._revision)
         if is_served and revision == self._revision:
             return  # otherwise another worker has given this policy a later revision
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)

@@ -1,4 +1,4 @@
-"""AccessService: may this user use this queue, or this application?"""
+"""AccessService: whether a user may use a queue or an application."""
 
 import asyncio
 import bisect
@@ -43,10 +43,10 @@ class AccessServicer(ApplicationServicer):
         """Answer calls.
 
         Args:
-            engine: What decides.
-            decisions: What counts and records decisions.
-            queue: What admits long calls.
-            limiter: What bounds the calls in progress.
+            engine: Decides.
+            decisions: Counts and records decisions.
+            queue: Admits long calls.
+            limiter: Bounds the calls in progress.
             draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
             batches_in_flight: How many batches of one stream may be in progress.

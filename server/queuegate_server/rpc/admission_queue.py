@@ -56,8 +56,8 @@ class AdmissionQueue:
         return Slot(self, self._calls)
 
     def for_stream(self) -> "Slot":
-        """Return the slot of a stream's batch, which waits for as long as it takes: its caller
-        sends no more meanwhile.
+        """Return the slot of a stream's batch, which is never shed: its caller sends no more
+        meanwhile.
         """
         return Slot(self, self._streams)
 
@@ -140,7 +140,7 @@ class Slot:
             self._queue.release()
 
     async def pause(self) -> None:
-        """Let single checks be decided; after 20 ms also other long calls."""
+        """Let single checks be decided, and after 20 ms other long calls as well."""
         if self._queue.has_waiters and self._clock() - self._since >= _MAX_HOLD_SECONDS:
             self.release()
             await self.reacquire()

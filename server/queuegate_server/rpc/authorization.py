@@ -1,4 +1,4 @@
-"""May the caller make this call, and so often? Stands in front of every method of our services."""
+"""Authorization: whether a caller has the role that a call needs, and keeps to its rate."""
 
 import asyncio
 from collections import defaultdict

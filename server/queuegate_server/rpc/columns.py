@@ -129,13 +129,13 @@ def response(
     )
     if with_decisions:
         numbers = {b"": 0}
-        for one in found:
-            if one.reason != ERROR:
-                numbers.setdefault(one.response, len(numbers))
+        for each in found:
+            if each.reason != ERROR:
+                numbers.setdefault(each.response, len(numbers))
         decision = access_pb2.CheckQueueAccessResponse.FromString
         message.decisions.extend(map(decision, list(numbers)[1:]))
         message.decision_indexes.extend(
-            numbers[one.response if one.reason != ERROR else b""] for one in found
+            numbers[each.response if each.reason != ERROR else b""] for each in found
         )
     return message.SerializeToString()
 
@@ -145,9 +145,9 @@ def _errors(found: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2.C
     if ERROR not in reasons:
         return []
     indexes: dict[bytes, list[int]] = {}
-    for index, one in enumerate(found):
-        if one.reason == ERROR:
-            indexes.setdefault(one.response, []).append(index)
+    for index, each in enumerate(found):
+        if each.reason == ERROR:
+            indexes.setdefault(each.response, []).append(index)
     errors = []
     for status, concerned in indexes.items():
         error = access_pb2.ColumnsError(questions=concerned)

@@ -74,7 +74,7 @@ class Answered:
     request: bytes
     response: bytes
     denials_only: bool
-    """Whether what was allowed is left out."""
+    """Whether granted checks are left out."""
 
     def records(self) -> Iterator[Record]:
         """Yield a record for each check."""

@@ -1,4 +1,4 @@
-"""UserGroupService: which groups is this user in?"""
+"""UserGroupService: the groups of users, resolved and invalidated."""
 
 from typing import Final
 

@@ -65,7 +65,8 @@ async def run(
     Args:
         command: The path of the program, and its arguments.
         limits: The bounds of the child.
-        text: Parts of its standard input, which has to be read before much is written.
+        text: Parts of its standard input. The program must read all of it before it writes more
+            than a pipe holds.
         environment: The child's; None: a copy of our own.
         pass_fds: Descriptors that the child inherits under the same numbers.
 
@@ -76,7 +77,7 @@ async def run(
     """
 
     def start() -> subprocess.Popen[bytes]:
-        # Without preexec_fn, which would make it a fork.
+        # No preexec_fn: with one, Popen forks instead of using vfork.
         return subprocess.Popen(  # noqa: S603
             command,
             bufsize=0,
@@ -85,7 +86,7 @@ async def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             pass_fds=tuple(pass_fds),
-            # Signals of a terminal are for this process.
+            # Only this process gets the signals of a terminal.
             process_group=0,
         )
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 
 class CannotListen(Exception):
-    """An address is taken or not ours, or its certificate is unusable.
+    """An address is in use or not one of this machine, or its certificate is unusable.
 
     The message names the remedy.
     """
@@ -47,8 +47,8 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 def check_free(host: str, port: int) -> None:
     """Raise CannotListen if another process listens on one of the addresses of a name.
 
-    gRPC would be content with the other addresses, and a client that connects by the name could
-    reach either server.
+    gRPC would bind the other addresses only, and a client that connects by the name could reach
+    either server.
     """
     # gRPC takes localhost for both of these, whatever the machine resolves it to.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)

@@ -127,14 +127,19 @@ def _addresses(settings: Settings, worker: WorkerClient | None) -> list[Address]
             check_free(address.host, address.port)
         return addresses
     ports = worker.spec.ports
-    return [replace(one, port=port) for one, port in zip(addresses, ports, strict=True)]
+    return [replace(each, port=port) for each, port in zip(addresses, ports, strict=True)]
 
 
 async def _open_admin_port(
     settings: Settings, parts: ServerParts, worker: WorkerClient | None
 ) -> "tuple[Callable[[], bytes], AdminServer | None]":
-    """Return what writes the metrics, and the server of the port; for workers their supervisor
-    serves it. Raises CannotListen.
+    """Open the operations port if an address is configured, unless the supervisor serves it.
+
+    Returns:
+        A function that writes the metrics, and the server of the port; None if it is not open.
+
+    Raises:
+        CannotListen: The address is not usable.
     """
     if settings.ops.listen is None:
         return bytes, None
@@ -151,7 +156,7 @@ async def _open_admin_port(
 
 
 class _OwnProcess:
-    """The admin port of a single process reports on this process."""
+    """What the operations port of a single process reports on: this process."""
 
     def __init__(self, readiness: Readiness, metrics: Callable[[], bytes]) -> None:
         self._readiness = readiness

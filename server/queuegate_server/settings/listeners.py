@@ -224,7 +224,7 @@ def _unique(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
     return listeners
 
 
-Listeners = Annotated[
+ListenerList = Annotated[
     tuple[Annotated[Listener, BeforeValidator(_listener)], ...],
     BeforeValidator(_listeners),
     AfterValidator(_unique),

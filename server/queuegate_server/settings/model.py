@@ -22,7 +22,7 @@ from queuegate_server.identity.registry import (
 )
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.limits import Drain, Limits
-from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, Listeners
+from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, ListenerList
 from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
 
 
@@ -194,7 +194,7 @@ def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
 class Settings(Section):
     """All settings. The file that holds them is usually called queuegate.yaml."""
 
-    listen: Listeners = Field(
+    listen: ListenerList = Field(
         DEFAULT_LISTENERS, description="Addresses, and how each of them is protected."
     )
     unix_socket_mode: FileMode = Field(

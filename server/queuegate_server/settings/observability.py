@@ -1,4 +1,4 @@
-"""Settings of the log, the admin port, tracing and the audit log."""
+"""Settings of the log, the operations port, tracing and the audit log."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -47,10 +47,10 @@ class Log(Section):
 
 
 class Ops(Section):
-    """The admin port: probes and Prometheus metrics."""
+    """The operations port: probes and Prometheus metrics."""
 
     listen: Annotated[str, AfterValidator(_host_port)] | None = Field(
-        None, description="host:port or [ipv6]:port. Without it there is no admin port."
+        None, description="host:port or [ipv6]:port. Without it there is no operations port."
     )
 
 

@@ -76,10 +76,10 @@ class WorkerProcess:
         return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
-        """Kill the process once it has not answered for `seconds`, or half as long again.
+        """Kill the process once it has not answered for `seconds`, or up to half as long again.
 
-        It must miss two pings: after a pause of this process itself, such as that of a virtual
-        machine, the first one may time out before its answer is read.
+        It must miss two pings: when this process itself was stopped for a while, as with a virtual
+        machine, the first ping may time out before its answer is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0

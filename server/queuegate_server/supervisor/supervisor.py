@@ -1,8 +1,8 @@
 """Supervises several workers that serve on the same ports; serves nothing itself.
 
 The supervisor starts the workers, replaces those that end or hang, passes signals on, and relays
-what all workers must do or agree on. It imports no gRPC, so that it stays small and no call can
-affect it.
+the calls that all workers must carry out and the revisions that they must agree on. It imports no
+gRPC, so that it stays small and no call can affect it.
 """
 
 import asyncio

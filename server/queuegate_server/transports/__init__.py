@@ -1,1 +1,1 @@
-"""Where the server listens."""
+"""Transports: they bind addresses, and bring gRPC calls to their handlers."""

@@ -77,7 +77,7 @@ def bind(
         group: For a Unix socket: its group, by name or number.
 
     Raises:
-        CannotListen: The address is taken, or not ours.
+        CannotListen: The address is in use, or not one of this machine.
     """
     if address.path:
         _check_socket_path(address)
@@ -86,7 +86,7 @@ def bind(
     # gRPC decodes the path of a Unix socket; ours is meant literally.
     text = f"unix:{quote(address.path)}" if address.path else address.at_port(address.port)
     try:
-        # Nobody may connect until the socket is whose it should be.
+        # Nobody may connect until the socket has its owner, group and mode.
         with _umask(0o777):
             port = add_port(text)
     except RuntimeError:
@@ -96,7 +96,7 @@ def bind(
             os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
-            # With the mode that it has, nobody could look whether a server is behind it.
+            # Its mode is 0: no later start could connect to see whether a server uses it.
             Path(address.path).unlink(missing_ok=True)
             given = f"{owner or ''}:{group or ''}"
             raise CannotListen(

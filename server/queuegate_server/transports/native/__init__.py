@@ -1,6 +1,5 @@
 """The transport of pygrpc-native, an optional extra: HTTP/2 and gRPC run in Rust, outside the
-interpreter lock. Nothing outside this folder
-knows the package.
+interpreter lock. Nothing outside this folder knows the package.
 """
 
 import importlib.util
