@@ -62,7 +62,7 @@ _TLS_CAUSES: Final = {
 _PLAINTEXT_CAUSES: Final = {
     "socket closed": (
         "{address} closed the connection: it may require TLS: give Tls(ca_file=…),"
-        " --tls-ca or QUEUEGATE_CA_FILE"
+        " --tls-ca or QUEUEGATE_CA_FILE, and --tls-cert and --tls-key if it asks for a certificate"
     )
 }
 

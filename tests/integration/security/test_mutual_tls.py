@@ -172,7 +172,7 @@ def test_the_command_asks_for_the_certificate(
     ask = ["--address", server.address, "--timeout", "5", "health"]
     for arguments in (ask, [*ask, "--tls-ca", str(authority.file)]):
         assert main(arguments) == 3
-        assert "a certificate (--tls-cert, --tls-key)" in capsys.readouterr().err
+        assert "--tls-cert and --tls-key" in capsys.readouterr().err
 
 
 def test_the_environment_says_how_to_connect(
