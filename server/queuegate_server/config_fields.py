@@ -15,7 +15,7 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 DAY_SECONDS: Final = 86_400.0
 
-_SECONDS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS: Final[dict[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES: Final[Mapping[str, int]] = {
     "B": 1,
     "kB": 10**3,
@@ -77,6 +77,25 @@ def size(value: object) -> int:
             "64KiB or 4MiB, or a number of bytes",
         )
     return int(number)
+
+
+def written_duration(value: float) -> str:
+    """Write seconds with the largest unit that leaves a whole number: 0.05 -> `50ms`."""
+    milliseconds = round(value * 1000)
+    for unit in reversed(_SECONDS):
+        count, rest = divmod(milliseconds, round(_SECONDS[unit] * 1000))
+        if count and not rest:
+            return f"{count}{unit}"
+    return f"{value:g}s"
+
+
+def written_size(value: float) -> str:
+    """Write bytes with the largest binary unit that leaves a whole number: 4096 -> `4KiB`."""
+    for unit in ("GiB", "MiB", "KiB"):
+        count, rest = divmod(round(value), _BYTES[unit])
+        if count and not rest:
+            return f"{count}{unit}"
+    return f"{round(value)}B"
 
 
 def _plain_number(value: object) -> float | None:

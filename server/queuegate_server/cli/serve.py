@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import shlex
@@ -26,6 +25,7 @@ from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import with_changes
+from queuegate_server.settings.source_map import Override
 from queuegate_server.supervisor.channel import WorkerSpec
 from queuegate_server.supervisor.process import OPTION
 from queuegate_server.transports.registry import set_grpc_environment
@@ -59,13 +59,13 @@ def serve(
     Without any configuration, serves a small embedded policy on 127.0.0.1:50051.
     Exit status: 0 stopped by a signal, 2 wrong usage or configuration.
     """
-    all_overrides = list(overrides)
+    options: list[str | Override] = list(overrides)
     if policy is not None:
-        all_overrides.append(f"policy.path={json.dumps(policy)}")
+        options.append(Override("--policy", ("policy", "path"), policy))
     if listen:
-        all_overrides.append(f"listen={json.dumps(listen)}")
+        options.append(Override("--listen", ("listen",), list(listen)))
 
-    read = partial(load_settings, config, os.environ, all_overrides)
+    read = partial(load_settings, config, os.environ, options)
     resources.raise_file_limit()
     if worker:
         try:

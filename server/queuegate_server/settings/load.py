@@ -64,7 +64,7 @@ class SettingsError(Exception):
 def load_settings(
     file: Path | None = None,
     variables: Mapping[str, str] | None = None,
-    options: Iterable[str] = (),
+    options: Iterable[str | Override] = (),
     content: bytes | None = None,
 ) -> Settings:
     """Return the settings: options override variables, which override the file.
@@ -72,7 +72,7 @@ def load_settings(
     Args:
         file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.
         variables: The environment, of which variables named `QUEUEGATE_…` are settings.
-        options: Texts `key=value` with dots in the key.
+        options: Texts `key=value` with dots in the key, and the values of other options.
         content: The content of the file, if it has been read already.
 
     Raises:
@@ -178,9 +178,12 @@ def from_environment(
             yield error_in(name, "is not a setting", _remedy(name, top_level))
 
 
-def from_options(options: Iterable[str]) -> Iterator[Override | Diagnostic]:
-    """Yield the settings of the options `--set key=value`, in their order."""
+def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagnostic]:
+    """Yield the settings of the options, such as `--set key=value`, in their order."""
     for option in options:
+        if isinstance(option, Override):
+            yield option
+            continue
         key, equals, text = option.partition("=")
         path = tuple(key.strip().split("."))
         if not equals or not all(path):

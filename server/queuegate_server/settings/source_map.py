@@ -4,14 +4,16 @@ Turns the errors that pydantic reports into diagnostics with our own messages.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from queuegate_server.config_fields import seconds, size, written_duration, written_size
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
@@ -57,6 +59,13 @@ _MESSAGES: Final = {
 }
 """Messages by pydantic's type of error. They never quote the value, which may be a secret at the
 wrong key."""
+
+_BOUNDS: Final = ("gt", "ge", "lt", "le")
+_WRITERS: Final[dict[Any, Callable[[float], str]]] = {
+    seconds: written_duration,
+    size: written_size,
+}
+"""How the bounds of a field are written, by the function that parses its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,13 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
     if specific is not None:
         message = str(specific)
     elif template is not None:
-        message = template.format_map(_without_fractions(error.get("ctx", {})))
+        write = _writer_of_bounds(location, tree)
+        message = template.format_map(
+            {
+                name: write(value) if name in _BOUNDS else value
+                for name, value in error.get("ctx", {}).items()
+            }
+        )
     else:
         message = error["msg"].replace("Input should ", "must ", 1).removeprefix("Value error, ")
     unknown = error["type"] == "extra_forbidden"
@@ -166,12 +181,13 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
     return source_map.diagnostic(location, message, remedy, at_key=unknown)
 
 
-def _without_fractions(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Write bounds as 3600, not as 3600.0."""
-    return {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value
-        for name, value in context.items()
-    }
+def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:
+    """Return how to write a bound of the value at a location: with its unit, if it has one."""
+    bounded = _fields_at(location[:-1], tree).get(str(location[-1])) if location else None
+    for constraint in bounded.metadata if bounded is not None else ():
+        if isinstance(constraint, BeforeValidator) and constraint.func in _WRITERS:
+            return _WRITERS[constraint.func]
+    return "{:.15g}".format
 
 
 def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
@@ -209,13 +225,15 @@ def _written(location: Location) -> str:
 
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
     """Suggest a key in place of an unknown one."""
-    known = sorted(_keys_at(location[:-1], tree))
+    known = sorted(_fields_at(location[:-1], tree))
+    if location[:-2] == ("resolvers",):
+        known = sorted((*known, RESOLVER_TYPE))
     near = difflib.get_close_matches(str(location[-1]), known, 1)
     return f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
 
 
-def _keys_at(location: Location, tree: Any) -> Iterator[str]:
-    """Yield the keys that are valid in the section at a location."""
+def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
+    """Return the fields of the section at a location, but for the type of a resolver."""
     kind: Any = Settings
     for part in location:
         if isinstance(part, int):
@@ -231,10 +249,10 @@ def _keys_at(location: Location, tree: Any) -> Iterator[str]:
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
         if kind is ConfiguredResolver:
-            yield RESOLVER_TYPE
             kind = _options(tree)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield from kind.model_fields
+        return kind.model_fields
+    return {}
 
 
 def _options(tree: Any) -> type[BaseModel] | None:

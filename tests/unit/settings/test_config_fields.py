@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from queuegate_server.config_fields import Duration, Size, seconds, size
+from queuegate_server.config_fields import (
+    Duration,
+    Size,
+    seconds,
+    size,
+    written_duration,
+    written_size,
+)
 
 
 class _Model(BaseModel):
@@ -100,3 +107,28 @@ def test_fields_accept_text_and_keep_their_bounds() -> None:
         ("wait",): "less_than_equal",
         ("limit",): "greater_than_equal",
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.0, "0s"),
+        (0.001, "1ms"),
+        (0.05, "50ms"),
+        (1, "1s"),
+        (90, "90s"),
+        (3600.0, "1h"),
+        (7 * 86_400.0, "7d"),
+    ],
+)
+def test_durations_are_written_with_a_unit(value: float, written: str) -> None:
+    assert written_duration(value) == written
+    assert seconds(written) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(0, "0B"), (1000, "1000B"), (4096, "4KiB"), (1 << 40, "1024GiB")]
+)
+def test_sizes_are_written_with_a_unit(value: int, written: str) -> None:
+    assert written_size(value) == written
+    assert size(written) == value

@@ -142,7 +142,7 @@ from tests.support.settings_faults import faults
         ("limits: {caller_rate: .inf}", "1:23: error: limits.caller_rate: must be a number"),
         (
             "limits: {max_message: 5GiB}",
-            "1:23: error: limits.max_message: must be at most 1073741824",
+            "1:23: error: limits.max_message: must be at most 1GiB",
         ),
         (
             "limits: {max_message: big}",
@@ -151,7 +151,13 @@ from tests.support.settings_faults import faults
                 "(B, KiB, MiB, GiB, kB, MB, GB), such as 64KiB or 4MiB, or a number of bytes"
             ),
         ),
-        ("drain: {grace: 2h}", "1:16: error: drain.grace: must be at most 3600"),
+        ("drain: {grace: 2h}", "1:16: error: drain.grace: must be at most 1h"),
+        ("limits: {max_wait: 0}", "1:20: error: limits.max_wait: must be at least 1ms"),
+        ("limits: {caller_rate: 2e6}", "1:23: error: limits.caller_rate: must be at most 1000000"),
+        (
+            "resolvers: {r: {type: os, lookup_timeout: 61s}}",
+            "1:43: error: resolvers.r.lookup_timeout: must be at most 1m",
+        ),
         (
             "ops: {listen: 9464x}",
             "1:15: error: ops.listen: not an address: write host:port or [ipv6]:port",
@@ -164,7 +170,7 @@ from tests.support.settings_faults import faults
             "audit: {fsync: now}",
             "1:16: error: audit.fsync: must be 'never', 'interval' or 'always'",
         ),
-        ("audit: {max_size: 1KiB}", "1:19: error: audit.max_size: must be at least 4096"),
+        ("audit: {max_size: 1KiB}", "1:19: error: audit.max_size: must be at least 4KiB"),
         (
             "drain: {grace: -1s}",
             (
