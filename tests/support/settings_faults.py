@@ -10,7 +10,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
 def faults(
     file: Path | None, text: str = "", variables: dict[str, str] | None = None, *options: str
 ) -> list[str]:
-    """Return what is wrong, a line for each finding."""
+    """Return what is wrong, a line for each diagnostic."""
     if file is not None:
         file.write_text(text)
     with pytest.raises(SettingsError) as caught:

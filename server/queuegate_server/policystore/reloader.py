@@ -227,12 +227,13 @@ class Reloader:
         for diagnostic in diagnostics[:MAX_LOGGED]:
             _LOG.log(
                 logging.ERROR if diagnostic.severity is Severity.ERROR else logging.WARNING,
-                "finding in the policy",
-                extra={"finding": str(diagnostic)},
+                "policy diagnostic",
+                extra={"diagnostic": str(diagnostic)},
             )
         if failed:
             _LOG.error(
-                "policy is not valid; the last good one stays", extra={"findings": len(diagnostics)}
+                "policy is not valid; the last good one stays",
+                extra={"diagnostics": len(diagnostics)},
             )
         return state
 

@@ -92,7 +92,7 @@ class ConfigReloader:
             read = await self._reader.read()
         except SettingsError as error:
             for diagnostic in error.diagnostics:
-                _LOG.error("finding in the settings", extra={"finding": str(diagnostic)})
+                _LOG.error("settings diagnostic", extra={"diagnostic": str(diagnostic)})
             _LOG.error("settings are not valid; the old ones stay")
             return
         current = with_changes(self._initial, read)

@@ -222,8 +222,8 @@ def test_invalid_settings_change_nothing_but_the_policy_is_reloaded(configured: 
         write_policy(configured.folder, "bob")
         configured.send_sighup(server, log={"level": "loud"}, drain={"graze": "1s"})
         server.wait_for_log("settings are not valid; the old ones stay", count=configured.workers)
-        findings = [entry["finding"] for entry in server.logs if "finding" in entry]
+        diagnostics = [entry["diagnostic"] for entry in server.logs if "diagnostic" in entry]
         for key in ("log.level", "drain.graze"):
-            assert any(key in finding for finding in findings)
+            assert any(key in diagnostic for diagnostic in diagnostics)
         eventually(lambda: client.policy().revision, 2)
         assert client.check("bob", "root.x")

@@ -22,7 +22,7 @@ from tests.support.servers.reloading_server import (
     reloading_server,
 )
 
-FINDING = "finding in the policy"
+DIAGNOSTIC = "policy diagnostic"
 NOT_VALID = "policy is not valid; the last good one stays"
 
 
@@ -122,17 +122,17 @@ def test_reload_call_tells_what_came_of_it(reloading: ReloadingServer) -> None:
     reloading.replace(BOB.replace('"bob"', '"a b c"'))
     result = reloading.reload()
     assert (result.succeeded, result.revision) == (False, 2)
-    (finding,) = result.diagnostics
-    assert (finding.severity, finding.line, finding.column) == ("error", 8, 24)
-    assert finding.queue == "root.work"
-    assert finding.message
-    assert finding.remedy
+    (diagnostic,) = result.diagnostics
+    assert (diagnostic.severity, diagnostic.line, diagnostic.column) == ("error", 8, 24)
+    assert diagnostic.queue == "root.work"
+    assert diagnostic.message
+    assert diagnostic.remedy
     assert reloading.owner() == ["bob"]
     # A warning stops nothing; it is part of the answer and of later answers.
     reloading.replace(BOB.replace('"bob"', '"bob,no/name"'))
     result = reloading.reload()
     assert (result.succeeded, result.revision) == (True, 3)
-    assert [finding.severity for finding in result.diagnostics] == ["warning"]
+    assert [diagnostic.severity for diagnostic in result.diagnostics] == ["warning"]
     assert reloading.policy().diagnostics == result.diagnostics
 
 
@@ -173,17 +173,19 @@ def test_a_bad_file_changes_nothing(reloading: ReloadingServer) -> None:
             before.queues,
         )
         assert during.reload_failed_at is not None
-        finding = during.reload_diagnostics[0]
-        assert finding.severity == "error"
+        diagnostic = during.reload_diagnostics[0]
+        assert diagnostic.severity == "error"
         if place:
-            assert (finding.line, finding.column) == place
-        located = f"{reloading.path}:{finding.line}:{finding.column}: error: {finding.message}"
-        if not finding.line:
-            located = f"{reloading.path}: error: {finding.message}"
+            assert (diagnostic.line, diagnostic.column) == place
+        located = (
+            f"{reloading.path}:{diagnostic.line}:{diagnostic.column}: error: {diagnostic.message}"
+        )
+        if not diagnostic.line:
+            located = f"{reloading.path}: error: {diagnostic.message}"
         assert [
             entry["level"]
             for entry in reloading.logs
-            if entry["event"] == FINDING and entry["finding"].startswith(located)
+            if entry["event"] == DIAGNOSTIC and entry["diagnostic"].startswith(located)
         ] == ["error"]
     reloading.replace(BOB)
     eventually(reloading.owner, ["bob"])
@@ -215,8 +217,8 @@ def test_a_deleted_file_changes_nothing(reloading: ReloadingServer) -> None:
     eventually(reloading.failed, expected=True)
     assert reloading.owner() == ["alice"]
     assert reloading.revision() == 1
-    (finding,) = reloading.policy().reload_diagnostics
-    assert "No such file" in finding.message
+    (diagnostic,) = reloading.policy().reload_diagnostics
+    assert "No such file" in diagnostic.message
     reloading.path.write_text(ALICE)
     eventually(reloading.failed, expected=False)
     assert reloading.revision() == 1
@@ -245,13 +247,13 @@ def test_many_reloads_at_once(reloading: ReloadingServer) -> None:
     assert reloading.revision() == 2
 
 
-def test_a_policy_that_loses_its_partitions_has_one_finding(reloading: ReloadingServer) -> None:
+def test_a_policy_that_loses_its_partitions_has_one_diagnostic(reloading: ReloadingServer) -> None:
     reloading.replace("partitions: []\n")
     result = reloading.reload()
     assert not result.succeeded
-    (finding,) = result.diagnostics
-    assert finding.message == "the policy has no partitions any more"
-    assert finding.remedy
+    (diagnostic,) = result.diagnostics
+    assert diagnostic.message == "the policy has no partitions any more"
+    assert diagnostic.remedy
     assert reloading.owner() == ["alice"]
 
 
@@ -266,9 +268,9 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
         path.write_text(ALICE.replace("default", "gpu"))
         result = client.reload()
         assert result.succeeded
-        (finding,) = result.diagnostics
+        (diagnostic,) = result.diagnostics
         message = "the settings name the partition 'default', the policy has 'gpu'"
-        assert (finding.severity, finding.message) == ("warning", message)
+        assert (diagnostic.severity, diagnostic.message) == ("warning", message)
         assert client.policy("gpu").diagnostics == result.diagnostics
 
 
@@ -294,8 +296,8 @@ def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: ReloadingServer) 
     os.mkfifo(pipe)
     pipe.replace(reloading.path)
     eventually(lambda: reloading.count(NOT_VALID), 1)
-    (finding,) = reloading.policy().reload_diagnostics
-    assert finding.message == "cannot be read: not a regular file"
+    (diagnostic,) = reloading.policy().reload_diagnostics
+    assert diagnostic.message == "cannot be read: not a regular file"
     assert reloading.owner() == ["alice"]
     assert not reloading.reload().succeeded
     reloading.replace(BOB)

@@ -75,7 +75,7 @@ def test_lines_that_differ_do_not_hide_each_other(lines: _Lines) -> None:
 
 
 def test_lines_that_callers_do_not_cause_are_never_suppressed(lines: _Lines) -> None:
-    warn(50, name="reload", message="finding in the policy")
+    warn(50, name="reload", message="policy diagnostic")
     assert len(lines.records) == 50
 
 
