@@ -22,6 +22,8 @@ from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import LoopWatchdog, run_in_loop
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
+from queuegate_server.settings.callers import Callers, Rights, Role
+from queuegate_server.settings.listeners import Listener
 from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import with_changes
@@ -122,7 +124,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
     from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - slow
 
     def announce(addresses: list[str], policy: Policy) -> list[str]:
-        lines = _announcement(addresses, policy)
+        lines = _announcement(addresses, policy, settings.listen, current.callers)
         if spec is None:
             _print(lines)
         return lines
@@ -188,17 +190,61 @@ def _print(lines: Sequence[str]) -> None:
         _LOG.warning("standard output cannot be written", extra={"reason": error.strerror})
 
 
-def _announcement(addresses: list[str], policy: Policy) -> list[str]:
+def _announcement(
+    addresses: list[str], policy: Policy, listeners: Sequence[Listener], callers: Callers
+) -> list[str]:
+    """Return the lines to print: what is served where, and a command that asks it.
+
+    The command asks where it takes the fewest options. Their values are for the reader to fill in.
+    """
+    first = f"serving {policy.source} on {', '.join(addresses)}"
+    ways = [
+        (address, options)
+        for address, listener in zip(addresses, listeners, strict=True)
+        if (options := _credentials(listener, callers)) is not None
+    ]
+    if not ways:
+        return [
+            first,
+            "nobody can ask it: callers gives nobody at these addresses the role check",
+        ]
+    address, options = min(ways, key=lambda way: len(way[1]))
     partition = DEFAULT_PARTITION
     if policy.partitions and partition not in policy.partitions:
         partition = next(iter(policy.partitions))
     user, queue = _example(policy, partition)
     script = Path(sys.argv[0]).with_name("queuegate")
-    command = [str(script) if script.is_file() else "queuegate", "--address", addresses[0]]
-    command += ["check", user, queue]
+    command = [str(script) if script.is_file() else "queuegate", "--address", address]
+    command += [*options, "check", user, queue]
     if partition != DEFAULT_PARTITION:
         command += ["--partition", partition]
-    return [f"serving {policy.source} on {', '.join(addresses)}", f"ask it: {shlex.join(command)}"]
+    return [first, f"ask it: {shlex.join(command)}"]
+
+
+def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
+    """Return the options that a caller on this machine needs for a check; None if it cannot ask."""
+
+    def may_check(*rights: Rights) -> bool:
+        return any(Role.CHECK in each.roles for each in rights)
+
+    options: list[str] = []
+    address, tls = listener.parsed, listener.tls
+    if tls is not None:
+        options += ["--tls-ca", "CA_FILE"]
+        if address.is_wildcard:
+            options += ["--tls-server-name", "NAME"]
+    if tls is not None and tls.client_ca_file is not None:
+        options += ["--tls-cert", "CERTIFICATE_FILE", "--tls-key", "KEY_FILE"]
+        if may_check(*callers.certificates.values()):
+            return options
+    elif address.path:
+        if may_check(callers.unix):
+            return options
+    elif (address.is_local or address.is_wildcard) and may_check(callers.loopback):
+        return options
+    if may_check(*callers.tokens.values()):
+        return [*options, "--token-file", "TOKEN_FILE"]
+    return None
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:

@@ -46,6 +46,11 @@ class Address:
         except ValueError:
             return False
 
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it stands for all addresses of this machine."""
+        return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+
     def at_port(self, port: int) -> str:
         """Return the address as text, with the port that was bound."""
         if self.path:

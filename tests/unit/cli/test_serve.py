@@ -1,0 +1,77 @@
+"""What `queuegate-server serve` prints at the start."""
+
+import json
+from typing import Any
+
+import pytest
+
+from queuegate.policy.tree import Policy
+from queuegate_server.cli.serve import _announcement
+from queuegate_server.settings.load import load_settings
+
+TLS = {"certificate_file": "c.pem", "key_file": "k.pem"}
+MTLS = TLS | {"client_ca_file": "ca.pem"}
+CHECK = {"roles": ["check"]}
+CERTIFICATES = {"certificates": {"dns:scheduler.example.org": CHECK}}
+TOKENS = {"token_file": "tokens", "tokens": {"scheduler": CHECK}}
+NO_ROLES: dict[str, Any] = {"loopback": {"roles": []}}
+
+CA = "--tls-ca CA_FILE"
+CERTIFICATE = "--tls-cert CERTIFICATE_FILE --tls-key KEY_FILE"
+
+
+def listener(address: str, tls: dict[str, str]) -> dict[str, Any]:
+    return {"address": address, "tls": tls}
+
+
+@pytest.mark.parametrize(
+    ("listen", "callers", "options"),
+    [
+        (["localhost:1"], {}, "--address localhost:1"),
+        (["unix:/q.sock"], NO_ROLES, "--address unix:/q.sock"),
+        ([listener("localhost:1", TLS)], {}, f"--address localhost:1 {CA}"),
+        (
+            [listener("0.0.0.0:1", MTLS)],
+            CERTIFICATES,
+            f"--address 0.0.0.0:1 {CA} --tls-server-name NAME {CERTIFICATE}",
+        ),
+        (
+            [listener("localhost:1", MTLS)],
+            TOKENS,
+            f"--address localhost:1 {CA} {CERTIFICATE} --token-file TOKEN_FILE",
+        ),
+        (
+            [listener("10.0.0.1:1", TLS)],
+            TOKENS,
+            f"--address 10.0.0.1:1 {CA} --token-file TOKEN_FILE",
+        ),
+        (["localhost:1"], NO_ROLES | TOKENS, "--address localhost:1 --token-file TOKEN_FILE"),
+        ([listener("localhost:1", MTLS), "localhost:2"], CERTIFICATES, "--address localhost:2"),
+    ],
+)
+def test_the_command_has_the_options_that_a_caller_needs(
+    listen: list[Any], callers: dict[str, Any], options: str
+) -> None:
+    _, ask = announced(listen, callers)
+    assert ask.startswith("ask it: ")
+    assert ask.endswith(f"queuegate {options} check alice root")
+
+
+@pytest.mark.parametrize(
+    ("listen", "callers"),
+    [
+        (["localhost:1"], NO_ROLES),
+        ([listener("localhost:1", MTLS)], {}),
+        ([listener("10.0.0.1:1", TLS)], CERTIFICATES),
+    ],
+)
+def test_without_a_caller_there_is_no_command(listen: list[Any], callers: dict[str, Any]) -> None:
+    _, ask = announced(listen, callers)
+    assert ask == "nobody can ask it: callers gives nobody at these addresses the role check"
+
+
+def announced(listen: list[Any], callers: dict[str, Any]) -> list[str]:
+    options = [f"listen={json.dumps(listen)}", f"callers={json.dumps(callers)}"]
+    settings = load_settings(None, {}, options)
+    addresses = [each.address for each in settings.listen]
+    return _announcement(addresses, Policy({}), settings.listen, settings.callers)
