@@ -151,6 +151,8 @@ def test_tokens_are_followed_and_a_bad_file_changes_nothing(
         tokens.unlink()
         server.wait_for_log("a changed file cannot be used", count=2)
         assert allowed()
+        replace(tokens, "")
+        eventually(allowed, expected=False)
 
 
 def test_the_command_makes_a_token_that_works(
