@@ -308,7 +308,8 @@ def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: ReloadingServer) 
 def test_the_newest_text_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reload whose caller has gone away, and that still reads, does not come last."""
     monkeypatch.setattr(
-        "tests.support.servers.queuegate_server.server_command", blocking_server_command
+        "tests.support.servers.queuegate_server.server_command",
+        lambda *arguments, **_: blocking_server_command(*arguments),
     )
     with reloading_alice(tmp_path) as reloading:
         overtake(reloading)
