@@ -24,6 +24,8 @@ from queuegate.policy.yarn_acl import Semantics
 MAX_MISSING_PATHS: Final = 10_000
 """Paths without a queue whose chains are kept: callers can invent any number of them."""
 MAX_PATH_LENGTH: Final = 256
+MAX_SHARED_ACLS: Final = 4_096
+"""Texts of which equal ones share one parsed ACL."""
 
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
@@ -157,6 +159,13 @@ class Partition:
             raise TypeError(f"access must be Access.SUBMIT or Access.ADMIN, not {access!r}")
         return chains.get(path) or self._compile(path, access, chains)
 
+    def parts(self) -> list[object]:
+        """Return the objects that this partition is made of.
+
+        To free a large partition takes long. Who holds its parts can free them a few at a time.
+        """
+        return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
+
     def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
         if path in self.short_names and path not in self.queues:
             above = self._admin_chains[CLUSTER]
@@ -207,7 +216,7 @@ class PartitionBuilder:
         self._resolver_type = resolver_type
         self._resolver_place = resolver_place
         self._cluster = cluster
-        self._parse = functools.cache(parse_acl)  # equal texts share one ACL
+        self._parse = functools.lru_cache(MAX_SHARED_ACLS)(parse_acl)
         self._queues: dict[str, Queue] = {}
         self._sorted_paths: list[str] = []
         self._short_names: dict[str, str] = {}

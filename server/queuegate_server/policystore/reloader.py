@@ -7,6 +7,7 @@ If that child fails, the policies are read again by and by: no change of a file 
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ MAX_LOGGED: Final = 50
 FIRST_RETRY_SECONDS: Final = 5.0
 """From a failure of the parser to the next attempt; doubles with each further failure."""
 MAX_RETRY_SECONDS: Final = 300.0
+FREED_AT_ONCE: Final = 500
+"""Queues of a replaced policy that are freed before other work may run: 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Reloader:
         self._retry: asyncio.TimerHandle | None = None
         self._retry_seconds = FIRST_RETRY_SECONDS
         self._is_closed = False
+        self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._empty: AbstractSet[str] = frozenset()
         self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
@@ -106,9 +110,11 @@ class Reloader:
                 group.create_task(watch_one(watcher))
 
     def close(self) -> None:
-        """Make no further attempt after a failure of the parser."""
+        """Make no further attempt after a failure of the parser, and free nothing any more."""
         self._is_closed = True
         self._stop_retry()
+        for task in self._freeing:
+            task.cancel()
 
     def _start(self) -> asyncio.Task[ReloadState]:
         if self._next is None:
@@ -189,6 +195,8 @@ class Reloader:
             )
             for name, partition in partitions.items()
         }
+        if self._revision:
+            self._free_later(self._engine.snapshot)
         self._revision = revision
         self._empty = parsed.empty
         self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
@@ -204,6 +212,15 @@ class Reloader:
                 "warnings": len(parsed.diagnostics),
             },
         )
+
+    def _free_later(self, replaced: Snapshot) -> None:
+        partitions = replaced.policy.partitions.values()
+        parts = [part for partition in partitions for part in partition.parts()]
+        unused = asyncio.Event()
+        weakref.finalize(replaced, unused.set)
+        task = asyncio.create_task(_free(parts, unused))
+        self._freeing.add(task)
+        task.add_done_callback(self._freeing.discard)
 
     def _with_unused_settings(self, parsed: ParsedPolicies) -> ParsedPolicies:
         """Add a diagnostic for each partition of the settings that the policies do not have: an
@@ -236,6 +253,14 @@ class Reloader:
                 extra={"diagnostics": len(diagnostics)},
             )
         return state
+
+
+async def _free(parts: list[object], unused: asyncio.Event) -> None:
+    """Free the parts of a replaced policy in steps, once no call uses it any more."""
+    await unused.wait()
+    while parts:
+        del parts[-FREED_AT_ONCE:]
+        await asyncio.sleep(0)
 
 
 def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterator[str]:
