@@ -193,7 +193,7 @@ def _print(lines: Sequence[str]) -> None:
 def _announcement(
     addresses: list[str], policy: Policy, listeners: Sequence[Listener], callers: Callers
 ) -> list[str]:
-    """Return the lines to print: what is served where, and a command that asks it.
+    """Return the lines to print: the policy, its addresses, and a command that asks the server.
 
     The command asks where it takes the fewest options. Their values are for the reader to fill in.
     """

@@ -42,7 +42,7 @@ MAX_SHARED_GROUPS: Final = 4096
 
 @dataclass(slots=True, eq=False)
 class CacheEntry:
-    """What is known about a user. Only the cache changes it."""
+    """The outcome of a look-up of one user, and its lifetime. Only the cache changes an entry."""
 
     user: str
     outcome: Outcome

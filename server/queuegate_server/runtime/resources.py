@@ -13,9 +13,10 @@ _LOG = logging.getLogger("queuegate_server.runtime.resources")
 _STANDARD_ERROR: Final = 2
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""So many young generations make a middle one: 10 000 objects, which take 1 to 5 ms."""
+"""Collections of the young generation before one of the middle generation, which then has 10 000
+objects and takes 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
-"""A full collection after as many of the middle ones: practically never."""
+"""Collections of the middle generation before a full one: practically never."""
 
 
 def open_standard_streams() -> None:
