@@ -155,3 +155,22 @@ async def test_a_replaced_policy_is_freed_without_a_collection(
             assert partitions() == before + 1
     finally:
         gc.enable()
+
+
+async def test_a_replaced_policy_is_freed_in_steps_once_it_is_unused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reloader, "FREED_AT_ONCE", 2)
+    parts: list[object] = [object() for _ in range(5)]
+    unused = asyncio.Event()
+    freeing = asyncio.create_task(reloader._free(parts, unused))
+    sizes = []
+    for turn in range(6):
+        if turn == 2:
+            unused.set()
+        await asyncio.sleep(0)
+        sizes.append(len(parts))
+    await freeing
+    assert sizes[:2] == [5, 5]
+    assert {3, 1} <= set(sizes)
+    assert parts == []
