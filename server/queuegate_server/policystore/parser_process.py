@@ -31,6 +31,7 @@ from queuegate_server.policystore.parsing import (
 )
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.child_process import Completed, OutputTooLong, ProcessLimits
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.policystore")
 
@@ -166,7 +167,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                     formats,
                     checksum,
                 )
-        await asyncio.sleep(0)
+        await asyncio.sleep(PAUSE_SECONDS)
     raise ValueError("the lines have no end")
 
 

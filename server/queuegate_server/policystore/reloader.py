@@ -23,6 +23,7 @@ from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import ParsedPolicies
 from queuegate_server.runtime import resources
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
@@ -260,7 +261,7 @@ async def _free(parts: list[object], unused: asyncio.Event) -> None:
     await unused.wait()
     while parts:
         del parts[-FREED_AT_ONCE:]
-        await asyncio.sleep(0)
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterator[str]:

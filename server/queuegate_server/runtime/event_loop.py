@@ -24,6 +24,10 @@ HANG_SECONDS: Final = 300.0
 CHECKS: Final = 60
 _MESSAGE: Final = b"The event loop has not run for a long time; this process ends itself.\n"
 
+PAUSE_SECONDS: Final = 0.001
+"""Between two steps of long work on the event loop. After `sleep(0)` the next step would begin
+before gRPC's threads, which may share the core, have handed over the next call."""
+
 
 class LoopWatchdog:
     """Ends the process by SIGABRT, with the stacks of all threads on standard error, when the

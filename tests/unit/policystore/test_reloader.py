@@ -161,6 +161,7 @@ async def test_a_replaced_policy_is_freed_in_steps_once_it_is_unused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reloader, "FREED_AT_ONCE", 2)
+    monkeypatch.setattr(reloader, "PAUSE_SECONDS", 0)
     parts: list[object] = [object() for _ in range(5)]
     unused = asyncio.Event()
     freeing = asyncio.create_task(reloader._free(parts, unused))
