@@ -23,6 +23,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.registry import load_policy
+from queuegate_server.runtime import resources
 
 _KINDS: Final = (Kind.USER, Kind.GROUP, Kind.WILDCARD, Kind.DENIED, Kind.MISSING)
 _QUESTIONS: Final = 5_000
@@ -43,6 +44,7 @@ class _Case(NamedTuple):
 
 def measure(scale: Scale, _folder: Path) -> Part:
     """Load both policies and decide on them in turn."""
+    resources.configure_gc()  # as in the server
     size = 10_000 if scale.is_quick else policies.LARGE
     small, large = policies.small(), policies.generate(size)
     loading, in_time, large_partition = _load_large(large, 1 if scale.is_quick else _LOADS)

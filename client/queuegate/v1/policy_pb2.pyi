@@ -34,7 +34,7 @@ class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.Val
     """The configuration is served, but probably does not mean what was intended."""
 
 class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
-    """How bad a finding is."""
+    """How serious a diagnostic is."""
 
 SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
 """Never sent."""
@@ -46,7 +46,7 @@ Global___Severity: _TypeAlias = Severity  # noqa: Y015
 
 @_typing.final
 class Diagnostic(_message.Message):
-    """A finding in a configuration text."""
+    """A diagnostic about a configuration text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -60,9 +60,9 @@ class Diagnostic(_message.Message):
     severity: Global___Severity.ValueType
     """How bad it is."""
     line: _builtins.int
-    """The line, from 1; 0 if the finding has no place."""
+    """The line, from 1; 0 if the diagnostic has no place."""
     column: _builtins.int
-    """The column, from 1; 0 if the finding has no place."""
+    """The column, from 1; 0 if the diagnostic has no place."""
     queue: _builtins.str
     """The path of the queue that it is about; empty if it is about none."""
     message: _builtins.str
@@ -263,17 +263,17 @@ Global___ValidatePolicyRequest: _TypeAlias = ValidatePolicyRequest  # noqa: Y015
 
 @_typing.final
 class ValidatePolicyResponse(_message.Message):
-    """The findings in a configuration text."""
+    """The diagnostics about a configuration text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VALID_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     valid: _builtins.bool
-    """True if the configuration can be served: no finding is an error."""
+    """True if the configuration can be served: no diagnostic is an error."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The findings, sorted by place."""
+        """The diagnostics, sorted by place."""
 
     def __init__(
         self,
@@ -323,7 +323,7 @@ class ReloadPolicyResponse(_message.Message):
     """
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The findings in the configuration that was read."""
+        """The diagnostics about the configuration that was read."""
 
     def __init__(
         self,
