@@ -10,10 +10,13 @@ from collections.abc import Callable, MutableMapping
 from typing import Final, NamedTuple, Self
 
 from queuegate_server.rpc.errors import Overloaded
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.throttling import CoDel
 
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
+_MAX_BUSY_SECONDS: Final = 0.01
+"""For how long calls may compute one after another before a pause."""
 _MAX_PREEMPTED: Final = 4
 """While so many calls wait to go on, none is begun."""
 _RETRY_SECONDS: Final = 1.0
@@ -47,6 +50,7 @@ class AdmissionQueue:
         self._codel = CoDel(max_wait)
         self._refused = refused
         self._is_taken = False
+        self._busy_since = clock()
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
@@ -71,6 +75,7 @@ class AdmissionQueue:
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True
+            self._busy_since = now
             self._codel.admit(0.0, now)
             return
         turn = asyncio.get_running_loop().create_future()
@@ -82,6 +87,16 @@ class AdmissionQueue:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()
             raise
+
+    async def pause(self) -> None:
+        """Let other work run, for longer once calls have computed one after another for 10 ms:
+        otherwise gRPC hands new calls over so late that shedding begins after half a second.
+        """
+        if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
+            await asyncio.sleep(0)
+        else:
+            await asyncio.sleep(PAUSE_SECONDS)
+            self._busy_since = self.clock()
 
     def release(self) -> None:
         """Grant the slot to the next waiter."""
@@ -145,7 +160,7 @@ class Slot:
             self.release()
             await self.reacquire()
         else:
-            await asyncio.sleep(0)
+            await self._queue.pause()
 
     async def reacquire(self) -> None:
         """Wait for the slot again after `release`."""
