@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import mmap
+import multiprocessing
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -21,8 +23,8 @@ from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found
 from queuegate_server.runtime import resources
 
-_USERS: Final = {200_000: 10.0, 1_000_000: None}
-"""By the number of users, the goal for the longest pause in milliseconds."""
+_GOALS: Final[dict[int, float | None]] = {200_000: 10.0, 1_000_000: None}
+"""The goal for the longest pause, in milliseconds, by the number of users."""
 _BYTES: Final = 600
 _A_LONG_TIME: Final = 1e6
 _PER_SECOND: Final = 20_000
@@ -41,22 +43,25 @@ class _Pause(NamedTuple):
 
 def measure(scale: Scale, _folder: Path) -> Part:
     """Fill a cache, replace a part of it, let all expire, fill it again and forget all."""
-    _touch(max(_USERS) * _BYTES)
-    gc.freeze()  # as in the server, after a policy was loaded
-    resources.configure_gc()
-    parts = [
-        uvloop.run(
-            _measure(count // 10 if scale.is_quick else count, min(scale.rounds, _ROUNDS), goal)
-        )
-        for count, goal in _USERS.items()
-    ]
+    # Each number of users in a process of its own: memory that was used before would not count.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, max_tasks_per_child=1) as processes:
+        parts = list(processes.map(partial(_measure, scale), _GOALS))
     return Part(
         [table for part in parts for table in part.tables],
         [target for part in parts for target in part.targets],
     )
 
 
-async def _measure(count: int, rounds: int, goal: float | None) -> Part:
+def _measure(scale: Scale, users: int) -> Part:
+    count = users // 10 if scale.is_quick else users
+    _touch(count * _BYTES)
+    gc.freeze()  # as in the server, after a policy was loaded
+    resources.configure_gc()
+    return uvloop.run(_measure_cache(count, min(scale.rounds, _ROUNDS), _GOALS[users]))
+
+
+async def _measure_cache(count: int, rounds: int, goal: float | None) -> Part:
     before = resident_mib()
     rng = random.Random(1)
     lists = [tuple(f"group{rng.randrange(300)}" for _ in range(5)) for _ in range(_SHARED_LISTS)]

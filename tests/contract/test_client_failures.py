@@ -167,7 +167,7 @@ async def test_the_time_limit_covers_all_batches(ask: Ask, script: Script) -> No
         await ask("check_many", checks, timeout=limit)
     first, second = script.calls
     assert 0 < (first.seconds_left or 0) <= limit
-    # The first batch took a second; gRPC rounds time limits up, by less than the half of one.
+    # The first batch took a second; gRPC rounds time limits up, by less than half a second.
     assert 0 < (second.seconds_left or 0) < limit - 0.5
 
 

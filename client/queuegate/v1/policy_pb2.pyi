@@ -46,7 +46,7 @@ Global___Severity: _TypeAlias = Severity  # noqa: Y015
 
 @_typing.final
 class Diagnostic(_message.Message):
-    """A diagnostic about a configuration text."""
+    """An error or a warning about a configuration text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -58,7 +58,7 @@ class Diagnostic(_message.Message):
     REMEDY_FIELD_NUMBER: _builtins.int
     FILE_FIELD_NUMBER: _builtins.int
     severity: Global___Severity.ValueType
-    """How bad it is."""
+    """How serious it is."""
     line: _builtins.int
     """The line, from 1; 0 if the diagnostic has no place."""
     column: _builtins.int

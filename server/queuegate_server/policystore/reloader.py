@@ -253,6 +253,8 @@ class Reloader:
                 "policy is not valid; the last good one stays",
                 extra={"diagnostics": len(diagnostics)},
             )
+        elif not self.state.succeeded:
+            _LOG.info("policy is valid again")
         return state
 
 

@@ -16,7 +16,7 @@ from queuegate_server.throttling import CoDel
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
 _MAX_BUSY_SECONDS: Final = 0.01
-"""For how long calls may compute one after another before a pause."""
+"""After so much computing by one call or several, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
 """While so many calls wait to go on, none is begun."""
 _RETRY_SECONDS: Final = 1.0
@@ -89,8 +89,8 @@ class AdmissionQueue:
             raise
 
     async def pause(self) -> None:
-        """Let other work run, for longer once calls have computed one after another for 10 ms:
-        otherwise gRPC hands new calls over so late that shedding begins after half a second.
+        """Let other work run; every 10 ms, sleep. Without the sleep, gRPC's threads get so little
+        of the processor that new calls wait there, where nothing sheds them, for up to 0.5 s.
         """
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)

@@ -18,15 +18,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
+PAUSE_SECONDS: Final = 0.001
+"""How long to sleep between two steps of long work on the event loop. After `sleep(0)` the next
+step would begin before gRPC's threads, which may share the core, have handed over the next call."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
 CHECKS: Final = 60
 _MESSAGE: Final = b"The event loop has not run for a long time; this process ends itself.\n"
-
-PAUSE_SECONDS: Final = 0.001
-"""Between two steps of long work on the event loop. After `sleep(0)` the next step would begin
-before gRPC's threads, which may share the core, have handed over the next call."""
 
 
 class LoopWatchdog:

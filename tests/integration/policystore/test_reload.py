@@ -114,6 +114,15 @@ def test_sighup_reads_the_file_again(reloading: ReloadingServer) -> None:
     assert reloading.revision() == 2
 
 
+def test_a_file_that_holds_the_served_policy_again_is_logged(reloading: ReloadingServer) -> None:
+    reloading.replace("partitions: 7\n")
+    eventually(reloading.failed, True)
+    reloading.replace(ALICE)
+    eventually(reloading.failed, False)
+    eventually(lambda: reloading.count("policy is valid again"), 1)
+    assert reloading.revision() == 1
+
+
 def test_reload_call_tells_what_came_of_it(reloading: ReloadingServer) -> None:
     reloading.replace(BOB)
     result = reloading.reload()
