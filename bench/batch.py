@@ -29,8 +29,8 @@ _NOTE: Final = (
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Ask both servers over each transport: over grpcio first with ghz, and then with what
-    does not look into answers.
+    """Ask both servers over each transport: over grpcio first with ghz, and then with a
+    generator that does not look into answers.
     """
     raw: tuple[str, Generator | None] = ("`bench.raw`", Raw())
     part = Part([], [], [])

@@ -1,4 +1,4 @@
-"""What every module of the benchmark does on the command line."""
+"""The command line of every module of the benchmark."""
 
 import argparse
 import json

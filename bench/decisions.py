@@ -176,7 +176,7 @@ def _target(name: str, slowest: float, most: float) -> Target:
 
 
 def _work(case: _Case, kind: Kind) -> Callable[[], Callable[[], int]]:
-    """Return what prepares the next decisions of that kind."""
+    """Return a function that prepares the next decisions of that kind."""
     partition = case.partition
     questions = Questions(case.specs, from_level=case.specs[-1].level, few=case.few)
     asked = questions.of(kind, _QUESTIONS)

@@ -41,7 +41,7 @@ def find() -> Path:
 
 
 def version() -> str:
-    """Return the version that ghz was built from, as far as can be told."""
+    """Return the version that ghz was built from, or else the one that it prints."""
     program = find()
     if go := shutil.which("go"):
         told = subprocess.run(
@@ -107,7 +107,7 @@ class Ghz:
 
 
 def descriptors(file: Any) -> FileDescriptorSet:
-    """Return the descriptor of a file and all that it needs, each after what it needs."""
+    """Return the descriptors of a file and its dependencies, each after those it needs."""
     files = FileDescriptorSet()
     added: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""What a load generator is asked for, and what it tells."""
+"""The interface of the load generators: the amount to ask for, and the figures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much to ask for: until some time has passed, or so many calls."""
+    """How much to ask for: calls until some time has passed, or a number of calls."""
 
     concurrency: int
     seconds: float | None = None
@@ -20,7 +20,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a load generator saw. Latencies in milliseconds."""
+    """The figures of a load generator. Latencies in milliseconds."""
 
     calls: int
     seconds: float

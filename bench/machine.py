@@ -1,4 +1,4 @@
-"""What was measured, and on what: without which figures say nothing."""
+"""The machine and the versions of a measurement, without which figures mean nothing."""
 
 import os
 import platform

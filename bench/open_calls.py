@@ -1,7 +1,7 @@
-"""Calls of the open loop: just enough HTTP/2 to ask and to tell answers from refusals.
+"""Calls of the open loop: just enough HTTP/2 to ask and to distinguish answers from refusals.
 
-It takes a tenth of the processor time that a gRPC client does, and keeps to what the server
-allows, as those do: a call waits here while as many as may be are open on its connection, or
+It takes a tenth of the processor time of a gRPC client, and keeps to the server's limits as such
+clients do: a call waits here while its connection has as many open calls as the server allows, or
 while there is no room for its message. A call whose deadline passes is cancelled.
 """
 
@@ -19,16 +19,16 @@ _HEAD: Final = 9
 _FRAME: Final = 16_384
 """The longest payload of a frame that every server takes."""
 _UNWRITTEN: Final = 1 << 20
-"""So many bytes may wait for the socket before more of them are made."""
+"""No more calls are sent while this many bytes wait for the socket."""
 _WIDE: Final = 2**30
 _UNBOUNDED: Final = 2**31
 _TOO_MUCH: Final = (b"grpc-status\x018", b"\x9a\xca\xc8\xb2\x12\x34\xda\x8f\x81\x7b")
-"""RESOURCE_EXHAUSTED, as gRPC and as pygrpc-native write it where no table is kept."""
+"""RESOURCE_EXHAUSTED, as gRPC and pygrpc-native write it to a client without a header table."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """What became of the calls. Latencies in milliseconds, of what was answered."""
+    """The outcomes of the calls. Latencies in milliseconds, of answered calls."""
 
     asked: int = 0
     refused: int = 0
@@ -42,7 +42,7 @@ class Heard:
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     since_sent: list[float] = field(default_factory=list)
-    """The same from when a call had been sent, which leaves out what it waited here."""
+    """Latencies from when a call had been sent, without the time that it waited here."""
 
     @property
     def answered_per_second(self) -> float:
@@ -90,7 +90,7 @@ class Connection:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # No table of headers: what a refusal says can be told without keeping one.
+        # No header table: refusals can be recognized without one.
         settings = _STREAM_ROOM + _WIDE.to_bytes(4) + _TABLE_SIZE + (0).to_bytes(4)
         self.socket.sendall(
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -106,12 +106,12 @@ class Connection:
         self.held: deque[tuple[float, bytes]] = deque()
         """Calls that were not sent yet: when they were due, and their messages."""
         self._parts: dict[int, tuple[bytes, int]] = {}
-        """What is left to send of messages that were begun, and for how much there is room."""
+        """The unsent rest of each message that was begun, and the room for it."""
         self._next = 1
         self._room = 65_535
         self._stream_room = 65_535
         self._most = 0
-        """How many calls at once the server lets us make: none before it has told."""
+        """How many concurrent calls the server allows: none before its SETTINGS."""
         self._out = bytearray()
         self._in = bytearray()
         self.is_ending = False
@@ -142,7 +142,7 @@ class Connection:
         if self._out:
             try:
                 del self._out[: self.socket.send(self._out)]
-            except (BlockingIOError, ConnectionError):  # reading tells of the latter
+            except (BlockingIOError, ConnectionError):  # reading reports the latter
                 return
 
     def _send_part(self, stream: int, payload: bytes, room: int, now: float) -> None:
@@ -233,5 +233,5 @@ class Connection:
                     for stream, (rest, room) in self._parts.items():
                         self._parts[stream] = (rest, room + more)
         elif kind == _GOAWAY:
-            # As it does where too many calls of one passed their deadline.
+            # The server also ends a connection on which too many calls passed their deadline.
             self.is_ending = True

@@ -1,7 +1,7 @@
 """A load generator that asks at a fixed rate, however long the answers take.
 
-Generator and server share a machine, and one that is late itself would blame the server:
-it runs in a process of its own. Latencies are counted from the moment at which a call was
+Generator and server share a machine, and a generator that is late would blame the server,
+so it runs in a process of its own. Latencies are counted from the moment at which a call was
 due.
 """
 
@@ -23,11 +23,11 @@ from bench.questions import undelimited
 
 _CONNECTIONS: Final = 8
 _LAST_ANSWERS: Final = 2.0
-"""Seconds after the last deadline, for the last word of the server."""
+"""Seconds after the last deadline in which the server may still respond."""
 
 
 class Rate(NamedTuple):
-    """Calls per second for some time; with a rate of 0, so many calls at once instead."""
+    """Calls per second for some time; with a rate of 0, `at_once` concurrent calls instead."""
 
     per_second: float
     seconds: float

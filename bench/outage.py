@@ -107,7 +107,7 @@ async def _load(
         for start in range(0, _KNOWN, 200):
             known = questions[start : start + 200]
             await asyncio.gather(*(call(question, timeout=10) for question in known))
-        # What is here to stay need not be looked at again while calls are timed.
+        # Keep the collector from looking at long-lived objects while calls are timed.
         gc.collect()
         gc.freeze()
         loop = asyncio.get_running_loop()

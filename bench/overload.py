@@ -1,5 +1,5 @@
-"""Three times as many calls as the server can answer: what it answers, how late, and what
-it holds meanwhile.
+"""Three times as many calls as the server can answer: its answers, their latency, and its
+memory meanwhile.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from queuegate.v1 import access_pb2
 
 _QUESTIONS: Final = 4_000
 _NEW: Final = 150_000
-"""So many different questions that the response cache never has the next one."""
+"""Enough different questions that the response cache never has the next one."""
 _BATCH: Final = 100
 _LARGE: Final = 1_000
 _DEADLINE: Final = 1.0
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 50
 _FEW: Final = 8
 _CALLS: Final = 200
 _FEWEST: Final = 100
-"""At least so many make a percentile, and so many must be answered without an overload."""
+"""The fewest answers for a percentile; without an overload there must be as many."""
 _UNLOADED: Final = 0.2
 _OVERLOAD: Final = 3.0
 _GOAL: Final = 5.0
@@ -34,15 +34,15 @@ _MAX_MIB: Final = 64.0
 _FIRST_SECOND: Final = 1.0
 _CONSTANT: Final = access_pb2.CheckQueueAccessResponse(allowed=True).SerializeToString()
 _SET: Final = 1 / 8
-"""What a caller may ask, as a part of what the server answers: three times that is read and
-refused in much less than its time."""
+"""The rate limit of a caller, as a part of the sustainable rate: the server reads and refuses three
+times that rate with much time to spare."""
 _BURST_SECONDS: Final = 0.01
 
 _NOTHING: Final = 0.001
 
 
 class _Case(NamedTuple):
-    """What is asked of which server, and how much at once when its rate is looked for."""
+    """The calls to a server, and how many to make at once to find its sustainable rate."""
 
     name: str
     transport: str
@@ -117,7 +117,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 def _cases(questions: Questions, folder: Path) -> list[_Case]:
-    """Write what is asked into a folder."""
+    """Write the messages to ask with into a folder."""
     known = [one.message() for one in questions.mixed(_QUESTIONS)]
     new = [one.message() for one in questions.mixed(_NEW)]
     lists = [access_pb2.ListQueuesRequest(user=one.user, access=one.access) for one in known]
@@ -153,24 +153,23 @@ _WHY: Final = (
     "Where the answer is known the promise cannot be kept on one core: to end a call with a "
     "status costs grpc.aio at least as much as to answer it (*all refused*), so at three times "
     "the rate it can do neither (a *bare handler* that returns a constant cannot, either: no "
-    "work of ours is left to save), and what cannot be taken waits in gRPC's core, which tells "
-    "nobody how long. From 1,000 waiting calls on the core drops some, and from 3,000 on all, "
-    "as CANCELLED, for about 30 µs each. Tried, with three times the load on 8 connections, and "
-    "with 1,000 calls at once on one connection, as from a scheduler that starts: "
-    "`grpc.server.max_pending_requests` at 300 (hard limit 600) has a p99 of 133 ms, and drops "
-    "400 of the 1,000; at 100 (200) it drops 630. `grpc.max_concurrent_streams` at 100 or 250 "
-    "bounds what waits in the server (p99 193 ms from when a call was sent; before that it "
-    "waits at the client), but gRPC counts calls for longer than the client does, and refuses "
-    "125 to 350 of the 1,000; at 250 the server answered nothing at all in one of two runs. "
-    "While a directory hangs, such a bound also keeps calls waiting that need no directory. So "
-    "neither is set.\n\n"
-    "Over native, 100 known questions are read in half the time that it takes to answer them. "
-    "What is late then has waited in the sockets and in the Rust part, up to 1,024 calls of "
-    "each connection, where Python does not see it, and where their messages take memory; some "
-    "of it the generator could not send, and whole connections are ended (`too_many_resets`) "
-    "when many calls on them are cancelled at their deadline. With 128 calls on each connection "
-    "the wait after sending was about a third, and the rest waited at the client instead: no "
-    "more was answered."
+    "work of ours is left to save), and calls that it cannot take wait in gRPC's core, which "
+    "reports no waiting times. From 1,000 waiting calls on the core drops some, and from 3,000 "
+    "on all, as CANCELLED, for about 30 µs each. Tried, with three times the load on 8 "
+    "connections, and with 1,000 calls at once on one connection, as from a scheduler that starts: "
+    "`grpc.server.max_pending_requests` at 300 (hard limit 600) has a p99 of 133 ms, and drops 400 "
+    "of the 1,000; at 100 (200) it drops 630. `grpc.max_concurrent_streams` at 100 or 250 bounds "
+    "what waits in the server (p99 193 ms from when a call was sent; before that it waits at the "
+    "client), but gRPC counts calls for longer than the client does, and refuses 125 to 350 of the "
+    "1,000; at 250 the server answered nothing at all in one of two runs. While a directory hangs, "
+    "such a bound also keeps calls waiting that need no directory. So neither is set.\n\n"
+    "Over native, the server reads 100 known questions in half the time that it takes to answer "
+    "them. Late calls have waited in the sockets and in the Rust part, which holds up to 1,024 "
+    "calls of each connection: Python does not see them there, and their messages take memory. "
+    "The generator could not send some of the calls, and the Rust part ends whole connections "
+    "(`too_many_resets`) when many calls on them are cancelled at their deadline. With a limit "
+    "of 128 calls on each connection, calls waited about a third as long after they were sent, "
+    "and the rest of the time at the client; no more of them were answered."
 )
 
 
@@ -178,13 +177,13 @@ class _Load:
     """Asks one server at several rates."""
 
     def __init__(self, server: Running, case: _Case, table: Table) -> None:
-        """Take where the rows go."""
+        """Take the server, the calls to make, and the table for the rows."""
         self._server = server
         self._case = case
         self._table = table
 
     def sustainable(self, seconds: float) -> float:
-        """Return how much a second the server answers."""
+        """Return how many calls a second the server answers."""
         at_once = Rate(0, seconds, self._case.at_once)
         self._run(at_once)
         most = self.ask("sustainable", at_once)[0].answered_per_second
@@ -193,7 +192,7 @@ class _Load:
         return most
 
     def measure(self, seconds: float, most: float) -> list[Target]:
-        """Ask at a part and at a multiple of that; return what was to be reached."""
+        """Ask at a part and at a multiple of the rate `most`; return the targets."""
         rate = most * _UNLOADED
         heard, unloaded = self.ask("a fifth", Rate(rate, max(seconds, _CALLS / rate)))
         if len(heard.latencies) < _FEWEST:
@@ -225,8 +224,8 @@ class _Load:
         ]
 
     def ask(self, load: str, rate: Rate) -> tuple[Heard, float]:
-        """Ask, add a row; return what was heard, and the p99: the deadline, if too few were
-        answered for one.
+        """Ask, and add a row; return the outcomes, and the p99, or the deadline if there are too
+        few answers for one.
         """
         begin = self._server.cpu_seconds()
         heard = self._run(rate)
@@ -258,7 +257,7 @@ class _Load:
 
 
 def _at_most(per_second: float) -> tuple[str, ...]:
-    """Return arguments that bound what a caller may ask."""
+    """Return the arguments that limit the rate of a caller."""
     burst = max(1, round(per_second * _BURST_SECONDS))
     settings = (f"limits.caller_rate={per_second:g}", f"limits.caller_burst={burst}")
     return tuple(word for setting in settings for word in ("--set", setting))

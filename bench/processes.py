@@ -1,4 +1,4 @@
-"""The servers that are compared, as processes, and what the kernel says of them."""
+"""The servers that are compared, as processes, and their figures from the kernel."""
 
 import os
 import signal
@@ -77,7 +77,7 @@ def running(
 
     `on_own_core` gives it the first core, and the others to this process and those that
     it starts from now on: load generators, which then do not get into its way. `listen` is
-    the TCP address on which it was told to listen, if it does not announce one itself.
+    its configured TCP address, if it does not announce one itself.
     """
     folder.mkdir()
     if on_own_core:

@@ -1,4 +1,4 @@
-"""Questions about a generated policy whose answers are known from how they are made."""
+"""Questions about a generated policy, with answers that are known by construction."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _MORE: Final = 0x80
 
 
 class Kind(StrEnum):
-    """What decides a question."""
+    """The kind of a question, by the rule that decides it."""
 
     USER = "user grant"
     GROUP = "group grant"
@@ -40,7 +40,7 @@ MIX: Final = {
 
 
 class Asked(NamedTuple):
-    """A question about submission, and what its answer must be."""
+    """A question about submission, and its correct answer."""
 
     kind: Kind
     user: str

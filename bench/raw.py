@@ -1,8 +1,8 @@
 """A load generator that does not look into the answers.
 
 ghz needs several milliseconds to read the answer to a large batch. This one takes the
-answers as bytes, so that the server is the slower of the two. It cannot tell whether the
-answers are right: that is checked before.
+answers as bytes, so that the server is the slower of the two. It does not check
+the answers: they are checked before.
 """
 
 import argparse

@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 from bench.results import Part, Table, Target
 
 MARK: Final = "<!-- make bench writes all that follows -->"
-"""What stands above it in the document is kept: comparisons that need another checkout."""
+"""The text above it in the document is kept: comparisons that need another checkout."""
 _HOW_TO_READ: Final = """\
 - A figure such as `5,800 (5,700 to 5,900)` is the median of all rounds, with the smallest and
   the largest. Ratios are taken within each round, in which everything of a table is measured
   in turn (every other round in reverse order), and then their median is shown.
-- The fixed loop tells how even the machine was: where its longest time is far above its shortest,
+- The fixed loop shows how even the machine was: where its longest time is far above its shortest,
   other machines' work took a part of the processor, and only ratios within a round say something.
 - The bare handler is a `grpc.aio` server with the same event loop (uvloop), options and
   raw-bytes codecs that returns constant bytes, as many as a real answer has. gRPC is set for it
@@ -43,7 +43,7 @@ def markdown(
     measured: Sequence[Measured],
     facts: Sequence[tuple[str, str]],
 ) -> str:
-    """Return the document. The facts tell on what was measured."""
+    """Return the document. The facts describe the machine and the run."""
     targets = [target for one in measured for target in one.part.targets]
     machine = Table("", "", ("what", "value"), [list(fact) for fact in facts])
     parts = [

@@ -1,4 +1,4 @@
-"""What a part of the benchmark hands over: tables, and targets with what was reached."""
+"""The results of a part of the benchmark: tables, and targets with the figures reached."""
 
 import statistics
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Table:
 
     title: str
     note: str
-    """What was measured, and how."""
+    """The subject and the method of the measurement."""
     columns: Sequence[str]
     rows: list[list[str]] = field(default_factory=list)
 
@@ -43,7 +43,7 @@ class Part:
     tables: list[Table] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """What else there is to say, such as why something was not measured."""
+    """Further remarks, such as why something was not measured."""
 
 
 def spread(values: Sequence[float], form: str = ",.0f") -> str:
@@ -60,5 +60,5 @@ def middle(values: Sequence[float], form: str = ",.0f") -> str:
 
 
 def ratios(ours: Sequence[float], others: Sequence[float]) -> list[float]:
-    """Return the ratio of each round: what was measured side by side is compared."""
+    """Return the ratio of each round: figures that were measured side by side are compared."""
     return [mine / other for mine, other in zip(ours, others, strict=True)]

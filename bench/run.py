@@ -84,7 +84,7 @@ def main() -> None:
             ]
             text = report.markdown(measured, [*machine.described(), *during])
             if not is_quick:
-                # After each part: who stops a long run keeps what it has measured.
+                # After each part, so that a long run that is stopped keeps its results.
                 _RESULTS.write_text(kept + text)
     except CannotMeasure as error:
         sys.exit(f"bench: {error}")

@@ -1,5 +1,5 @@
-"""Half an hour of mixed traffic, with reloads and outages of the directory, and what became
-of answers, latency, memory and descriptors. Writes bench/SOAK.md and bench/plots/soak.svg.
+"""Half an hour of mixed traffic, with reloads and outages of the directory: answers, latency,
+memory and descriptors. Writes bench/SOAK.md and bench/plots/soak.svg.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _FOLDER: Final = Path(__file__).parent
 _INTERVALS: Final = 180
 _RELOAD_SECONDS: Final = 10.0
 _CYCLE_SECONDS: Final = 60.0
-"""In each of these the directory is away once: killed and frozen in turn ..."""
+"""In each cycle the directory is away once: killed and frozen in turn."""
 _AWAY_SECONDS: Final = 15.0
 _MIB: Final = 2**20
 _MAX_GROWTH: Final = 24 * _MIB
@@ -45,7 +45,7 @@ every {_RELOAD_SECONDS:.0f} s; once a minute the directory is away for {_AWAY_SE
 
 @dataclass(slots=True)
 class Point:
-    """An interval: what the traffic saw, and what the server was like at its end."""
+    """An interval: the figures of the traffic, and the state of the server at its end."""
 
     minute: float
     told: dict[str, Any]
@@ -60,7 +60,7 @@ class Point:
 
 @dataclass(slots=True)
 class Soak:
-    """What is measured."""
+    """The figures of a run."""
 
     begin: float
     points: list[Point] = field(default_factory=list)
@@ -136,7 +136,7 @@ def _measure(soak: Soak, traffic: "subprocess.Popen[str]", server: RunningServer
     told = server.wait_for_log("operations port is open")["address"]
     for line in traffic.stdout:
         with (
-            suppress(OSError),  # told by the figures of the traffic
+            suppress(OSError),  # the figures of the traffic show it
             urllib.request.urlopen(f"http://{told}/metrics", timeout=5) as metrics,
         ):
             soak.records = _records(metrics.read().decode())

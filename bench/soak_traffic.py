@@ -35,10 +35,10 @@ _STREAM_PAUSE: Final = 0.2
 
 
 class Traffic:
-    """Asks, and counts what came of it in the current interval."""
+    """Asks, and counts the outcomes in the current interval."""
 
     def __init__(self, client: Client, stub: "access_pb2_grpc.AccessServiceAsyncStub") -> None:
-        """Take what to ask with."""
+        """Take the clients to ask with."""
         self._client = client
         self._stub = stub
         self._allowed = [TEAM in groups_of(number, SIZE) for number in range(_KNOWN)]

@@ -22,7 +22,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     table = Table(
         "Streams (StreamQueueAccess)",
         "ghz, one stream, which sends without waiting for answers; the questions as for batches. "
-        "ghz tells no latencies of the messages of a stream. As for batches, it takes long to "
+        "ghz reports no latencies of the messages of a stream. As for batches, it takes long to "
         "read large answers.",
         (
             "load",

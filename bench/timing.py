@@ -1,6 +1,6 @@
 """Timing of code in this process.
 
-Processor time of this thread, not the time of day: what else the machine does then
+Processor time of this thread, not the time of day: other work of the machine then
 matters less.
 """
 

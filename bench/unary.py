@@ -69,7 +69,7 @@ def _measure(
             seen = servers.measure(load, _METHOD, known, Amount(concurrency, scale.seconds))
             rates[concurrency] = seen.load.per_second
             return seen
-        # Only so many are made, and all are asked just once.
+        # Enough for `scale.seconds`; each is asked just once.
         count = max(concurrency, int(rates[concurrency] * scale.seconds))
         new = servers.questions.mixed(count)
         data = servers.write("new", (one.message().SerializeToString() for one in new))

@@ -1,4 +1,4 @@
-"""A cache of many users: memory, and the longest pause of whatever changes it."""
+"""A cache of many users: memory, and the longest pause of each kind of change."""
 
 import asyncio
 import gc
@@ -110,7 +110,7 @@ async def _measure_cache(count: int, rounds: int, goal: float | None) -> Part:
 
 
 def _touch(size: int) -> None:
-    """Use so many bytes of memory once, and give them back: only then has the host of a virtual
+    """Use `size` bytes of memory once, and give them back: only then has the host of a virtual
     machine handed them out.
     """
     with mmap.mmap(-1, size) as memory:
@@ -119,7 +119,7 @@ def _touch(size: int) -> None:
 
 
 class _Cache:
-    """A cache whose clock stands still, and what is done to it."""
+    """A cache whose clock stands still, and the changes to it."""
 
     def __init__(self, count: int, lists: Sequence[tuple[str, ...]]) -> None:
         """Take how many users it may have, and the groups that these share."""
@@ -130,7 +130,7 @@ class _Cache:
         self._cache = GroupCache(options, lambda: self._now, lambda: self._now)
 
     def store(self, first: int, last: int) -> Iterator[Callable[[], object]]:
-        """Yield what stores users from the first to the one before the last."""
+        """Yield functions that store the users from `first` to before `last`, one each."""
         for number in range(first, last):
             user, groups = f"user{number:07d}", tuple(self._rng.choice(self._lists))
             yield partial(_store, self._cache, user, groups)
@@ -140,7 +140,7 @@ class _Cache:
         self._now += _A_LONG_TIME
 
     def forget(self, times: int) -> Iterator[Callable[[], object]]:
-        """Yield what forgets all users, a part each time."""
+        """Yield functions that forget all users, a part each."""
         parts = self._cache.invalidate_all()
         return (partial(next, parts, 0) for _ in range(times))
 
@@ -150,9 +150,9 @@ def _store(cache: GroupCache, user: str, groups: tuple[str, ...]) -> None:
 
 
 async def _longest(works: Iterable[Callable[[], object]], at_once: int = _AT_ONCE) -> _Pause:
-    """Do all, so many in each turn of the loop, and return what took longest.
+    """Call all, `at_once` in each turn of the loop, and return the longest times.
 
-    Turns are measured in processor time of this thread: what else the machine does then
+    Turns are measured in processor time of this thread: other work of the machine then
     matters less, and nothing here waits for anything but the clock.
     """
     longest_work = longest_turn = 0

@@ -36,7 +36,7 @@ _BATCH: Final = 1_000
 _CONCURRENCY: Final = 4
 _UNARY_CONCURRENCY: Final = 50
 _NORMAL_CLASS: Final = "import os\nvars(os).pop('SCHED_BATCH', None)\n"
-"""A sitecustomize.py: what does not see the batch class cannot switch to it."""
+"""A sitecustomize.py: code that does not see the batch class cannot switch to it."""
 _COLUMNS: Final = (200, 200, 100_000)
 """Users, queues, pairs."""
 

@@ -1,6 +1,6 @@
 """A scheduler shim in Python: only applications that may use their queue get through.
 
-Reads one application a line, user and queue, and tells what becomes of it:
+Reads one application a line, user and queue, and prints its verdict:
 
     echo "sue root.sandbox" | python examples/shim.py
 """
@@ -11,7 +11,7 @@ import queuegate
 
 
 def verdict(client: queuegate.Client, user: str, queue: str) -> str:
-    """Say what becomes of an application. Only a clear yes lets it through."""
+    """Return the verdict on an application. Only a clear yes lets it through."""
     try:
         decision = client.check(user, queue)
     except queuegate.CouldNotAsk as error:

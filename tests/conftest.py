@@ -1,4 +1,4 @@
-"""What every test gets: an environment without our settings, and bounded random cases."""
+"""For every test: an environment without our settings, and bounded random cases."""
 
 import os
 from collections.abc import Iterator
@@ -41,6 +41,6 @@ def _transport(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the settings of whoever runs the tests out of them."""
+    """Keep the developer's own settings out of the tests."""
     for name in [name for name in os.environ if name.startswith("QUEUEGATE_")]:
         monkeypatch.delenv(name)

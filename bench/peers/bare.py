@@ -20,7 +20,7 @@ QUEUES: Final = "queues.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A small server that is told one file (or a folder of them) to answer from."""
+    """A small server that answers from one file, or from a folder of files."""
 
     name: str
     how: str

@@ -60,7 +60,7 @@ class Casbin:
         folder.mkdir()
         file = folder / "policy.csv"
         file.write_text("".join(f"{', '.join(line)}\n" for line in lines(policy)))
-        # It looks for its own configuration beside the program unless told otherwise.
+        # By default it looks for its own configuration beside the program.
         config = folder / "connection.json"
         config.write_text("{}")
         with (

@@ -27,12 +27,12 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much to ask: for so many seconds, with so many calls at once."""
+    """How much to ask: the seconds, and the number of concurrent calls."""
 
     seconds: float
     at_once: int
     calls: int | None = None
-    """Ask so many, however long it takes."""
+    """The number of calls to make, however long they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Loads:
             self._questions.write_text("".join(uris))
             return
         self._questions.write_bytes(delimited(serving.wire.encode(one) for one in asked))
-        # The same for all servers, and one for which each has to look everywhere.
+        # The same question for all servers; each has to look everywhere for its answer.
         one = serving.wire.encode(max((one for one in asked if not one.allowed), key=_depth))
         (folder / "one").write_bytes(b"\0" + len(one).to_bytes(4, "big") + one)
         (folder / "contract").write_bytes(serving.wire.descriptors.SerializeToString())
@@ -108,7 +108,7 @@ class Loads:
         return self._loadgen(amount.seconds, f"-at-once={amount.at_once}")
 
     def at_rate(self, rate: float, seconds: float) -> Seen:
-        """Ask so many questions a second, whether or not earlier ones are answered. Latencies
+        """Ask `rate` questions a second, whether or not earlier ones are answered. Latencies
         count from when a question was due. Raises CannotMeasure if most are not
         answered, and for a server that is not asked over gRPC.
         """

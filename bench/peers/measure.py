@@ -52,7 +52,7 @@ QUICK: Final = Scale(1, 1, 0.8, (1, MIDDLE), (0.5, 0.9), 500, 1_000, 2_000)
 
 @dataclass(slots=True)
 class Result:
-    """What was found of one server."""
+    """The results of one server."""
 
     name: str
     how: str

@@ -114,7 +114,7 @@ def tuples(policy: Policy) -> list[Tuple]:
 
 
 def membership(user: str, groups: tuple[str, ...]) -> list[Tuple]:
-    """Return what says that a user is in groups."""
+    """Return the tuples for a user as a member of groups."""
     return [(f"user:{user}", "member", f"group:{group}") for group in groups]
 
 

@@ -1,4 +1,4 @@
-"""What every server of the comparison has: a way to get it, to run it and to ask it."""
+"""The interface of the servers in the comparison: to install, to run and to ask them."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,7 +22,7 @@ class GrpcWire:
     descriptors: FileDescriptorSet
     encode: Callable[[Asked], bytes]
     decode: Callable[[bytes], bool] | None
-    """Tells whether an answer grants access; None if all answers are the same."""
+    """Returns whether an answer grants access; None if all answers are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Peer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """Its name in tables."""
 
     @property
     def how(self) -> str:

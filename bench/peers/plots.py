@@ -1,4 +1,4 @@
-"""What the charts of the comparison show."""
+"""The charts of the comparison."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ _OURS: Final = "queuegate"
 
 
 def draw(results: Sequence[Result]) -> Mapping[str, str]:
-    """Return the charts by name; one that there are no figures for is left out."""
+    """Return the charts by name; charts without figures are left out."""
     measured = [result for result in results if result.repeated]
     if not measured:
         return {}

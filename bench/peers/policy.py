@@ -48,8 +48,8 @@ def generate(seed: int = SEED) -> Policy:
 
 
 def decided_by(policy: Policy, user: str, index: int, *, is_admin: bool) -> str | None:
-    """Say what grants access to a queue, slowly and plainly: `wildcard`, `user`, `group`,
-    or nothing. What all servers must agree with.
+    """Return the kind of entry that grants access to a queue, computed slowly and plainly:
+    `wildcard`, `user`, `group`, or None. All servers must agree with it.
     """
     kinds = set()
     for queue in ancestry(policy.queues, index):

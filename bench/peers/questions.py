@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
     @property
     def action(self) -> str:
-        """What is asked for, in one word."""
+        """The kind of access, in one word."""
         return "admin" if self.is_admin else "submit"
 
 

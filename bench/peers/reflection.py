@@ -1,4 +1,4 @@
-"""Messages of a server that tells its contract by gRPC reflection."""
+"""Messages of a server that publishes its contract by gRPC reflection."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ class Contract:
         self.files = ghz.descriptors(self._pool.FindServiceByName(service).file)
 
     def request(self, method: str) -> Callable[[Json], bytes]:
-        """Return what makes a request of a method from JSON."""
+        """Return a function that makes a request of a method from JSON."""
         message_class = message_factory.GetMessageClass(self._methods[method].input_type)
         pool = self._pool
 
@@ -41,7 +41,7 @@ class Contract:
         return serialize
 
     def response(self, method: str) -> Callable[[bytes], Message]:
-        """Return what reads an answer of a method."""
+        """Return a function that parses a response of a method."""
         return message_factory.GetMessageClass(self._methods[method].output_type).FromString
 
     def call(self, method: str, content: Json) -> Any:

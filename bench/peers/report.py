@@ -86,7 +86,7 @@ def markdown(
 
 
 def targets(results: Sequence[Result]) -> list[Target]:
-    """Return the goals of the project that can be told from what was measured."""
+    """Return the goals of the project that these results can decide."""
     by_name = {result.name: result for result in results if result.repeated}
     found = []
     for ours, other, goal in _GOALS:

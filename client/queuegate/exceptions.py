@@ -43,7 +43,7 @@ class Violation(NamedTuple):
     field: str
     """The path of the field in the request, for example `user.groups[3]`."""
     description: str
-    """What is wrong with it."""
+    """A description of the fault."""
 
 
 class QueuegateError(Exception):

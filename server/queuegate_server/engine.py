@@ -167,7 +167,7 @@ class Engine:
     def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
         """Call back with the snapshot that is served, if there is one, and with each later one.
 
-        Whatever was derived from the replaced snapshot must be dropped then, or the replaced
+        Everything derived from the replaced snapshot must be dropped then, or the replaced
         policy stays in memory.
         """
         self._on_swap.append(callback)
@@ -191,7 +191,7 @@ class Engine:
         return None if entry is None else self._decide_with(query, entry)
 
     async def resolve_and_check(self, query: Query) -> Verdict:
-        """Look the user's groups up, and decide with them: what `check` leaves to do.
+        """Look the user's groups up, and decide with them: the work that `check` leaves.
 
         Raises GroupsUnavailable.
         """

@@ -13,11 +13,11 @@ _BURST_CALLS: Final = 32
 """For how long, and how many in a row, calls may exceed the target before that is an overload."""
 _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
-"""An overload is over when no call has exceeded the target for so long."""
+"""An overload is over when no call has exceeded the target for this long."""
 _PROBE_SECONDS: Final = 60.0
-"""After so long an overload is assumed to be over. Callers that retry at once look like an
-overload even if there is none without the refusals. If there still is one, fewer than one in a
-hundred answers is late until it is detected again.
+"""After this long an overload is assumed to be over. Refusals can prolong it, because callers that
+retry at once look like an overload. If there still is one, fewer than one answer in a hundred is
+late until it is detected again.
 """
 
 

@@ -103,7 +103,7 @@ def test_the_name_in_the_certificate_can_be_given(server: ScriptedServer) -> Non
     ],
     ids=["plaintext", "public authorities", "other authority", "other name"],
 )
-def test_a_server_that_is_not_the_one_gets_no_question(
+def test_a_server_that_is_not_trusted_gets_no_question(
     server: ScriptedServer, tls: queuegate.Tls | None
 ) -> None:
     with pytest.raises(queuegate.ServerUnavailable):

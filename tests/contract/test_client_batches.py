@@ -1,4 +1,4 @@
-"""Batches of both clients: in order, in as few requests as may be, each result apart."""
+"""Batches of both clients: in order, in as few requests as possible, each result apart."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`queuegate` against a server: what it prints and how it ends."""
+"""`queuegate` against a server: its output and exit statuses."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`queuegate` where there is no answer: what it says, and how it ends."""
+"""`queuegate` where there is no answer: its messages and exit statuses."""
 
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def test_failures(
     assert errors == f"queuegate: {message}\n"
 
 
-def test_no_user_and_no_answer_are_told_apart(script: Script, capsys: Capture) -> None:
+def test_no_user_and_no_answer_are_distinguished(script: Script, capsys: Capture) -> None:
     answer = user_groups_pb2.ResolveUserGroupsResponse(resolver="corp", detail="so it is")
     answer.user_group.user = "alice"
     answer.outcome = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND

@@ -1,4 +1,4 @@
-"""Who may use a client at once, and what closing it ends."""
+"""Concurrent use of a client, and the calls that closing it ends."""
 
 import asyncio
 import threading

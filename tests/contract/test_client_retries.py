@@ -1,4 +1,4 @@
-"""Both clients try again, and when they do not."""
+"""When both clients try again, and when they do not."""
 
 import json
 import time

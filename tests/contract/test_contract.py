@@ -76,7 +76,7 @@ def test_a_partial_group_list_is_no_answer(channel: grpc.Channel) -> None:
         check(channel, user="testuser5", queue="root.dev")
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert violations(caught.value) == []
-    # What lists everybody needs no groups, and works without them.
+    # A queue open to everybody needs no groups, and works without them.
     assert check(channel, user="testuser5", queue="root.open").allowed
 
 
@@ -101,7 +101,7 @@ def test_stream_answers_every_batch(channel: grpc.Channel) -> None:
     assert answers[100].error.code == 3
 
 
-def test_explain_tells_each_step(channel: grpc.Channel) -> None:
+def test_explain_returns_each_step(channel: grpc.Channel) -> None:
     stub = access_pb2_grpc.AccessServiceStub(channel)
     asked = access_pb2.ExplainQueueAccessRequest(
         user=user_group_information_pb2.UserGroupInformation(user="testuser1"),

@@ -1,4 +1,4 @@
-"""A policy, a server on it, and a place for what was measured."""
+"""A policy, a server on it, and a place for figures."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that does no more than it is told, unlike gRPC's own."""
+"""A client of HTTP/2 that sends only the given bytes, unlike gRPC's own."""
 
 import socket
 from typing import Final
@@ -43,7 +43,7 @@ HALVES: Final = {
     "a message": CALL[:-10],
     "a message of a stream": BEGIN + headers("StreamQueueAccess") + question()[:15],
 }
-"""What a client may send before it falls silent, by what it is half of."""
+"""Bytes that a client sends before it falls silent, by the part that is incomplete."""
 
 
 def connected(address: str, sent: bytes) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What holds for every fault: the invariants, checked in one place.
+"""The invariants, which hold for every fault, checked in one place.
 
 While a fault is made, a process of its own asks the server all the time; at the end it must
 have seen no wrong answer and no call that outlived its deadline, and the server must be what
@@ -24,7 +24,7 @@ from tests.support.servers.queuegate_server import RunningServer
 DEADLINE = 5.0
 SERVING_WITHIN = 5.0
 MEMORY_TOLERANCE = 24 << 20
-"""What an allocator keeps for later; all faults make a server hold more than this at times."""
+"""Memory that an allocator keeps for later; all faults make a server hold more at times."""
 DESCRIPTORS_TOLERANCE = 4
 """A connection that is being replaced, and the file that is being read."""
 SETTLING = 60.0
@@ -60,7 +60,7 @@ class Observation:
 
     def __init__(self, server: RunningServer, address: str, record: Record) -> None:
         self.server = server
-        """The process; whoever restarts it puts the new one here."""
+        """The process; a test that restarts it puts the new one here."""
         self.address = address
         self.report: dict[str, Any] = {}
         self.record = record

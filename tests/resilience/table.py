@@ -1,4 +1,4 @@
-"""FAULTS.md: a row for each fault, with its test and what a run measured."""
+"""FAULTS.md: a row for each fault, with its test and the figures of a run."""
 
 from collections.abc import Mapping
 from pathlib import Path

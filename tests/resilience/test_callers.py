@@ -63,7 +63,7 @@ def test_a_thousand_connections(server: RunningServer, record: Record) -> None:
 
 
 def batch_of(size: int) -> access_pb2.BatchCheckQueueAccessRequest:
-    """Return a request of exactly so many bytes."""
+    """Return a request of exactly `size` bytes."""
 
     def check(groups: int, of: int) -> access_pb2.CheckQueueAccessRequest:
         return access_pb2.CheckQueueAccessRequest(
@@ -114,8 +114,8 @@ def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
         with http2.connected(server.address, http2.BEGIN) as connection, ended:
             for number in range(10_000):
                 connection.sendall(http2.headers("StreamQueueAccess", 2 * number + 1))
-                # What is being refused counts for gRPC, too, and beyond its own bound it refuses
-                # everybody: a server that has no processor is not sent more than that.
+                # gRPC also counts streams that are being refused, and beyond its own bound refuses
+                # everybody: a server without processor time is not sent more than that.
                 if number % 250 == 0:
                     assert client.check("alice", "root.open").allowed
             connection.sendall(http2.PING)

@@ -30,7 +30,7 @@ def connects(address: str) -> bool:
 def test_expired_and_renewed(
     tmp_path: Path, policy_file: Path, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is connected goes on, newcomers refuse the old one, and take the new one."""
+    """Connected clients go on; new ones refuse the old certificate and take the new one."""
     ca = trustme.CA()
     ca.cert_pem.write_to_path(tmp_path / "ca.pem")
     monkeypatch.setenv("QUEUEGATE_CA_FILE", str(tmp_path / "ca.pem"))

@@ -16,7 +16,7 @@ MORE = 50
 
 
 def test_descriptor_limit(server: RunningServer, policy_file: Path, record: Record) -> None:
-    """Whoever is connected is answered, a reload fails and keeps the policy, and newcomers
+    """Connected callers are answered, a reload fails and keeps the policy, and newcomers
     are served as soon as there is room.
     """
     with (

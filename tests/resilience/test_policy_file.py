@@ -1,4 +1,4 @@
-"""What may happen to a policy file, while the server is asked."""
+"""Faults of a policy file while the server is asked."""
 
 from collections.abc import Callable
 from functools import partial

@@ -44,7 +44,7 @@ def test_sigterm(server: RunningServer, policy_file: Path, record: Record) -> No
 
 
 def test_event_loop_stands_still(policy_file: Path, record: Record) -> None:
-    """The watchdog ends the process, so that whoever supervises it can start the next one."""
+    """The watchdog ends the process, so that its supervisor can start the next one."""
     arguments = ("--policy", str(policy_file))
     listen = [f"127.0.0.1:{free_port()}"]
     program = Path(stalling_loop.__file__)

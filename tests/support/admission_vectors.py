@@ -18,7 +18,7 @@ CASES: list[dict[str, Any]] = _FILE["cases"]
 _DENIED_BOB = "user bob with groups [g] is not allowed to set user annotation"
 _CHANGED = "user info annotation change is not allowed"
 
-# What we answer instead; tests/vectors/DEVIATIONS.md says why.
+# Our own answers; tests/vectors/DEVIATIONS.md says why.
 DEVIATIONS: dict[str, dict[str, Any]] = {
     "adm-011": {
         "allowed": True,

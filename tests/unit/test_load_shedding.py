@@ -20,7 +20,7 @@ def every(
 
 
 def overloaded() -> CoDel:
-    """Return one that has seen an overload of 0.2 s."""
+    """Return load shedding that has seen an overload of 0.2 s."""
     waiting = CoDel(0.005)
     assert refused(waiting, every(0.001, 200, LATE)) == 100
     return waiting
@@ -30,7 +30,7 @@ def test_an_overload_is_refused_after_a_tenth_of_a_second() -> None:
     assert refused(overloaded(), every(0.001, 50, LATE, begin=0.2)) == 50
 
 
-def test_those_that_did_not_wait_are_answered_in_an_overload() -> None:
+def test_calls_that_did_not_wait_are_answered_in_an_overload() -> None:
     calls = [(SHORT if number % 2 else LATE, 0.2 + number / 1000) for number in range(100)]
     assert refused(overloaded(), calls) == 50
 
@@ -49,7 +49,7 @@ def test_a_burst_is_answered() -> None:
 
 
 def test_few_calls_are_no_overload() -> None:
-    """A machine that does not run us for a while makes these late, however often."""
+    """A machine that does not run the server for a while makes calls late, however often."""
     assert refused(CoDel(0.005), every(0.1, 31, LATE)) == 0
     assert refused(CoDel(0.005), every(1.1, 1_000, LATE)) == 0
 

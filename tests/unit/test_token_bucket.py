@@ -34,7 +34,7 @@ def test_the_rate_holds_in_the_long_run(rate: float) -> None:
     assert acquired == pytest.approx(100 * rate, abs=8, rel=0.01)
 
 
-def test_what_was_charged_beyond_the_burst_is_waited_for() -> None:
+def test_charges_beyond_the_burst_are_waited_for() -> None:
     bucket = TokenBucket(10, 1, ManualClock())
     for _ in range(5):
         bucket.charge()

@@ -111,7 +111,7 @@ class Chain:
         users, groups = _NOBODY, _NOBODY
         for acl in acls:
             if acl.allows_all:
-                # What stands above an ACL that allows everybody is never reached.
+                # The levels above an ACL that allows everybody are never reached.
                 reason = Reason.WILDCARD if queue else Reason.CLUSTER_ADMIN
                 above = ChainEnd(Decision(True, reason, queue, WILDCARD), self.indexes)
                 break
@@ -187,7 +187,7 @@ class ChainEnd(Chain):
 def _grant(reason: Reason, queue: str, subject: str) -> Decision:
     if not queue:
         reason = Reason.CLUSTER_ADMIN
-    # What the constructor of a named tuple does, at a third of its price.
+    # As the constructor of a named tuple does, at a third of its cost.
     return tuple.__new__(Decision, (True, reason, queue, subject))
 
 

@@ -162,7 +162,7 @@ class Partition:
     def parts(self) -> list[object]:
         """Return the objects that this partition is made of.
 
-        To free a large partition takes long. Who holds its parts can free them a few at a time.
+        Freeing a large partition takes long. The holder of its parts can free a few at a time.
         """
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 

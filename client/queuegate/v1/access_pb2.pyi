@@ -39,7 +39,7 @@ class _AccessTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessType
     """
 
 class AccessType(_AccessType, metaclass=_AccessTypeEnumTypeWrapper):
-    """What the user wants to do with the queue."""
+    """The kind of access to a queue."""
 
 ACCESS_TYPE_UNSPECIFIED: AccessType.ValueType  # 0
 """Not set: rejected with INVALID_ARGUMENT."""
@@ -135,7 +135,7 @@ class _StepOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StepOutco
     """YARN: the user, or a group, is in `yarn.admin.acl`."""
 
 class StepOutcome(_StepOutcome, metaclass=_StepOutcomeEnumTypeWrapper):
-    """What the evaluation of one ACL came to."""
+    """The outcome of the evaluation of one ACL."""
 
 STEP_OUTCOME_UNSPECIFIED: StepOutcome.ValueType  # 0
 """Never sent."""
@@ -217,7 +217,7 @@ class _ApplicationActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_App
     """Act for other users. Only for Spark's own rules."""
 
 class ApplicationAction(_ApplicationAction, metaclass=_ApplicationActionEnumTypeWrapper):
-    """What the user wants to do with the application."""
+    """The kind of access to an application."""
 
 APPLICATION_ACTION_UNSPECIFIED: ApplicationAction.ValueType  # 0
 """Not set: rejected with INVALID_ARGUMENT."""
@@ -301,8 +301,8 @@ class CheckQueueAccessRequest(_message.Message):
     """The kind of access. Required."""
     real_user: _builtins.str
     """The service that acts for the user (Hadoop's proxy user), if one does. In YARN with
-    `semantics: hadoop` an ACL that lists `~name` lets in whoever `name` acts for; elsewhere
-    it does not matter. It never makes the user a member of anything else.
+    `semantics: hadoop` an ACL that lists `~name` lets in every user that `name` acts for;
+    elsewhere it does not matter. It never makes the user a member of anything else.
     """
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
@@ -562,7 +562,7 @@ Global___CheckQueueAccessColumnsResponse: _TypeAlias = CheckQueueAccessColumnsRe
 
 @_typing.final
 class ColumnsError(_message.Message):
-    """An error and the questions that it is the outcome of."""
+    """An error and the questions that it applies to."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -717,7 +717,7 @@ class ExplainStep(_message.Message):
     acl_text: _builtins.str
     """The text of the ACL as configured."""
     outcome: Global___StepOutcome.ValueType
-    """What the evaluation came to."""
+    """The outcome of the evaluation."""
     matched_subject: _builtins.str
     """The name that matched; empty where none did."""
     @_builtins.property
@@ -759,7 +759,7 @@ class ExplainGroups(_message.Message):
     resolver: _builtins.str
     """The name of the resolver of the partition."""
     detail: _builtins.str
-    """What the resolver had to say, for people."""
+    """Details from the resolver, for people."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The groups, primary group first. Empty if not needed or the user is unknown."""
@@ -1010,7 +1010,7 @@ class CheckApplicationAccessRequest(_message.Message):
     partition: _builtins.str
     """The partition of the application. Empty: `default`."""
     action: Global___ApplicationAction.ValueType
-    """What the user wants to do. Required."""
+    """The kind of access. Required."""
     target_queue: _builtins.str
     """For APPLICATION_ACTION_MOVE, and required there: the path of the queue to move to."""
     real_user: _builtins.str

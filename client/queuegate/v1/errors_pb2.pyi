@@ -45,16 +45,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INTERNAL: a fault of the server; the id in the message is in its log too."""
     ERROR_REASON_NOT_READY: _ErrorReason.ValueType  # 7
     """UNAVAILABLE: the server has not loaded its first policy yet, or one of
-    several workers did not confirm what all of them must do;
+    several workers did not confirm a call that all must carry out;
     google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
     """UNAVAILABLE: the server is about to end, and ends this stream after it has
-    answered what it had read; what has no answer must be asked again.
+    answered all that it had read; requests without an answer must be sent again.
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """UNAVAILABLE: the decision cannot be written to the audit log, and is not
-    told without its record; google.rpc.RetryInfo says when to try again.
+    sent without its record; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_CALLER_UNKNOWN: _ErrorReason.ValueType  # 10
     """UNAUTHENTICATED: the caller showed no credential (certificate, token), or
@@ -95,16 +95,16 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 6
 """INTERNAL: a fault of the server; the id in the message is in its log too."""
 ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 7
 """UNAVAILABLE: the server has not loaded its first policy yet, or one of
-several workers did not confirm what all of them must do;
+several workers did not confirm a call that all must carry out;
 google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
 """UNAVAILABLE: the server is about to end, and ends this stream after it has
-answered what it had read; what has no answer must be asked again.
+answered all that it had read; requests without an answer must be sent again.
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
 """UNAVAILABLE: the decision cannot be written to the audit log, and is not
-told without its record; google.rpc.RetryInfo says when to try again.
+sent without its record; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_CALLER_UNKNOWN: ErrorReason.ValueType  # 10
 """UNAUTHENTICATED: the caller showed no credential (certificate, token), or

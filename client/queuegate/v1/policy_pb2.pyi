@@ -66,9 +66,9 @@ class Diagnostic(_message.Message):
     queue: _builtins.str
     """The path of the queue that it is about; empty if it is about none."""
     message: _builtins.str
-    """What is wrong."""
+    """The description of the fault."""
     remedy: _builtins.str
-    """What to do about it."""
+    """The remedy."""
     file: _builtins.str
     """The name of the file that it is in; empty where a text was sent."""
     def __init__(
@@ -242,8 +242,8 @@ class ValidatePolicyRequest(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     format: _builtins.str
     """The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, and for
-    files that stand beside a policy `yarn-site` or `spark-defaults`. Empty: what the
-    content looks like.
+    files that stand beside a policy `yarn-site` or `spark-defaults`. Empty: the
+    server detects it.
     """
     content: _builtins.str
     """The text of the configuration, at most 2 MiB."""
@@ -308,7 +308,7 @@ Global___ReloadPolicyRequest: _TypeAlias = ReloadPolicyRequest  # noqa: Y015
 
 @_typing.final
 class ReloadPolicyResponse(_message.Message):
-    """What a reload came to."""
+    """The outcome of a reload."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

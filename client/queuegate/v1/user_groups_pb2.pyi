@@ -37,7 +37,7 @@ class _ResolveOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Resolv
     """The resolver could not be asked, or gave an incomplete answer."""
 
 class ResolveOutcome(_ResolveOutcome, metaclass=_ResolveOutcomeEnumTypeWrapper):
-    """What a resolution came to."""
+    """The outcome of a resolution."""
 
 RESOLVE_OUTCOME_UNSPECIFIED: ResolveOutcome.ValueType  # 0
 """Never sent."""
@@ -94,7 +94,7 @@ class ResolveUserGroupsResponse(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     outcome: Global___ResolveOutcome.ValueType
-    """What the resolution came to."""
+    """The outcome of the resolution."""
     resolver: _builtins.str
     """The name of the resolver."""
     cached: _builtins.bool

@@ -1,1 +1,1 @@
-"""The Kubernetes side: who a workload belongs to is recorded when it is made."""
+"""The Kubernetes side: records the owner of a workload when it is created."""

@@ -1,7 +1,7 @@
 """The endpoints of the webhook: an AdmissionReview in, an AdmissionReview out. And its metrics.
 
-What cannot be answered is an HTTP error; with the failure policy `Fail` the API server then
-rejects the object.
+A request that cannot be answered gets an HTTP error; with the failure policy `Fail` the API
+server then rejects the object.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class AdmissionMetrics:
     """All metrics, in a registry of their own. No label carries a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Start at zero; the reloads of both are theirs."""
+        """Start at zero; `settings` and `certificate` count their own reloads."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",

@@ -115,7 +115,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A request, and what its decision depends on."""
+    """A request, and the settings and annotations that its decision depends on."""
 
     request: AdmissionRequest
     settings: AdmissionSettings

@@ -29,7 +29,7 @@ _LOG = logging.getLogger("queuegate_server.admission")
 _GRACE_SECONDS: Final = 20.0
 _HANDSHAKE_SECONDS: Final = 5.0
 _TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""An idle client does not answer that the connection ends."""
+"""An idle client does not answer the end of the connection."""
 _FIRST_REQUEST_SECONDS: Final = 10.0
 """From the start of a connection until the headers of its first request have arrived."""
 _KEEP_ALIVE_SECONDS: Final = 75.0

@@ -1,4 +1,4 @@
-"""What the commands of `queuegate-server` share: how they fail, options, and reading files."""
+"""Parts that the commands of `queuegate-server` share: failures, options, and reading files."""
 
 import functools
 from collections.abc import Callable

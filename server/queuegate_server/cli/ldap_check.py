@@ -123,7 +123,7 @@ async def _look_up(
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
-    """Yield what a look-up of the server would only count."""
+    """Yield findings that a look-up of the server would only count."""
     if statistics.other_spelling:
         yield (
             "an entry has a name of another spelling; if only its case differs, "

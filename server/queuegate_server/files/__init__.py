@@ -1,1 +1,1 @@
-"""Files that others write: what may be read of them, and whether they have changed."""
+"""Files that others write: how they are read safely, and how changes are noticed."""

@@ -109,13 +109,13 @@ class Files:
 
 
 def file_status(path: Path) -> tuple[int, ...]:
-    """Return what identifies the version of a file or folder; links are followed."""
+    """Return numbers that identify the version of a file or folder; links are followed."""
     status = path.stat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Content(NamedTuple, Generic[T]):
-    """What a source held when it was read."""
+    """The content of a source when it was read."""
 
     data: T
     checksum: str

@@ -50,7 +50,7 @@ _MAX_SNIFFED_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """What applies to policies beside their texts."""
+    """The settings that apply to policies beside their texts."""
 
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN
     """Which names YuniKorn's ACLs may list, in all partitions or by the name of the partition."""
@@ -58,7 +58,7 @@ class FormatOptions:
     """The group resolvers that a partition of YuniKorn may name, beside those that YuniKorn itself
     knows."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
-    """What applies to the formats of YARN."""
+    """The settings for the formats of YARN."""
 
     def acl_names_of(self, partition: str) -> AclNames:
         """Return which names the ACLs of a partition may list."""
@@ -111,7 +111,7 @@ def load_policy(
         format_name: One of `FORMATS`.
         data: The text.
         file: The name that the diagnostics show.
-        options: What applies beside the text.
+        options: The settings that apply beside the text.
 
     Raises:
         ValueError: The format is unknown.

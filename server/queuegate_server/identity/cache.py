@@ -47,14 +47,14 @@ class CacheEntry:
     user: str
     outcome: Outcome
     resolved_at_wall: float = 0.0
-    """When the resolver said so, by the wall clock, for people."""
+    """When the resolver answered, by the wall clock, for people."""
     expires_at_wall: float = 0.0
     """When the entry expires, by the wall clock, for people."""
     expires_at: float = NEVER
     """When the entry expires, by the monotonic clock."""
     refresh_at: float = NEVER
-    """Until when a decision made with the entry holds, by the monotonic clock. From then on a use
-    starts a refresh. NEVER as soon as the entry is replaced, invalidated or evicted."""
+    """When a decision made with the entry ceases to hold, by the monotonic clock. From then on a
+    use starts a refresh. NEVER as soon as the entry is replaced, invalidated or evicted."""
     failure: "CacheEntry | None" = None
     """The failed look-up that came after these groups were resolved."""
 
@@ -350,7 +350,7 @@ class GroupCache:
         return entry.expires_at + self.options.max_stale
 
     def _answer_until(self, entry: CacheEntry) -> float:
-        """Return until when a failure does not replace the entry."""
+        """Return the time until which a failure does not replace the entry."""
         if isinstance(entry.outcome, Found):
             return self._stale_until(entry)
         return entry.expires_at if isinstance(entry.outcome, NoSuchUser) else NEVER

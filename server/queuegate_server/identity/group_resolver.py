@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
-"""One in so many concurrent look-ups may be a refresh."""
+"""One in this number of concurrent look-ups may be a refresh."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 _GIVEN_UP: Final = CouldNotAsk(
@@ -70,7 +70,7 @@ class GuardedResolver:
         self.resolver = resolver
         self.is_local: bool = getattr(resolver, "is_local", False)
         self.refresh_bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
-        """What limits the refreshes of all partitions."""
+        """The rate limit on the refreshes of all partitions."""
         self._clock = clock
         self._observe = observe
         contained = ExceptionContainment(name, resolver)
@@ -149,7 +149,7 @@ class GroupResolver:
         self._closed = False
 
     def cached(self, user: str) -> CacheEntry | None:
-        """Return what is known about a user, None if that is nothing or has expired.
+        """Return the entry of a user; None if there is none or it has expired.
 
         When the entry is due, a refresh starts in the background. A local resolver needs none:
         asking it again takes no time, so a due entry counts as expired.

@@ -46,7 +46,7 @@ class IdentitySettings(Protocol):
 
 
 class ResolverKey(NamedTuple):
-    """What identifies a resolver."""
+    """The identity of a resolver."""
 
     name: str
     """Its name in the settings, or the type that the policy asks for."""
@@ -57,7 +57,7 @@ class UnusableResolver(Exception):
     """A resolver cannot be used."""
 
     def __init__(self, partition: Partition, key: ResolverKey, message: str, remedy: str) -> None:
-        """Build it from the partition that uses the resolver, and what to do about it."""
+        """Build it from the partition that uses the resolver, the reason and the remedy."""
         super().__init__(message)
         self.partition = partition
         self.key = key
@@ -108,7 +108,7 @@ class ResolverManager:
         return [(key.defined_in, guarded) for key, guarded in self._guarded.items()]
 
     def reconfigure(self, settings: IdentitySettings) -> None:
-        """Use other settings from now on, of which only the caches differ."""
+        """Apply other settings, which differ only in their caches."""
         self._settings = settings
         for (partition, _), groups in self._groups.items():
             groups.reconfigure(settings.partition(partition).cache)

@@ -38,7 +38,7 @@ Outcome = Found | NoSuchUser | CouldNotAsk
 
 
 class Source(Protocol):
-    """What looks up a user: a resolver, or a guard around one."""
+    """An object that looks up users: a resolver, or a guard around one."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never blocks the event loop, and ends when cancelled.

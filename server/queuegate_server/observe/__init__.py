@@ -1,1 +1,1 @@
-"""What operators see: logs, metrics, the audit log."""
+"""Observability for operators: logs, metrics, traces and the audit log."""

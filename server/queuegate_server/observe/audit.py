@@ -21,7 +21,7 @@ from queuegate_server.settings.observability import STDOUT, Audit
 _LOG = logging.getLogger("queuegate_server.audit")
 
 ENTRY_OVERHEAD_BYTES: Final = 512
-"""What a buffered entry costs in addition to its content."""
+"""The memory that a buffered entry takes in addition to its content."""
 MAX_GROUP_BYTES: Final = 1_048_576
 """How much is written at once, but at least one entry: the buffer may hold more than the disk has
 room for, or than a file may hold."""

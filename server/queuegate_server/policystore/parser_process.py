@@ -200,7 +200,7 @@ def _command() -> list[str]:
 
 
 def _limits(size: int) -> ProcessLimits:
-    """Return the limits for so many bytes of text."""
+    """Return the limits for a text of `size` bytes."""
     memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
     cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
     return ProcessLimits(

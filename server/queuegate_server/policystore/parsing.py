@@ -97,7 +97,7 @@ class CheckJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParsedPolicies:
-    """What all files say together."""
+    """The result of parsing all files together."""
 
     partitions: Mapping[str, Partition]
     """By name; empty if a diagnostic is an error."""

@@ -47,7 +47,7 @@ _TRACEPARENT_PATTERN: Final = re.compile(
 
 
 class RequestContext(NamedTuple):
-    """What a caller's metadata says about a call; empty texts where it says nothing."""
+    """The request id and trace context in a call's metadata; empty texts where it has none."""
 
     request_id: str = ""
     trace_id: str = ""

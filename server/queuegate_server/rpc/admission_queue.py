@@ -16,9 +16,9 @@ from queuegate_server.throttling import CoDel
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
 _MAX_BUSY_SECONDS: Final = 0.01
-"""After so much computing by one call or several, the next `pause` sleeps."""
+"""After this much computing, by one call or several, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
-"""While so many calls wait to go on, none is begun."""
+"""While this many preempted calls wait to go on, no new call begins."""
 _RETRY_SECONDS: Final = 1.0
 """The retry delay that shed calls are given."""
 

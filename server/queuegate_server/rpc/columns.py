@@ -16,7 +16,7 @@ from queuegate_server.rpc.response_cache import MAX_REQUEST_BYTES, CheckResponse
 
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000
-"""Users of a request, and queues."""
+"""The most users, and the most queues, of a request."""
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse

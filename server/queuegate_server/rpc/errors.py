@@ -126,7 +126,7 @@ _REASONS: Final = {
 
 
 class CallStatus(NamedTuple):
-    """How a call that fails ends."""
+    """The status with which a failed call ends."""
 
     code: grpc.StatusCode
     reason: str

@@ -1,4 +1,4 @@
-"""What surrounds every call of our own services, as functions that wrap a handler.
+"""The interceptors of every call of our own services, as functions that wrap a handler.
 
 They wrap a handler once, when it is registered: a `grpc.aio.ServerInterceptor` would run for each
 call, and costs more than a decision.

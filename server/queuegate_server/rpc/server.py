@@ -32,7 +32,7 @@ class _Registers(Protocol):
 
 
 class Interceptors(NamedTuple):
-    """What surrounds the calls of all services. Outermost first: the counter, the tracer, the
+    """The interceptors of all services. Outermost first: the counter, the tracer, the
     status of errors, the concurrency limiter, the authorizer. Refusals thus end as other errors
     do, and counters and spans see how a call ended.
     """

@@ -45,7 +45,7 @@ class AbandonableThreadPool:
 
         Args:
             key: Identifies calls that hang together: while one that was given up still runs, no
-                other thread is risked for the same key. None: the call is like no other.
+                other thread is risked for the same key. None: the call has a key of its own.
             function: Is called without arguments.
 
         Raises:

@@ -156,7 +156,7 @@ async def _open_admin_port(
 
 
 class _OwnProcess:
-    """What the operations port of a single process reports on: this process."""
+    """The content of the operations port of a single process."""
 
     def __init__(self, readiness: Readiness, metrics: Callable[[], bytes]) -> None:
         self._readiness = readiness
@@ -194,7 +194,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
 
 
 def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[ApplySettings]:
-    """Return what a reload applies the settings to; the policy is reloaded last."""
+    """Return the functions that apply reloaded settings; the policy is reloaded last."""
     index = None if worker is None else worker.spec.index
     return (
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),

@@ -146,7 +146,7 @@ _LDAP_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names"
 """Attributes of `LdapStatistics` that are exported as events."""
 
 _Samples = list[tuple[Any, ...]]
-"""The values of the labels, then what the metric takes: a value, or buckets and a sum."""
+"""The values of the labels, then the value of the metric, or its buckets and sum."""
 
 
 def metrics_writer(parts: ServerParts) -> Callable[[], bytes]:

@@ -40,7 +40,7 @@ Roles = Annotated[tuple[Role, ...], BeforeValidator(_roles)]
 
 
 class Rights(Section):
-    """What one caller may do."""
+    """The rights of one caller."""
 
     roles: Roles = Field((), description="check, read, admin; none of them includes another.")
     assert_groups: bool = Field(
@@ -51,7 +51,7 @@ class Rights(Section):
 
 
 class LocalRights(Rights):
-    """What callers on this machine may do by default."""
+    """The default rights of callers on this machine."""
 
     roles: Roles = Field((Role.CHECK, Role.READ), description="check, read, admin.")
     assert_groups: bool = Field(True, description="Whether groups in requests are used.")

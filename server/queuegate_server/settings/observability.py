@@ -36,7 +36,7 @@ def _audit_path(value: object) -> object:
 
 
 class Log(Section):
-    """What is logged on stderr, and how."""
+    """The level and the format of the log on stderr."""
 
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)

@@ -103,8 +103,8 @@ class Overrides:
         return None
 
     def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
-        """Return the origin of the value at a path, or else of the override that shares most of the
-        path, if one shares any; and whether it is that of the value.
+        """Return the origin of the value at a path, and True; without one, the origin of the
+        override that shares most of the path (None if none shares any), and False.
         """
         above = [path[:length] for length in range(len(path), 0, -1)]
         for part in above:

@@ -153,7 +153,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker is started with: the first message on its channel, which is its stdin."""
+    """The start-up data of a worker: the first message on its channel, which is its stdin."""
 
     index: int
     ports: tuple[int, ...]

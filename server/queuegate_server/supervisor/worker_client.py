@@ -14,7 +14,7 @@ from queuegate_server.supervisor.channel import Channel, ChannelError, Handler, 
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
-"""Seconds in which the supervisor answers what it need not ask other workers."""
+"""Seconds in which the supervisor answers requests for which it asks no other worker."""
 
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method: a serialized request to a serialized response."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # checking a file needs no gRPC
     import grpc
 
 GRPC_ENVIRONMENT: Final = {
-    # What gRPC logs to stderr is in our own log already.
+    # Our own log already has what gRPC logs to stderr.
     "GRPC_VERBOSITY": "NONE",
     # From 1.80 on, gRPC listens with its event engine, which hands each call over between more
     # threads: a unary call takes a fifth more processor time.
@@ -51,7 +51,7 @@ def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the name of the transport to use, and why that is not the native one.
+    """Return the name of the transport to use, and why it is not the native one.
 
     Raises CannotListen if the wanted transport cannot serve what is configured.
     """

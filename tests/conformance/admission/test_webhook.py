@@ -28,7 +28,7 @@ def check(webhook: Webhook, case: dict[str, Any]) -> None:
     assert mutated["uid"] == validated["uid"] == case["request"]["uid"]
     message = mutated.get("status", {}).get("message")
     assert_expected(case, mutated["allowed"], message, patch_of(mutated))
-    # What is refused or left as it is by one is so by the other.
+    # Both refuse, or leave unchanged, the same objects.
     assert "patch" not in validated
     assert validated["allowed"] is (mutated["allowed"] and "patch" not in mutated)
 

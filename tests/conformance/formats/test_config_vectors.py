@@ -1,4 +1,4 @@
-"""What YuniKorn says about documents, and where we differ on purpose."""
+"""YuniKorn's verdicts on documents, and where we differ on purpose."""
 
 import json
 import re
@@ -31,7 +31,7 @@ MESSAGES: Final = {
     "filter_user": r"is neither a user name nor a regular expression",
     "filter_group": r"is neither a group name nor a regular expression",
 }
-"""What one of the errors must say, by the reason that the vector gives."""
+"""A pattern that one of the errors must match, by the reason in the vector."""
 
 VALID_BUT_NOT_LOADED: Final = r"YuniKorn's validator accepts it, but its scheduler does not load it"
 
@@ -59,7 +59,7 @@ def ids(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["id"] not in DEVIATIONS], ids=ids)
-def test_says_what_yunikorn_says(case: dict[str, Any]) -> None:
+def test_agrees_with_yunikorn(case: dict[str, Any]) -> None:
     loaded = load(case)
     found = errors(loaded)
     if case["valid"] and case["loads"]:

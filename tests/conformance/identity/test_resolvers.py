@@ -1,4 +1,4 @@
-"""What holds for every resolver. A new one is one more row of CASES."""
+"""Properties of every resolver. A new one is one more row of CASES."""
 
 import asyncio
 import grp

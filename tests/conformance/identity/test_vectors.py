@@ -103,7 +103,7 @@ def test_user_names(vector: dict[str, Any]) -> None:
 async def test_convert(vector: dict[str, Any]) -> None:
     """A question with groups is about the name only; one without is a look-up.
 
-    Forced submissions are the scheduler's: whoever asks us gets what an unforced one gets,
+    Forced submissions are the scheduler's: callers of ours get the answer of an unforced one,
     so that only made-up users and groups differ.
     """
     user: str = vector["user"]
@@ -175,7 +175,7 @@ DIFFERENCES: dict[str, dict[int, tuple[str, str]]] = {
 @pytest.mark.parametrize("failure", [NoSuchUser("script"), CouldNotAsk("script")])
 @pytest.mark.parametrize("scenario", named("scenarios"))
 async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
-    """What the reference calls a failure is one of two outcomes: both are tried."""
+    """A failure of the reference is one of two outcomes here: both are tried."""
     clock = ManualClock(0)
     resolver = _Counting(scenario["resolver"], scenario.get("script", {}), failure, clock)
     groups = partition(resolver, clock)

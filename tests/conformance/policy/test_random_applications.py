@@ -70,7 +70,7 @@ def test_applications_of_yarn(
         target=target,
         real_user=real_user,
     )
-    # What is decided without the groups is decided the same with them.
+    # A decision made without the groups is the same with them.
     early = decide_application(
         partition,
         Application(queue, owner, view, modify),

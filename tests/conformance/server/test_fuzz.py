@@ -100,7 +100,7 @@ def _results(data: bytes) -> Sequence[access_pb2.CheckResult]:
 
 
 class Fuzz:
-    """The requests of one run, and what came of them."""
+    """The requests of one run, and their outcomes."""
 
     def __init__(self, channel: grpc.Channel, server: RunningServer, model: RequestOracle) -> None:
         self._channel = channel
@@ -111,7 +111,7 @@ class Fuzz:
         return self._channel.unary_unary(method)
 
     def send_batches(self, batches: Sequence[bytes]) -> tuple[list[list[str]], int]:
-        """Return what came of the items of each batch, and the most memory in use."""
+        """Return the outcomes of the items of each batch, and the peak memory."""
         call = self._unary(ACCESS + "BatchCheckQueueAccess")
         answers = []
         most = 0

@@ -101,7 +101,7 @@ def single(
     items: Sequence[bytes],
     allowed: Callable[[bytes], bool],
 ) -> list[str]:
-    """Make single calls, many at once, and return what came of them."""
+    """Make single calls, many at once, and return their outcomes."""
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ACCESS + method)
     found = []
     for future in [call.future(item, timeout=60) for item in items]:

@@ -1,4 +1,4 @@
-"""`queuegate` as a process of its own: what only shows there."""
+"""`queuegate` as a process of its own: behaviour that only shows there."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the README shows, done as it says."""
+"""Examples of the README, carried out as written."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ from tests.support.servers.queuegate_server import RunningServer, running_server
 README = Path("README.md").read_text()
 FIRST = README[: README.index("## Asking")]
 EXAMPLE = "--policy", "examples/queues.yaml"
-"""What `make serve` serves."""
+"""The policy of `make serve`."""
 
 
 def blocks(text: str, language: str) -> list[str]:

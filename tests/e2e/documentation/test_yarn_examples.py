@@ -1,4 +1,4 @@
-"""The examples of YARN, served and asked as the README says."""
+"""The examples of YARN, served and queried as in the README."""
 
 import re
 import shlex

@@ -154,7 +154,7 @@ def test_workloads(cluster: ApiServer, webhook: Webhook, kind: str) -> None:
     assert answer.status_code in {403, 422}
 
 
-def test_what_a_controller_makes_keeps_its_owner(cluster: ApiServer, webhook: Webhook) -> None:
+def test_objects_of_a_controller_keep_their_owner(cluster: ApiServer, webhook: Webhook) -> None:
     made = created(cluster.ask(CONTROLLER, "POST", PODS, pod("child", {KEY: '{"user":"bob"}'})))
     assert recorded(made) == "bob"
 
@@ -220,7 +220,7 @@ def test_a_binding_is_no_way_around(cluster: ApiServer, webhook: Webhook, path: 
     created(cluster.ask("admin", "DELETE", f"{PODS}/bound", options))
 
 
-def test_what_leaves_the_annotation_alone_does_not_need_us(
+def test_updates_that_leave_the_annotation_alone_need_no_webhook(
     cluster: ApiServer, webhook: Webhook
 ) -> None:
     """The kubelet's status updates go on while the webhook hangs."""

@@ -108,7 +108,7 @@ def test_drain(
         assert next(watching).status == SERVING
         slow = asks(pool, directory, client, "slow")
         server.process.send_signal(number)
-        # Health tells it first; during the delay calls are still taken.
+        # Health reports the drain first; during the delay calls are still taken.
         assert next(watching).status == NOT_SERVING
         assert client.health() == "not_serving"
         assert client.check("alice", "root.x").reason == "user"
@@ -228,7 +228,7 @@ def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
                 answers.cancel()
 
 
-def test_what_a_stream_has_sent_is_answered_before_the_end(
+def test_messages_of_a_stream_are_answered_before_the_end(
     start: Start, directory: ScriptedDirectory
 ) -> None:
     with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:

@@ -187,7 +187,7 @@ def test_resolver_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_resolver_that_the_policy_asks_for_and_nobody_has_set_up(policy: Path) -> None:
-    """Each partition that asks is told of, at its own line."""
+    """Each partition that asks for it is reported, at its own line."""
     asks = "    usergroupresolver:\n      type: ldap\n"
     text = policy.read_text()
     gpu = text.replace("partitions:\n", "").replace("default", "gpu")

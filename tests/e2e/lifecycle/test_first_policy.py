@@ -34,7 +34,7 @@ def waiting_for_its_policy(folder: Path) -> Iterator[tuple[str, Callable[[str], 
     )
 
     def give(text: str) -> None:
-        # From here on it is a file as any other, also for whoever looks at it again.
+        # From here on it is a regular file, also if it is looked at again.
         file = folder / "file"
         file.write_text(text)
         pipe = os.open(path, os.O_WRONLY)

@@ -66,11 +66,11 @@ def test_the_log_level_changes(configured: Configured) -> None:
         changed = server.wait_for_log("settings are replaced", count=configured.workers)
         assert changed["keys"] == ["log.level"]
 
-        def is_told() -> bool:
+        def is_logged() -> bool:
             check(channel, "alice")
             return count(server, "call") > 0
 
-        eventually(is_told, expected=True)
+        eventually(is_logged, expected=True)
         assert not [entry for entry in server.logs if "restart" in entry["event"]]
 
 
@@ -168,9 +168,9 @@ def test_a_worker_that_starts_later_has_the_settings_of_the_others(configured: C
         before = pids(server)[1]
         send(before, signal.SIGKILL)
         wait_for_replacement(server, 1, before)
-        told = server.wait_for_log(event, count=3)
-        assert told["worker"] == 1
-        assert told["keys"] == ["limits.max_message", "workers"]
+        logged = server.wait_for_log(event, count=3)
+        assert logged["worker"] == 1
+        assert logged["keys"] == ["limits.max_message", "workers"]
         configured.config.write_text("garbage")
         before = pids(server)[1]
         send(before, signal.SIGKILL)
@@ -203,14 +203,14 @@ def test_keys_that_need_a_restart_are_logged_without_values(configured: Configur
             limits={"max_concurrent_calls": 2000, "max_message": "1MiB"},
         )
         event = "settings need a restart to change"
-        told = server.wait_for_log(event, count=configured.workers)
-        assert set(told["keys"]) >= {
+        logged = server.wait_for_log(event, count=configured.workers)
+        assert set(logged["keys"]) >= {
             "limits.max_concurrent_calls",
             "limits.max_message",
             "workers",
         }
-        assert any(key.startswith("resolvers.corp") for key in told["keys"])
-        assert "7" not in json.dumps(told["keys"])
+        assert any(key.startswith("resolvers.corp") for key in logged["keys"])
+        assert "7" not in json.dumps(logged["keys"])
 
 
 @BOTH

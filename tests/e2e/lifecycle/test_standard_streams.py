@@ -49,7 +49,7 @@ def test_it_serves_all_the_same(tmp_path: Path, redirections: str) -> None:
     assert ("standard output cannot be written" in log) == ("full" in redirections)
 
 
-def test_no_audit_log_to_what_is_closed(tmp_path: Path) -> None:
+def test_no_audit_log_to_a_closed_stream(tmp_path: Path) -> None:
     """Records would be lost without notice."""
     listen = ("--listen", f"unix:{tmp_path}/q.sock")
     with started(">&-", *listen, "--set", "audit.path=-") as process:

@@ -188,5 +188,5 @@ def test_as_many_open_files_as_the_system_allows() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert limits == (hard, hard)
-    told = [entry["open_files"] for entry in server.logs if "open_files" in entry]
-    assert told == ([hard] if countable else [])
+    logged = [entry["open_files"] for entry in server.logs if "open_files" in entry]
+    assert logged == ([hard] if countable else [])

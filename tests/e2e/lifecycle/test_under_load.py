@@ -57,6 +57,6 @@ def test_only_calls_in_flight_on_a_killed_worker_fail(tmp_path: Path) -> None:
         untouched = sum(found == {grpc.StatusCode.OK} for found in ended)
         assert untouched >= 1
         assert len(opened) > WORKERS
-        # Whoever connects again is served, by the worker that is left or its successor.
+        # A caller who connects again is served by the worker that is left or its successor.
         for stub in stubs:
             assert stub.CheckQueueAccess(request, timeout=60, wait_for_ready=True).allowed

@@ -42,7 +42,7 @@ def test_a_loop_that_stands_still_ends_the_process(run: str) -> None:
     assert 'File "<string>", line 9 in main' in errors
 
 
-def test_so_does_one_that_holds_the_lock_of_the_interpreter() -> None:
+def test_a_loop_that_holds_the_interpreter_lock_ends_the_process() -> None:
     process = start("ctypes.PyDLL(None).sleep(600)", 3.0, 5.0)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 1
@@ -50,7 +50,7 @@ def test_so_does_one_that_holds_the_lock_of_the_interpreter() -> None:
     assert 'File "<string>", line 9 in main' in errors
 
 
-def test_a_full_pipe_does_not_keep_it() -> None:
+def test_a_full_pipe_does_not_prevent_the_end() -> None:
     full = "import os; os.set_blocking(2, False)\n"
     full += "        try:\n            while True: os.write(2, bytes(4096))\n"
     full += "        except BlockingIOError: os.set_blocking(2, True)\n        time.sleep(600)"

@@ -53,8 +53,8 @@ def send_calls(server: RunningServer, count: int) -> None:
 
 
 def counts(address: str, *wanted: tuple[str, ...]) -> list[float]:
-    """Return some counts at a moment at which all workers have told theirs: of one that takes
-    long to answer, those that it told before are added up.
+    """Return some counts when all workers have reported theirs: for a worker that answers late,
+    those that it reported before are added up.
     """
     found: dict[tuple[str, frozenset[str]], float] = {}
 
@@ -101,8 +101,8 @@ def test_known_traffic_is_summed(server: RunningServer) -> None:
     before = counts(address, *wanted)
     send_calls(server, 50)
     eventually(lambda: counts(address, *wanted), [found + 50 for found in before])
-    told = {labels for name, labels in samples(address) if name == "queuegate_policy_revision"}
-    assert told == {frozenset({str(index)}) for index in range(WORKERS)}
+    reported = {labels for name, labels in samples(address) if name == "queuegate_policy_revision"}
+    assert reported == {frozenset({str(index)}) for index in range(WORKERS)}
 
 
 def test_documented_metrics_of_workers(server: RunningServer) -> None:
@@ -117,7 +117,7 @@ def test_documented_metrics_of_workers(server: RunningServer) -> None:
         expected[name] = (kind, tuple(sorted((*labels, "worker"))) if each else labels)
     # Some have no value here: there are no look-ups and no directory.
     assert served.keys() == expected.keys()
-    assert {name for name, told in served.items() if told != expected[name] and told[1]} == set()
+    assert {name for name, entry in served.items() if entry != expected[name] and entry[1]} == set()
 
 
 def test_a_worker_that_hangs_does_not_block_the_others(server: RunningServer) -> None:
@@ -132,11 +132,11 @@ def test_a_worker_that_hangs_does_not_block_the_others(server: RunningServer) ->
         with ThreadPoolExecutor(10) as threads:
             scrapes = list(threads.map(lambda _: get(address, "/metrics"), range(10)))
         assert {status for status, _ in scrapes} == {200}
-        # Who asks while another one waits for the worker gets the same answer.
+        # A request that arrives while another waits for the worker gets the same answer.
         assert len({text for _, text in scrapes}) < 10
 
-        def told() -> tuple[float, float, set[frozenset[str]]]:
-            """Return how many serve, what they have decided, and who says so."""
+        def reported() -> tuple[float, float, set[frozenset[str]]]:
+            """Return how many workers serve, how much they decided, and which ones report it."""
             found = samples(address)
             return (
                 found["queuegate_workers_serving", frozenset()],
@@ -144,7 +144,7 @@ def test_a_worker_that_hangs_does_not_block_the_others(server: RunningServer) ->
                 {labels for name, labels in found if name == "queuegate_ready"},
             )
 
-        eventually(told, (1.0, decided, {frozenset({"0"})}))
+        eventually(reported, (1.0, decided, {frozenset({"0"})}))
     finally:
         send(hanging, signal.SIGCONT)
     eventually(lambda: readiness(address), {"ready": True, "serving": 2})

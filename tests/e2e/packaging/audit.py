@@ -36,7 +36,7 @@ def first_requirement(lock: str) -> str:
 
 
 def packages(lock: str, seconds: float) -> list[dict[str, Any]]:
-    """Return what pip-audit says of each package; nothing if it has no answer in time."""
+    """Return pip-audit's entry for each package; nothing if it has no answer in time."""
     command = [
         *(sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip"),
         *("--progress-spinner", "off", "--format", "json", "--timeout", "5", "-r", lock),

@@ -1,4 +1,4 @@
-"""What `make audit` makes of the answers of pip-audit."""
+"""Reports of `make audit` about the answers of pip-audit."""
 
 import subprocess
 from typing import Any

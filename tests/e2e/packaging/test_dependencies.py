@@ -1,4 +1,4 @@
-"""What is declared is what is imported, no more and no less."""
+"""The declared dependencies are those imported, no more and no less."""
 
 import ast
 import sys
@@ -64,7 +64,7 @@ def test_client_imports_what_the_plain_install_brings() -> None:
 
 def test_server_imports_what_its_extras_bring() -> None:
     imported = distributions(SERVER) - PLAIN
-    # What pydantic is split into comes with it; so does what shares OpenTelemetry's name.
+    # The parts of pydantic come with it; so do packages that share OpenTelemetry's name.
     brought = {name for name in imported if name.startswith("opentelemetry-")} | {"pydantic-core"}
     assert imported - brought == EXTRA | LDAP | ADMISSION | NATIVE
     assert brought >= TRACING

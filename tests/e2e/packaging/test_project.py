@@ -1,4 +1,4 @@
-"""What holds for the project as a whole: its layout, its locks, its files."""
+"""Rules for the project as a whole: its layout, its locks, its files."""
 
 import re
 import tomllib
@@ -38,7 +38,7 @@ IGNORED = [*(PROJECT / ".gitignore").read_text().split(), ".git"]
 
 
 def is_ignored(name: str) -> bool:
-    """Say whether .gitignore keeps out what has this name."""
+    """Return whether .gitignore excludes files of this name."""
     return any(fnmatch(name, pattern.rstrip("/")) for pattern in IGNORED)
 
 

@@ -1,4 +1,4 @@
-"""What clients of the operations port, which is open to the network, cannot do to it."""
+"""Limits on clients of the operations port, which is open to the network."""
 
 import re
 import socket

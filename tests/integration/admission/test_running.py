@@ -109,7 +109,7 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
         assert "without a passphrase" in process.stderr.read()
 
 
-def test_sigterm_answers_what_was_asked(tmp_path: Path) -> None:
+def test_reviews_are_answered_after_sigterm(tmp_path: Path) -> None:
     with running_webhook(tmp_path, "--drain-seconds", "3") as webhook:
         assert webhook.plain.get("/livez").status_code == 200
         assert webhook.plain.get("/readyz").status_code == 200

@@ -26,7 +26,7 @@ def ask(address: str, deadline: float, message: bytes = QUESTION) -> Heard:
 
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])
-def test_it_tells_answers_from_refusals(transport: str) -> None:
+def test_it_distinguishes_answers_from_refusals(transport: str) -> None:
     bounds = ("limits.caller_rate=0.001", "limits.caller_burst=3", f"transport={transport}")
     settings = [part for bound in bounds for part in ("--set", bound)]
     with running_server(*settings) as server:
@@ -76,7 +76,7 @@ def test_calls_that_are_not_answered_are_late() -> None:
     assert heard.late == heard.asked == heard.unanswered > 0
 
 
-def test_calls_that_may_not_be_sent_are_told_apart() -> None:
+def test_calls_that_may_not_be_sent_are_counted_apart() -> None:
     with silent(b"") as address:
         heard = ask(address, 0.2)
     assert heard.unsent == heard.asked == heard.unanswered > 0

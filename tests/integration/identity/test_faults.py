@@ -1,4 +1,4 @@
-"""What callers see when groups cannot be resolved."""
+"""Errors and answers that callers get when groups cannot be resolved."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.support.servers.two_partitions import DOWN, client_without_retries, r
 
 
 class Shared(NamedTuple):
-    """What the tests of this file share, each from a fresh start."""
+    """Directory and server of the tests of this file; each test resets them."""
 
     directory: ScriptedDirectory
     server: RunningServer
@@ -92,7 +92,7 @@ def test_only_the_item_that_needs_groups_fails(client: queuegate.Client) -> None
         ] == ["wildcard", "group", "no_match", "user"]
 
 
-def test_who_is_listed_needs_no_directory(
+def test_listed_users_need_no_directory(
     client: queuegate.Client, directory: ScriptedDirectory
 ) -> None:
     directory.answer({"*": DOWN})
@@ -128,7 +128,7 @@ def test_unknown_user(client: queuegate.Client, directory: ScriptedDirectory) ->
     assert client.check("nobody", "root.work").reason == "group"
 
 
-def test_a_resolver_that_raises_tells_callers_nothing(
+def test_a_resolver_that_raises_reveals_nothing_to_callers(
     shared: Shared, client: queuegate.Client, directory: ScriptedDirectory
 ) -> None:
     directory.answer({"eve": {"raises": "bind password is hunter2"}})
@@ -178,7 +178,7 @@ def test_stale_groups_can_be_turned_off(directory: ScriptedDirectory) -> None:
         eventually(reason, "unavailable")
 
 
-def test_a_hung_look_up_is_nobody_elses_trouble(directory: ScriptedDirectory) -> None:
+def test_a_hung_look_up_delays_nobody_else(directory: ScriptedDirectory) -> None:
     directory.answer({"hung": {"groups": ["staff"], "seconds": HANGS}})
     with (
         two_partitions(directory, lookup_timeout="5s") as server,

@@ -1,4 +1,4 @@
-"""Where groups come from, and what one caller cannot do to another."""
+"""Where groups come from, and how callers are kept apart."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.support.servers.two_partitions import client_without_retries, reset, 
 
 
 class Shared(NamedTuple):
-    """What the tests of this file share, each from a fresh start."""
+    """Directory and server of the tests of this file; each test resets them."""
 
     directory: ScriptedDirectory
     server: RunningServer
@@ -124,7 +124,7 @@ def test_a_thousand_checks_of_one_user_make_one_look_up(
 def test_an_invalidation_is_not_undone_by_a_look_up_under_way(
     client: queuegate.Client, directory: ScriptedDirectory
 ) -> None:
-    """Who asks after it gets an answer that the directory gives after it."""
+    """A later question gets an answer that the directory gives after it."""
     directory.answer({"sam": {"groups": ["staff"], "seconds": 0.7}})
     with ThreadPoolExecutor(1) as pool:
         before = pool.submit(client.check, "sam", "root.work")

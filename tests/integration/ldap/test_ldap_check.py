@@ -1,4 +1,4 @@
-"""`queuegate-server ldap-check`: what an administrator sees."""
+"""`queuegate-server ldap-check`: its output for an administrator."""
 
 import subprocess
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
     assert "there are: none" in output
 
 
-def test_validate_finds_what_is_wrong_before_the_start(
+def test_validate_finds_errors_before_the_start(
     tmp_path: Path, ca_file: Path, password_file: Path
 ) -> None:
     def checked(file: Path) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What a running server logs about calls, and how callers find the log entry of their call."""
+"""Log entries of a running server about calls, and how callers find those of theirs."""
 
 import json
 import signal
@@ -96,7 +96,7 @@ def test_a_failure_is_one_line_with_the_callers_ids(server: RunningServer) -> No
 
 
 @pytest.mark.parametrize("given", [[], [("x-request-id", "not a sane id; {}")]])
-def test_an_id_is_made_where_there_is_no_sane_one(
+def test_a_missing_or_malformed_id_is_replaced(
     server: RunningServer, given: list[tuple[str, str]]
 ) -> None:
     made = returned_id(ask(server.address, "bob", given))

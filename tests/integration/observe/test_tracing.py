@@ -112,7 +112,7 @@ def test_a_call_and_its_look_up_are_spans_of_the_callers_trace(
 
 
 @pytest.mark.usefixtures("transport")
-def test_a_failure_is_an_error_and_what_is_cached_needs_no_look_up(
+def test_a_failure_is_an_error_and_a_call_without_a_look_up_has_no_span_of_one(
     collector: Collector, tmp_path: Path
 ) -> None:
     with serving(tmp_path, collector.endpoint) as server:
@@ -123,7 +123,7 @@ def test_a_failure_is_an_error_and_what_is_cached_needs_no_look_up(
         assert attributes(call)["rpc.grpc.status_code"] == 14
         assert attributes(lookup)["queuegate.outcome"] == "could_not_ask"
         collector.spans.clear()
-        # What needs no look-up has no span of one, and another trace.
+        # A call without a look-up has no span of one, and another trace.
         assert ask(server, "alice") is grpc.StatusCode.OK
         [only] = collector.wait_for(1).values()
         assert only.trace_id != call.trace_id
@@ -137,7 +137,7 @@ def test_a_failure_is_an_error_and_what_is_cached_needs_no_look_up(
         assert spans[LOOKUP].parent_span_id == spans[f"{SERVICE}/StreamQueueAccess"].span_id
 
 
-def test_what_the_caller_does_not_keep_is_not_sent_and_the_end_sends_the_rest(
+def test_unsampled_traces_are_not_sent_and_the_end_sends_the_rest(
     tmp_path: Path, collector: Collector
 ) -> None:
     with serving(tmp_path, collector.endpoint, sample_ratio="0") as server:

@@ -1,4 +1,4 @@
-"""The policy is read again: who asks for it, and what a bad one changes."""
+"""Reloads of the policy: what starts them, and what a bad file changes."""
 
 import os
 import shutil
@@ -81,7 +81,7 @@ def test_a_configmap_swap_is_served(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
 def test_a_link_to_another_place_is_followed(tmp_path: Path, linked: str) -> None:
-    """What a link points to may change, and so may where it points to (git-sync does that)."""
+    """A link's target may change, and so may the link itself (git-sync does that)."""
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
@@ -123,7 +123,7 @@ def test_a_file_that_holds_the_served_policy_again_is_logged(reloading: Reloadin
     assert reloading.revision() == 1
 
 
-def test_reload_call_tells_what_came_of_it(reloading: ReloadingServer) -> None:
+def test_a_reload_call_returns_the_outcome(reloading: ReloadingServer) -> None:
     reloading.replace(BOB)
     result = reloading.reload()
     assert (result.succeeded, result.revision, result.diagnostics) == (True, 2, ())
@@ -215,7 +215,7 @@ def test_other_files_of_the_folder_are_no_reason_to_reload(reloading: ReloadingS
     eventually(lambda: reloading.count(NOT_VALID), 1)
     for number in range(3):
         (reloading.path.parent / f"other-{number}").write_text("")
-    # What is watched comes in order: when this is served, the files above were seen.
+    # Changes are seen in their order: when this is served, the files above were seen.
     reloading.replace(BOB)
     eventually(reloading.owner, ["bob"])
     assert reloading.count(NOT_VALID) == 1
@@ -360,7 +360,7 @@ def test_the_resolver_changes_with_the_policy(reloading: ReloadingServer) -> Non
             allowed = reloading.client.check("testuser1", "root.work").allowed
             assert allowed == (name == "none")
         assert reloading.policy().resolver == name
-    # What is cached survives a reload that leaves the resolver alone.
+    # Cached groups survive a reload that leaves the resolver alone.
     reloading.replace(without + "# a comment\n")
     assert reloading.reload().revision == 5
     assert reloading.client.resolve("testuser1").cached

@@ -23,7 +23,7 @@ Pair = tuple[queuegate.Client, queuegate.Client]
 
 @pytest.fixture(scope="module")
 def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Return one who may assert groups, and one who may not."""
+    """Return a caller who may assert groups, and one who may not."""
     folder = tmp_path_factory.mktemp("groups")
     yarn = Path("examples/fair-scheduler.xml").resolve()
     policies = [

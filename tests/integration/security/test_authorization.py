@@ -1,4 +1,4 @@
-"""Who is identified, as what, and at what cost: what no client on this machine can show."""
+"""Identification of callers and its cost, where no client on this machine can show it."""
 
 import datetime as dt
 import time
@@ -115,13 +115,13 @@ async def test_places_on_this_machine(
 
 
 class Nobody(Call):
-    """A call that cannot be looked at."""
+    """A call whose caller cannot be identified."""
 
     def __init__(self) -> None:
         super().__init__("nowhere")
 
 
-async def test_where_all_callers_are_alike_no_call_is_looked_at() -> None:
+async def test_where_all_callers_are_alike_no_call_is_identified() -> None:
     callers = known()
     authorizer = Authorizer(callers)
     guarded = authorizer.unary(CHECK, handler)
@@ -144,7 +144,7 @@ async def test_where_all_callers_are_alike_no_call_is_looked_at() -> None:
     ],
     ids=["far", "socket and port", "certificates"],
 )
-async def test_where_callers_differ_each_call_is_looked_at(
+async def test_where_callers_differ_each_call_is_identified(
     listeners: tuple[Listener, ...],
 ) -> None:
     with pytest.raises(Unauthenticated):
@@ -199,7 +199,7 @@ def test_a_bucket_holds_a_burst_and_fills_at_the_rate() -> None:
         rates.acquire("a")
 
 
-async def test_a_caller_over_its_rate_is_told_when_to_come_again() -> None:
+async def test_a_caller_over_its_rate_learns_when_to_retry() -> None:
     guarded = Authorizer(known(), RateLimiter(0.5, 1, Clock())).unary(CHECK, handler)
     call: Any = Call("ipv4:127.0.0.1:1")
     assert await guarded(b"", call) == b"trusted"

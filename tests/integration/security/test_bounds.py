@@ -86,14 +86,14 @@ def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
         asked = [pool.submit(ask_until, old) for _ in range(4)]
         try:  # while these connections grow old, those of the client do so, too
             for _ in range(10):
-                until_told_to_go(server.address)
+                until_goaway(server.address)
         finally:
             old.set()
         for each in asked:
             each.result()
 
 
-def until_told_to_go(address: str) -> None:
+def until_goaway(address: str) -> None:
     """Connect as HTTP/2 does, and read until the frame GOAWAY."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=60) as connection:
@@ -105,7 +105,7 @@ def until_told_to_go(address: str) -> None:
                 frames.read(int.from_bytes(head[:3], "big"))
 
 
-def test_who_watches_the_health_leaves_room_for_calls(tmp_path: Path) -> None:
+def test_health_watchers_leave_room_for_calls(tmp_path: Path) -> None:
     """Any client that can connect may watch, without any role."""
     with configured(tmp_path) as server, channel(server.address) as asking:
         stub = health_pb2_grpc.HealthStub(asking)

@@ -111,7 +111,7 @@ def test_another_authority_of_callers_is_taken_over(
         eventually(accepted, [False, True])
 
 
-def test_what_is_not_usable_keeps_the_old_certificate(tmp_path: Path, ours: Authority) -> None:
+def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority) -> None:
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     before = issued(ours)

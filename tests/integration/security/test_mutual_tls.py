@@ -1,4 +1,4 @@
-"""Who is let in by a certificate, and how the others are turned away."""
+"""Callers whom a certificate lets in, and how the others are refused."""
 
 import socket
 import ssl
@@ -187,7 +187,7 @@ def test_the_environment_says_how_to_connect(
         assert asking.check("alice", "root.open")
 
 
-def test_what_the_environment_says_of_tls_is_for_tcp(
+def test_tls_variables_of_the_environment_are_for_tcp(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QUEUEGATE_CA_FILE", str(authority.file))

@@ -21,7 +21,7 @@ EVERYTHING = {"roles": ["check", "read", "admin"], "assert_groups": True}
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
-    """Loopback may check without groups; who holds the token, and who came through a socket
+    """Loopback may check without groups; a caller with the token, or through a Unix socket
     that is listened on, with them.
     """
     folder = tmp_path_factory.mktemp("native")

@@ -33,7 +33,7 @@ CALLERS: dict[str, Any] = {
 
 
 class Served:
-    """A server, and what its settings say of callers."""
+    """A server, and the callers in its settings."""
 
     def __init__(self, folder: Path, authority: Authority, manager: NotifySocket) -> None:
         self.tokens = folder / "tokens"

@@ -1,4 +1,4 @@
-"""What listeners and callers may be set to, and what is said of the rest."""
+"""Settings of listeners and callers: accepted ones, and messages for the others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: who is let in by one, and the file of their hashes."""
+"""Bearer tokens: whom they let in, and the file of their hashes."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -205,7 +205,7 @@ def test_faults_of_the_file(text: str, fault: str) -> None:
         parse(text.encode(), Path("t"))
 
 
-def test_what_an_editor_of_another_system_leaves() -> None:
+def test_a_byte_order_mark_and_other_line_ends() -> None:
     text = "\ufeff# tokens\r\n\r\n" + line("a", CI).replace("\n", "\r\n")
     assert [name for name, _ in parse(text.encode(), Path("t"))] == ["a"]
 

@@ -1,4 +1,4 @@
-"""Which transport serves, what the native one refuses, and that it says so."""
+"""Which transport serves, its log entry, and settings that the native one refuses."""
 
 import subprocess
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_the_log_says_which_transport_serves(wanted: str, served: str, why: str)
         assert (entry["transport"], entry["not_native"]) == (served, why)
 
 
-def test_what_native_cannot_do_is_refused(tmp_path: Path) -> None:
+def test_settings_that_native_does_not_support_are_refused(tmp_path: Path) -> None:
     ended = subprocess.run(
         server_command("serve", "--listen", f"unix:{tmp_path}/a.sock", "--set", "transport=native"),
         capture_output=True,

@@ -47,7 +47,7 @@ class Mixed:
         }
 
     async def run(self, count: int) -> None:
-        """Make so many calls, 50 at once."""
+        """Make `count` calls, 50 at once."""
         kinds = self._chance.choices(list(self._weights), list(self._weights.values()), k=count)
         calls = iter(kinds)
 

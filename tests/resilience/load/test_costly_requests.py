@@ -100,7 +100,7 @@ def test_costly_stream(server: RunningServer, message: bytes) -> None:
 
 
 def test_an_error_with_many_faults_fits_into_a_status(server: RunningServer) -> None:
-    """gRPC drops a status of more than 8 KiB: the first faults and their number are told."""
+    """gRPC drops a status of more than 8 KiB: it has the first faults and their number."""
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             "/queuegate.v1.AccessService/CheckQueueAccess"

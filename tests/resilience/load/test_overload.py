@@ -32,7 +32,7 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a server process holds."""
+    """Resources that a server process holds."""
 
     tasks: int
     threads: int
@@ -89,7 +89,7 @@ async def go_away(setup: Setup) -> None:
         async with asyncio.timeout(90):
             before = await _settled(setup, client)
         grown: list[int] = []
-        # What is left behind is so each time; what an allocator keeps for later is not.
+        # A leak grows in each round; memory that an allocator keeps for later does not.
         while len(grown) < 3 and (not grown or grown[-1] >= GROWN):
             memory = setup.server.memory()
             first = 8 * (len(grown) + 1)
@@ -130,7 +130,7 @@ async def test_work_that_nobody_waits_for_stops_or_is_shared(setup: Setup) -> No
     directory = setup.directory
     directory.answer({"*": {"groups": ["none"], "seconds": 0.03}})
     async with queuegate.aio.Client(setup.addresses[1], timeout=60) as client:
-        # A look-up that has begun goes on; whoever asks next has its answer.
+        # A look-up that has begun goes on; the next caller gets its answer.
         directory.answer({"shared": {"groups": ["none"], "seconds": 0.4}})
         with pytest.raises(queuegate.DeadlineExceeded):
             await client.check("shared", queue, timeout=0.1)
@@ -169,7 +169,7 @@ async def test_a_caller_who_does_not_read_is_not_read_from(setup: Setup) -> None
         assert 16 < written < 2_000
         assert setup.server.memory() - memory < 48 << 20
         assert await client.health()
-        # Whoever reads after all gets the answers, and may go on.
+        # A caller who reads after all gets the answers, and may go on.
         for _ in range(written // 2):
             answer = await stream.read()
             assert isinstance(answer, access_pb2.StreamQueueAccessResponse)
@@ -226,7 +226,7 @@ def bounded_server(folder: Path, directory: ScriptedDirectory) -> Iterator[Runni
 
 
 async def test_calls_beyond_the_bound_are_refused(tmp_path: Path) -> None:
-    """At once, with a reason, while what needs no work is answered, and health; and it passes."""
+    """At once, with a reason; cheap calls and health are answered; and the overload passes."""
     directory = ScriptedDirectory(tmp_path)
     no_retry = queuegate.Retry(attempts=1)
     with bounded_server(tmp_path, directory) as server:
@@ -264,7 +264,7 @@ async def test_streams_leave_room_for_single_calls(tmp_path: Path) -> None:
         ):
             held = [await _answered_stream(channel) for _ in range(4)]
             for number in range(1, 11):
-                # What writes to a stream that has been refused may see its own fault instead.
+                # A write to a refused stream might raise an error of its own instead.
                 with pytest.raises(grpc.RpcError) as caught:
                     await access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess().read()
                 assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -287,7 +287,7 @@ async def _answered_stream(channel: grpc.aio.Channel) -> Any:
         checks=[message(queuegate.Check("alice", "root"))]
     )
     stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
-    with suppress(asyncio.InvalidStateError):  # it has ended; reading tells how
+    with suppress(asyncio.InvalidStateError):  # it has ended; reading shows how
         await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
     await stream.read()
     return stream
@@ -295,7 +295,7 @@ async def _answered_stream(channel: grpc.aio.Channel) -> Any:
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])
 async def test_an_overload_is_shed(tmp_path: Path, transport: str) -> None:
-    """What can be answered in time is answered, the rest is refused; health is asked as ever."""
+    """Calls that can be answered in time are, others are refused; health answers as ever."""
     queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(2_000))
     path = tmp_path / "queues.yaml"
     path.write_text(

@@ -50,7 +50,7 @@ class Load:
             self._done = True
 
     async def answers_of(self, revision: int, count: int) -> None:
-        """Wait until a revision has decided so many answers."""
+        """Wait until a revision has decided `count` answers."""
         async with self._answered:
             await self._answered.wait_for(lambda: self.answers.get(revision, 0) >= count)
 

@@ -54,7 +54,7 @@ class Call:
 
 @dataclass
 class Script:
-    """What arrived, and what to do next. Methods go by their short names."""
+    """Calls that arrived, and the answers to the next ones. Methods go by their short names."""
 
     calls: list[Call] = field(default_factory=list)
     faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
@@ -69,7 +69,7 @@ class Script:
         self.gate.set()
 
     def reset(self) -> None:
-        """Forget what arrived, and answer as at the start."""
+        """Forget the calls, and answer as at the start."""
         self.calls.clear()
         self.faults.clear()
         self.answers.clear()

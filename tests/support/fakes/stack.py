@@ -32,7 +32,7 @@ class Stack:
         return None if entry is None else entry.outcome
 
     async def resolve(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:
-        """Return what came of it, and whether it was cached."""
+        """Return the outcome, and whether it was cached."""
         answer = await self.groups.resolve(user, bypass_cache=bypass_cache)
         return describe(answer), answer.cached
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Interruption(Enum):
-    """What happens to a connection after `pass_bytes`."""
+    """How a connection is interrupted after `pass_bytes`."""
 
     STALL = "stall"
     CUT = "cut"
@@ -29,7 +29,7 @@ class Proxy:
         self.received = 0
         """Bytes that the server sent, over all connections."""
         self.pass_bytes: int | None = None
-        """After so many bytes of the server on a connection comes the interruption."""
+        """The interruption comes after this many bytes of the server on a connection."""
         self.interruption = Interruption.STALL
         self.delay = 0.0
         """Seconds by which each piece that the server sends is delayed."""

@@ -36,7 +36,7 @@ class RequestOracle:
     table: PolicyOracle
 
     def expected(self, data: bytes) -> str:
-        """Say what must come of the bytes of a question."""
+        """Return the expected answer to the bytes of a question."""
         try:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:

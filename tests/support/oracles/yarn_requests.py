@@ -1,4 +1,4 @@
-"""What must come of a question to clusters of YARN: a model beside the server, on the oracle
+"""Expected answers to questions to clusters of YARN: a model beside the server, on the oracle
 evaluators.
 """
 
@@ -25,7 +25,7 @@ class YarnRequestOracle:
     clusters: Mapping[str, RandomCluster]
 
     def expected_of_queue(self, data: bytes) -> str:
-        """Say what must come of the bytes of a question about a queue."""
+        """Return the expected answer to the bytes of a question about a queue."""
         try:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:
@@ -52,7 +52,7 @@ class YarnRequestOracle:
         return GRANTED if granted else DENIED
 
     def expected_of_application(self, data: bytes) -> str:
-        """Say what must come of the bytes of a question about an application."""
+        """Return the expected answer to the bytes of a question about an application."""
         try:
             request = access_pb2.CheckApplicationAccessRequest.FromString(data)
         except DecodeError:
@@ -74,7 +74,7 @@ class YarnRequestOracle:
         return self._of_yarn(request, action, found)
 
     def expected_of_explanation(self, data: bytes) -> str:
-        """Say what must come of the bytes of such a question that is to be explained."""
+        """Return the expected answer to the bytes of a request to explain such a question."""
         try:
             request = access_pb2.ExplainApplicationAccessRequest.FromString(data)
         except DecodeError:  # one level more than the question may be one too many

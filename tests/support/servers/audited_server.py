@@ -1,4 +1,4 @@
-"""A server with an audit log, and what is in that."""
+"""A server with an audit log, and its records."""
 
 import json
 from collections.abc import Iterator

@@ -55,7 +55,7 @@ class Kdc:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes Kerberos look at this realm."""
+        """Variables that make Kerberos use this realm."""
         return {
             "KRB5_CONFIG": str(self.folder / "krb5.conf"),
             "KRB5_KDC_PROFILE": str(self.folder / "kdc.conf"),

@@ -55,7 +55,7 @@ class RunningServer:
 
     @property
     def logs(self) -> list[dict[str, Any]]:
-        """What was logged so far, a dictionary a line."""
+        """The log entries so far, a dictionary for each."""
         return [json.loads(line) for line in list(self._errors) if line.startswith("{")]
 
     def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 60) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A server whose policy file changes, and what may be asked of it."""
+"""A server whose policy file changes, and questions to it."""
 
 import dataclasses
 import itertools

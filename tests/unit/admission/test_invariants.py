@@ -1,4 +1,4 @@
-"""What no request can bring about, whatever it holds."""
+"""Invariants that hold for any request, whatever it contains."""
 
 import copy
 import json
@@ -91,13 +91,13 @@ def annotations_in(kind: str, value: Any) -> dict[str, str]:
 
 
 def patched(request: AdmissionRequest, verdict: AdmissionResponse) -> Any:
-    """What the API server would keep, after the patch has travelled as bytes."""
+    """The object that the API server would keep, after the patch has travelled as bytes."""
     response = json.loads(write_review("u", verdict))["response"]
     return jsonpatch.apply_patch(copy.deepcopy(request.new), patch_of(response))
 
 
 def without_annotation(kind: str, value: Any) -> Any:
-    """The object without the annotation, and without what held nothing else."""
+    """The object without the annotation, and without parents that held nothing else."""
     value = copy.deepcopy(value)
     nodes = [value]
     for step in (*METADATA[kind], "annotations"):
@@ -178,7 +178,7 @@ def test_a_patch_changes_nothing_else(request: AdmissionRequest) -> None:
 
 @settings(max_examples=200)
 @given(requests())
-def test_what_is_decided_is_verified(request: AdmissionRequest) -> None:
+def test_the_validating_webhook_agrees_with_the_mutating_one(request: AdmissionRequest) -> None:
     """The validating webhook takes what the mutating one leaves, and nothing it refuses,
     except an annotation that names the requester: it may be the one that was just added."""
     verdict = decide(request, SETTINGS, {})

@@ -55,7 +55,7 @@ def test_older_variables() -> None:
     assert overridden.bypass_auth is False
 
 
-def test_every_fault_is_told() -> None:
+def test_every_fault_is_reported() -> None:
     with pytest.raises(AdmissionSettingsError) as caught:
         read_settings(
             {f"{ACCESS}bypassAuth": "yes", f"{FILTER}processNamespaces": "a,("},

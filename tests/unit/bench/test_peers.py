@@ -1,4 +1,4 @@
-"""What every server of the comparison is given means the same: the plain rules say so."""
+"""Every server of the comparison gets equivalent input, by the plain rules."""
 
 import json
 from collections import Counter
@@ -50,7 +50,7 @@ def test_questions_differ_and_are_mixed_as_said(policy: Policy) -> None:
     assert kinds == {kind: percent * 20 for kind, percent in MIX.items()}
 
 
-def test_our_own_rules_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+def test_our_own_rules_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
     loaded = load_policy("yunikorn", to_yaml(policy.queues).encode(), "queues.yaml")
     assert loaded.diagnostics == ()
     for one in asked:
@@ -60,7 +60,7 @@ def test_our_own_rules_answer_as_foretold(policy: Policy, asked: list[Asked]) ->
         assert decision.allowed == one.allowed, one
 
 
-def test_cerbos_policies_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+def test_cerbos_policies_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
     rules = {
         content["resourcePolicy"]["scope"]: content["resourcePolicy"]["rules"]
         for content in cerbos.policies(policy)
@@ -88,7 +88,7 @@ def _cerbos_grants(rule: dict[str, Any], request: dict[str, Any]) -> bool:
     return principal["id"] in json.loads(listed)
 
 
-def test_opa_data_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+def test_opa_data_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
     data = opa.data(policy)
     for one in asked:
         given = opa.question(one)
@@ -102,7 +102,7 @@ def test_opa_data_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None
         assert granted == one.allowed, one
 
 
-def test_openfga_tuples_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+def test_openfga_tuples_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
     stored = openfga.tuples(policy)
     assert len(set(stored)) == len(stored)
     subjects: dict[tuple[str, str], set[str]] = {}
@@ -122,7 +122,7 @@ def test_openfga_tuples_answer_as_foretold(policy: Policy, asked: list[Asked]) -
         assert granted == one.allowed, one
 
 
-def test_casbin_lines_answer_as_foretold(policy: Policy, asked: list[Asked]) -> None:
+def test_casbin_lines_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
     lines = casbin.lines(policy)
     parents = {line[1]: line[2] for line in lines if line[0] == "g2"}
     roles: dict[str, set[str]] = {}
@@ -194,7 +194,7 @@ def test_goals_are_medians_of_the_ratios_of_rounds_and_say_what_the_memo_is_wort
     ]
 
 
-def test_a_server_that_could_not_be_measured_is_told_with_its_fault() -> None:
+def test_a_server_that_could_not_be_measured_is_shown_with_its_error() -> None:
     absent = Result("OPA, REST", "as data", error="`go install` failed: 403")
     text = markdown([measured("queuegate, native", 50), absent], [("machine", "2 cores")], [])
     assert "| OPA, REST | - | as data | `go install` failed: 403 |" in text

@@ -1,4 +1,4 @@
-"""What the benchmarks ask is what they say: the policies load, the answers are as foretold."""
+"""Questions of the benchmarks: the policies load, and the answers are as predicted."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ REASONS = {
 @pytest.mark.parametrize(
     "specs", [policies.small(), policies.generate(policies.MEDIUM)], ids=["small", "medium"]
 )
-def test_generated_policy_loads_whole_and_decides_as_foretold(specs: list[QueueSpec]) -> None:
+def test_generated_policy_loads_whole_and_decides_as_predicted(specs: list[QueueSpec]) -> None:
     loaded = load_policy("yunikorn", policies.to_yaml(specs).encode(), "queues.yaml")
     assert loaded.diagnostics == ()
     partition = loaded.partitions["default"]

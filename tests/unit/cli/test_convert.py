@@ -1,4 +1,4 @@
-"""`queuegate-server convert`: what it writes where, and its exit status."""
+"""`queuegate-server convert`: its output, and its exit status."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_an_exact_conversion_reports_nothing() -> None:
     assert (result.stdout, result.stderr, result.exit_code) == (WRITTEN, "", 0)
 
 
-def test_what_cannot_be_expressed_is_reported_on_stderr() -> None:
+def test_losses_are_reported_on_stderr() -> None:
     result = run("-", stdin=TWINS)
     assert result.exit_code == 1
     assert result.stderr.startswith(

@@ -1,4 +1,4 @@
-"""`queuegate-server diff`: what it prints, and its exit status."""
+"""`queuegate-server diff`: its output, and its exit status."""
 
 import json
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_files_of_yarn_by_the_semantics(tmp_path: Path) -> None:
     assert result.stdout == 'partition "default", queue "root.q": submit ACL: - group "g"\n'
 
 
-def test_what_cannot_be_compared(tmp_path: Path) -> None:
+def test_files_that_cannot_be_compared(tmp_path: Path) -> None:
     result = compare(tmp_path, document(), document(queue(submitacl="a b c")))
     assert "new:1:" in result.stderr
     assert "new: not valid" in result.stderr

@@ -1,4 +1,4 @@
-"""What `queuegate-server serve` prints at the start."""
+"""Output of `queuegate-server serve` at the start."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""`queuegate-server validate` and `lint`: what they print, and their exit status."""
+"""`queuegate-server validate` and `lint`: their output, and their exit status."""
 
 import os
 import subprocess

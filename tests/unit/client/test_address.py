@@ -1,4 +1,4 @@
-"""Addresses: what is accepted, and what is passed to gRPC."""
+"""Addresses: accepted texts, and those passed to gRPC."""
 
 import pytest
 

@@ -161,7 +161,7 @@ def test_an_answer_that_does_not_fit_is_refused(spoil: Callable[[Response], Any]
         _columns.results(request, response)
 
 
-def test_what_is_left_out_or_an_error_as_well_grants_nothing() -> None:
+def test_a_missing_decision_or_one_with_an_error_grants_nothing() -> None:
     [(_, request)] = columns([ONE] * FEWEST)
     response = answer(request)
     response.decision_indexes[0] = 0

@@ -82,7 +82,7 @@ def test_a_code_that_is_none(number: int) -> None:
     assert str(error)
 
 
-def test_the_reasons_that_are_told_apart_are_in_the_contract() -> None:
+def test_the_distinguished_reasons_are_in_the_contract() -> None:
     reasons = {name.removeprefix("ERROR_REASON_") for name in errors_pb2.ErrorReason.keys()}  # noqa: SIM118
     assert _errors._RESOLVER_UNAVAILABLE in reasons
 

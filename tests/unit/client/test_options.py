@@ -109,7 +109,7 @@ def test_refused(capsys: pytest.CaptureFixture[str], line: str, message: str) ->
         ("--nosuch", "[OPTIONS] COMMAND ..."),
     ],
 )
-def test_what_is_wrong_after_a_verb_shows_its_usage(
+def test_an_error_after_a_verb_shows_its_usage(
     capsys: pytest.CaptureFixture[str], line: str, usage: str
 ) -> None:
     with pytest.raises(SystemExit):
@@ -140,7 +140,7 @@ def test_help(capsys: pytest.CaptureFixture[str], verb: str) -> None:
     assert "--address" in output
 
 
-def test_the_overview_tells_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_overview_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--help"])
     output = capsys.readouterr().out

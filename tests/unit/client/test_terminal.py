@@ -1,4 +1,4 @@
-"""What reaches a terminal."""
+"""Text that reaches a terminal."""
 
 import io
 

@@ -161,7 +161,7 @@ def test_null_in_a_repeated_list_as_in_go(lists: Any, groups: tuple[str, ...]) -
 
 
 @given(st.text(), st.lists(st.text()))
-def test_what_is_built_is_read(user: str, groups: list[str]) -> None:
+def test_a_built_annotation_is_read_back(user: str, groups: list[str]) -> None:
     text = user_info.build(user, groups)
     assert user_info.parse(text) == UserInfo(user, tuple(groups))
     assert json.loads(text) == {

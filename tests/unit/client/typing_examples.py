@@ -1,4 +1,4 @@
-"""Read by the type checker only: what a caller's code looks like to it.
+"""Code of callers, read by the type checker only.
 
 An expected complaint is an `ignore`; mypy complains about those that are not needed.
 """
@@ -29,7 +29,7 @@ def blocking(client: queuegate.Client, kind: str) -> None:
 def batch(client: queuegate.Client) -> None:
     for result in client.check_many([Check("alice", "root", access="admin")]):
         assert_type(result, Decision | CheckFailure)
-        # Could-not-ask must be told from denied before anybody looks at `allowed`.
+        # Could-not-ask must be ruled out before anybody looks at `allowed`.
         result.allowed  # type: ignore[union-attr]  # noqa: B018
         match result:
             case CheckFailure(error):

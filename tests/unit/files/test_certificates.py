@@ -40,7 +40,7 @@ def test_the_first_of_several_counts() -> None:
     assert expiry(both) == SOON.timestamp()
 
 
-def test_what_is_no_certificate_has_no_expiry() -> None:
+def test_a_broken_certificate_has_no_expiry() -> None:
     whole = pem(SOON)
     lines = whole.splitlines(keepends=True)
     cut = [b"".join([*lines[:kept], lines[-1]]) for kept in range(2, len(lines) - 2)]
@@ -93,7 +93,7 @@ async def test_files_that_change_while_they_are_loaded(tmp_path: Path) -> None:
     assert (reloader.expires, reloader.failures) == (LATER.timestamp(), 1)
 
 
-def test_what_other_programs_write_is_accepted(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_accepted(tmp_path: Path) -> None:
     """`openssl ecparam -genkey` puts the parameters of the curve before the key; some put both
     key and certificate into one file.
     """

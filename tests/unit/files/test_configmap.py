@@ -45,7 +45,7 @@ def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) 
     ],
     ids=["plain", "cut", "bomb", "followed"],
 )
-def test_what_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
+def test_keys_that_cannot_be_expanded(configs: MountedConfigMap, value: bytes, fault: str) -> None:
     configs.write({"queues.yaml.gz": value})
     with pytest.raises(OSError, match=fault):
         ConfigMapFolders((configs.folder,)).read()

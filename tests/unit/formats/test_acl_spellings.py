@@ -1,4 +1,4 @@
-"""How an ACL may be written in YAML, and what it then lists."""
+"""How an ACL may be written in YAML, and the names it then lists."""
 
 import pytest
 

@@ -144,7 +144,7 @@ def queue(name: str, submit: str = " ", below: str = "") -> str:
         (queue("a", "bob g h"), []),
     ],
 )
-def test_what_cannot_be_expressed_is_reported_with_queue_and_position(
+def test_losses_are_reported_with_queue_and_position(
     queues: str, expected: list[tuple[str, str]]
 ) -> None:
     result = converted(FAIR, in_root(queues), YarnOptions(), AclNames.YUNIKORN)

@@ -1,4 +1,4 @@
-"""The YAML reader: what it keeps, what it refuses, and that both parsers agree."""
+"""The YAML reader: values it keeps, texts it refuses, and agreement of both parsers."""
 
 import pytest
 import yaml

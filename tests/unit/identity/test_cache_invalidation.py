@@ -1,4 +1,4 @@
-"""Invalidation: what is dropped, and what must not come back."""
+"""Invalidation: dropped entries, and answers that must not come back."""
 
 import pytest
 

@@ -39,7 +39,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache = GroupCache(self.options, self.clock, self.clock, self._chance)
         self.seen: list[CacheEntry] = []
         self.last_definite: dict[str, Outcome] = {}
-        """What a user was last definitely answered with, unless invalidated since."""
+        """The last definite answer about each user, unless invalidated since."""
         self.resolved_at: dict[str, float] = {}
 
     def _chance(self) -> float:

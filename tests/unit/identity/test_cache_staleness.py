@@ -15,10 +15,10 @@ from tests.support.fakes.caches import (
 )
 from tests.support.fakes.clock import ManualClock
 
-# What `describe_entry` says.
+# Results of `describe_entry`.
 G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"
 
-# What is known and what a look-up then says -> what a decision has at what time. Times are
+# The known answer, and the outcome of a later look-up -> the answer for a decision. Times are
 # seconds after the first answer; groups expire at 300 and are stale up to 3 900.
 
 

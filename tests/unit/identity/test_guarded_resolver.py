@@ -1,4 +1,4 @@
-"""What partitions share when they name the same resolver, and how it ends."""
+"""Partitions that name the same resolver: the state they share, and its end."""
 
 import asyncio
 

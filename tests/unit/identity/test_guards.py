@@ -56,7 +56,7 @@ async def test_an_exception_is_an_answer_that_reveals_no_secret(
 
 
 @pytest.mark.parametrize("answer", [None, (), ("g",), [], "g", True], ids=repr)
-async def test_what_is_no_outcome_is_a_fault(
+async def test_an_answer_that_is_no_outcome_is_a_fault(
     answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome = await ExceptionContainment("corp", _Answers(answer)).resolve("sue")

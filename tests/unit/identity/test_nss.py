@@ -122,7 +122,7 @@ WITHOUT_DESCRIPTORS = """
 """
 
 
-def test_without_file_descriptors_nobody_is_said_not_to_exist() -> None:
+def test_without_file_descriptors_no_user_is_reported_as_unknown() -> None:
     assert run(WITHOUT_DESCRIPTORS) == "['CouldNotAsk'] Found"
 
 

@@ -134,7 +134,7 @@ async def test_older_work_that_ends_does_not_detach_newer_work() -> None:
     assert calls == 2
 
 
-async def test_what_the_work_raises_reaches_all_and_is_not_kept() -> None:
+async def test_an_exception_reaches_all_and_is_not_kept() -> None:
     work = _Work()
     work.error = ValueError("bad")
     work.go_on.set()

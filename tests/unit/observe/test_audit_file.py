@@ -21,7 +21,7 @@ BIG = 1 << 20
         # The part of a record that a crash has left: nobody was answered for it.
         (RECORD[:12], RECORD),
         (RECORD + RECORD[:-1], RECORD * 2),
-        # What is not ours stays, on a line of its own.
+        # Text of other programs stays, on a line of its own.
         (b"something else", b"something else\n" + RECORD),
         (RECORD + b"{", RECORD + b"{\n" + RECORD),
     ],

@@ -1,4 +1,4 @@
-"""What one ACL grants, by the decision about a queue that has no other."""
+"""The grants of an ACL, by the decision about a queue that has no other."""
 
 from collections.abc import Sequence
 

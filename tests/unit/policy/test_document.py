@@ -129,7 +129,7 @@ def test_acls_are_looked_at_from_the_queue_up_to_the_root() -> None:
         decision = decide(queues, "root.mid.leaf", Access.SUBMIT, user, ())
         assert decision is not None
         assert decision.matched_queue == matched
-    # What a queue grants does not hold above it.
+    # The grants of a queue do not hold above it.
     assert reason(queues, "root.mid", Access.SUBMIT, "ann") is Reason.NO_MATCH
     assert reason(queues, "root", Access.SUBMIT, "bob") is Reason.NO_MATCH
 

@@ -81,7 +81,7 @@ def test_short_names_do_not_depend_on_the_order() -> None:
     }
 
 
-def test_what_the_parser_refuses_is_refused_when_it_is_needed() -> None:
+def test_an_acl_that_the_parser_refuses_is_refused_when_needed() -> None:
     builder = PartitionBuilder("default")
     builder.add([QueueAcls("root", "a b c", "")])
     with pytest.raises(AclError):

@@ -53,7 +53,7 @@ def test_agrees_with_the_oracle(text: str, semantics: Semantics, groups: list[st
 
 
 @given(TEXTS)
-def test_a_difference_is_told_if_and_only_if_there_is_one(text: str) -> None:
+def test_a_difference_is_reported_if_and_only_if_there_is_one(text: str) -> None:
     documented, hadoop = (parse_yarn(text, semantics) for semantics in Semantics)
     same = (documented.allows_all, documented.users, documented.groups, documented.proxies) == (
         hadoop.allows_all,

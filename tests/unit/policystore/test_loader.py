@@ -106,7 +106,7 @@ async def test_an_error_in_one_leaves_nothing_to_serve(folder: Path) -> None:
     assert {problem.file for problem in found.diagnostics} == {str(folder / "site.xml")}
 
 
-async def test_what_is_said_about_yarn_is_not_ignored(folder: Path) -> None:
+async def test_settings_for_yarn_are_not_ignored(folder: Path) -> None:
     found = await read(folder, {**YARN, "path": "queues.yaml"})
     (problem,) = found.diagnostics
     assert problem.message.endswith("of YuniKorn, and the settings state: yarn_site, partition")
@@ -115,7 +115,7 @@ async def test_what_is_said_about_yarn_is_not_ignored(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["queues.yaml", "fair.xml", "site.xml", "spark.conf"])
-async def test_none_may_be_a_pipe_or_missing(folder: Path, name: str) -> None:
+async def test_no_file_may_be_a_pipe_or_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()
     several = sources(folder, YUNIKORN, YARN)
     with pytest.raises(CannotLoad, match="No such file") as missing:
@@ -177,7 +177,7 @@ async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, w
     assert (await one.load(in_child=False)).partitions
 
 
-async def test_what_was_never_served_may_become_anything(folder: Path) -> None:
+async def test_a_file_that_was_never_served_may_become_any_format(folder: Path) -> None:
     path = folder / "queues.yaml"
     one = sources(folder, YUNIKORN)
     for text, is_served in (("", False), ("<allocations><queue/>", False), (FAIR, True)):

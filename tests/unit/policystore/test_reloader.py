@@ -32,7 +32,7 @@ class Loading:
         self.reloader = Reloader(settings, self.resolvers, self.engine, time.time)
 
     async def load(self, user: str) -> str:
-        """Reload a policy that lists a user; return what is wrong with it."""
+        """Reload a policy that lists a user; return its diagnostics."""
         self.file.write_text(QUEUES.format(user))
         state = await self.reloader.reload()
         return "; ".join(map(str, state.diagnostics))
@@ -139,7 +139,7 @@ async def test_what_ends_further_attempts(
 async def test_a_replaced_policy_is_freed_without_a_collection(
     loading: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is served is exempt from collections: in a cycle, it would stay for good."""
+    """A served policy is exempt from collections: in a cycle, it would stay for good."""
 
     def partitions() -> int:
         return sum(isinstance(each, Partition) for each in gc.get_objects())

@@ -87,7 +87,7 @@ def test_what_the_settings_name(tmp_path: Path) -> None:
         PolicySource(path=tmp_path, configs=tmp_path)
 
 
-def test_of_a_huge_file_no_more_is_read_than_it_takes_to_refuse_it(tmp_path: Path) -> None:
+def test_a_huge_file_is_read_only_until_it_is_refused(tmp_path: Path) -> None:
     huge = tmp_path / "queues.yaml"
     with huge.open("wb") as file:
         file.truncate(1 << 40)

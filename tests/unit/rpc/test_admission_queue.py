@@ -1,4 +1,4 @@
-"""Long calls come one after another; whoever goes away, or is refused, holds up nobody."""
+"""Long calls come one after another; a caller who leaves or is refused holds up nobody."""
 
 import asyncio
 from collections.abc import Iterable
@@ -80,14 +80,14 @@ async def test_streams_and_calls_come_up_alternately() -> None:
     assert await worked_on(tasks, lines) == "aWbXcYdZ"
 
 
-@pytest.mark.parametrize("is_told", [False, True], ids=["in line", "its turn has just come"])
-async def test_who_goes_away_holds_up_nobody(*, is_told: bool) -> None:
+@pytest.mark.parametrize("is_next", [False, True], ids=["in line", "its turn has just come"])
+async def test_a_caller_who_leaves_holds_up_nobody(*, is_next: bool) -> None:
     lines = Lines()
     first = lines.queue.for_call()
     async with first:
         gone, last = lines.call("gone"), lines.call("z")
         await asyncio.sleep(0)
-        if is_told:
+        if is_next:
             first.release()
         gone.cancel()
     assert await worked_on([last], lines) == "z"
@@ -110,10 +110,10 @@ async def test_a_call_that_fails_ends_its_turn() -> None:
 
 
 async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> None:
-    """And batches of streams are not, nor is anybody once the line is short again."""
+    """Batches of streams are not, nor is any call once the line is short again."""
     lines = Lines()
     async with lines.queue.for_call():
-        # All of them wait for too long, but not for long enough to tell it from a burst.
+        # All of them wait for too long, but not for long enough to rule out a burst.
         burst = [lines.call("b", parts=[0.003]) for _ in range(200)]
         await asyncio.sleep(0)
         lines.clock.now += 0.15

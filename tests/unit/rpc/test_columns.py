@@ -150,7 +150,7 @@ def test_errors_leave_no_garbage(changes: dict[str, Any]) -> None:
         gc.enable()
 
 
-def test_long_users_that_begin_alike_are_told_apart() -> None:
+def test_long_users_that_begin_alike_are_distinguished() -> None:
     common = [f"group{number}" for number in range(100)]
     request = Request(
         access=SUBMIT,

@@ -1,4 +1,4 @@
-"""Which decisions are recorded, and what a record says."""
+"""Which decisions are recorded, and the content of a record."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,7 @@ def answer(reason: access_pb2.Reason.ValueType) -> bytes:
         (True, access_pb2.REASON_USER, True),
     ],
 )
-async def test_what_is_due(
+async def test_which_records_are_due(
     allowed: bool, reason: access_pb2.Reason.ValueType, recorded: bool
 ) -> None:
     audit = Audit()
@@ -113,7 +113,7 @@ async def test_requests_that_are_no_messages_have_a_record_too() -> None:
     assert "user" not in audit.records[0]
 
 
-async def test_names_are_cut_to_what_names_may_be() -> None:
+async def test_names_are_cut_to_the_longest_allowed() -> None:
     audit = Audit()
     decisions = DecisionLog(audit, wall=lambda: 0.0)
     request = access_pb2.CheckQueueAccessRequest(queue="q" * 100_000, partition="p" * 100_000)

@@ -1,4 +1,4 @@
-"""What callers say of a call is believed only if it is well formed."""
+"""Ids that callers send with a call count only if they are well formed."""
 
 import pytest
 

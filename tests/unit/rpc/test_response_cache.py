@@ -77,7 +77,7 @@ def batch(*items: bytes) -> bytes:
 
 
 class CachedResponses(RuleBasedStateMachine):
-    """Asks through the cache and beside it; whatever happens between, both say the same."""
+    """Asks through the cache and beside it; whatever happens between, both answers agree."""
 
     def __init__(self) -> None:
         super().__init__()

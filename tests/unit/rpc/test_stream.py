@@ -75,7 +75,7 @@ async def idle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_was_read_while_an_answer_was_sent_is_answered() -> None:
+async def test_a_batch_read_while_an_answer_was_sent_is_answered() -> None:
     stream = Stream()
     stream.caller.sends.put_nowait(1)
     first = asyncio.create_task(stream.answered())

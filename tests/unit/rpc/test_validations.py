@@ -46,7 +46,7 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
     assert most == 1
 
 
-async def test_a_parser_that_cannot_be_started_says_nothing_of_the_text(
+async def test_a_parser_that_cannot_be_started_is_no_fault_of_the_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])

@@ -15,7 +15,7 @@ UNKNOWN = b"\xf8\x01\x01"
 
 Split = Callable[[bytes], list[bytes]]
 SPLITS: tuple[Split, ...] = (wire.first_field_items, wire._items_one_by_one)
-"""What is used for most messages, and for very long ones."""
+"""The split of most messages, and that of very long ones."""
 
 
 def item(user: str, queue: str) -> access_pb2.CheckQueueAccessRequest:

@@ -46,7 +46,7 @@ def test_names_are_spelled_as_in_the_file() -> None:
         "QUEUEGATE_CONFIG",
         "QUEUEGATE",
         "MY_QUEUEGATE_LISTEN",
-        # What Kubernetes sets for services named queuegate and queuegate-admission.
+        # Kubernetes sets these for services named queuegate and queuegate-admission.
         "QUEUEGATE_SERVICE_HOST",
         "QUEUEGATE_SERVICE_PORT",
         "QUEUEGATE_SERVICE_PORT_GRPC",

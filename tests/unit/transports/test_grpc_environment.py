@@ -1,4 +1,4 @@
-"""What the server asks of gRPC through the environment."""
+"""Variables by which the server configures gRPC."""
 
 import os
 import subprocess

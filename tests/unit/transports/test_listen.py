@@ -1,4 +1,4 @@
-"""Binding addresses, and what is said if one cannot be bound."""
+"""Binding addresses, and the messages if one cannot be bound."""
 
 import socket
 import stat
@@ -44,7 +44,7 @@ def test_address_in_use_as_text(address: Address, port: int, text: str) -> None:
     assert address.at_port(port) == text
 
 
-def test_a_taken_port_is_said_to_be_taken() -> None:
+def test_a_taken_port_is_reported_as_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

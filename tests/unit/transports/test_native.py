@@ -1,4 +1,4 @@
-"""The native transport with handlers of a test: what no request of the contract brings about."""
+"""The native transport with handlers of a test: cases that no request of the contract causes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def ended(channel: grpc.aio.Channel, method: str, data: bytes) -> object:
         return error.code().name, error.details()
 
 
-async def test_each_call_ends_as_it_should_whatever_those_beside_it_do(
+async def test_each_call_ends_as_it_should_whatever_concurrent_calls_do(
     channel: grpc.aio.Channel,
 ) -> None:
     ends = {

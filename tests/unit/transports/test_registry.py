@@ -1,4 +1,4 @@
-"""Which transport serves what is set, and why not the native one."""
+"""Which transport serves given settings, and why not the native one."""
 
 import importlib.util
 import socket
@@ -43,7 +43,7 @@ ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
         ),
     ],
 )
-def test_what_native_can_do_is_served_by_it(
+def test_native_serves_settings_that_it_supports(
     listeners: list[dict[str, Any]], connections: dict[str, Any], against: str
 ) -> None:
     asked = [Listener.model_validate(one) for one in listeners], Connections(**connections)
@@ -59,7 +59,7 @@ def test_what_native_can_do_is_served_by_it(
         assert choose("native", *asked) == ("native", "")
 
 
-def test_every_reason_is_told() -> None:
+def test_every_reason_is_reported() -> None:
     listeners = [{"address": "unix:/x"}, {"address": "0.0.0.0:1", "tls": TLS}]
     asked = [Listener.model_validate(one) for one in listeners], Connections(max_age=60)
     with pytest.raises(CannotListen) as caught:

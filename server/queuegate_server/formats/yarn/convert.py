@@ -40,7 +40,7 @@ class Conversion(NamedTuple):
     remarks: tuple[str, ...]
     """Changes that are not obvious, but grant the same access."""
     lost: tuple[Diagnostic, ...]
-    """What cannot be expressed: the result grants less on that queue and below it."""
+    """The parts that cannot be expressed: the result grants less on their queue and below it."""
     diagnostics: tuple[Diagnostic, ...]
     """The diagnostics of loading."""
 

@@ -32,7 +32,7 @@ _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 
 @dataclass(frozen=True, slots=True)
 class YarnOptions:
-    """What the settings add to the scheduler's own file."""
+    """The settings that apply beside the scheduler's own file."""
 
     partition: str = DEFAULT_PARTITION
     """The name under which the queues are served."""
@@ -46,7 +46,7 @@ class YarnOptions:
 
 
 class Site(NamedTuple):
-    """What yarn-site.xml sets."""
+    """The settings in a yarn-site.xml."""
 
     acls_enabled: bool
     admins: str
@@ -118,7 +118,7 @@ def _read_scheduler_file(
 def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
     """Return what yarn-site.xml sets, and all diagnostics.
 
-    What the file does not set has Hadoop's defaults: ACLs are disabled, and everybody
+    Properties that the file does not set have Hadoop's defaults: ACLs are disabled, and everybody
     administers the cluster. Without a file ACLs are enforced.
     """
     if options.site is None:

@@ -73,7 +73,7 @@ class SchedulerFile:
     """The queues of a file, the root first and each queue after its parent."""
 
     submit_name: str
-    """What the file calls the submit ACL."""
+    """The file's name for the submit ACL."""
     admin_name: str
     checks_submission_always: bool
     queues: list[QueueEntry] = field(default_factory=list)

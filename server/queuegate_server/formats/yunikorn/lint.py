@@ -58,7 +58,7 @@ class _Above(NamedTuple):
 
 
 _Grants = dict[str, _Above]
-"""What the queues above grant, by `submitacl` and `adminacl`."""
+"""The grants of the queues above, by `submitacl` and `adminacl`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ def lint_queues(
     root = read_yaml(data, file).root
     if root is None:
         return ()
-    # What the loader reports.
+    # The loader reports these.
     unwanted = Diagnostics("")
     try:
         partitions = decode(root, unwanted)
@@ -233,7 +233,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single blank, meant to close a queue, below a queue that grants somebody."""
+    """Report a single blank, meant to close a queue, below a queue with grants."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (

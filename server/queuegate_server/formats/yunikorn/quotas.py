@@ -143,7 +143,7 @@ def _check_sums(
 
 
 class _Allowed(NamedTuple):
-    """What a name may use, by the limits of all queues from here up to the root."""
+    """The usage that the limits of all queues from here up to the root allow a name."""
 
     resources: Amounts
     applications: int

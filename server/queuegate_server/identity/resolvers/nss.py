@@ -29,7 +29,7 @@ INITIAL_GROUPS: Final = 64
 MAX_GROUPS: Final = 1024 * 1024
 
 _ABSENT: Final = frozenset({0, errno.ENOENT, errno.ESRCH})
-"""What getpwnam_r and getgrgid_r return for an entry that does not exist (POSIX: 0; some: more)."""
+"""The results of getpwnam_r and getgrgid_r for a missing entry (POSIX: 0; some systems: more)."""
 
 _LEFT_BY_FAILURES: Final = frozenset({
     errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE,

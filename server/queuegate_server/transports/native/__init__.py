@@ -14,7 +14,7 @@ from queuegate_server.settings.listeners import Listener
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
-"""Streams are forwarded through this socket, in a temporary folder whose name begins so."""
+"""Streams are forwarded through this socket, in a temporary folder with the prefix above."""
 
 _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset({"max_metadata", "keepalive_interval", "keepalive_timeout"})

@@ -74,7 +74,7 @@ class NativeContext:
         return self._details[0]
 
     def auth_context(self) -> Mapping[str, list[bytes]]:
-        """Return what authenticates the caller: nothing."""
+        """Return the credentials of the caller: none."""
         return _INSECURE
 
     def time_remaining(self) -> float:
@@ -183,7 +183,7 @@ class NativeServer:
         threading.Thread(target=self._receive, args=(front, loop), daemon=True).start()
 
     async def stop(self, grace: float | None) -> None:
-        """Give calls in progress so many seconds, and end.
+        """Let calls in progress finish within `grace` seconds, and end.
 
         Until then new calls are answered, too: only the end of its connection sends a client
         elsewhere, so a client that is refused would only call here again.
@@ -205,7 +205,7 @@ class NativeServer:
 
     async def _cancel_calls(self) -> None:
         tasks = list(self._tasks.values())
-        self._tasks.clear()  # a task that is cancelled before its first step does not do it
+        self._tasks.clear()  # a task that is cancelled before its first step does not remove itself
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -217,7 +217,7 @@ class NativeServer:
 
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
         """Pass events to the event loop until the port is closed. Runs in its own thread."""
-        # All events at once, so that none waits where its waiting time is not seen.
+        # All events at once: the time that an event waits in the transport is not measured.
         while (events := front.recv_batch_details(_MAX_EVENTS)) is not None:
             now = time.monotonic()
             try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MAX_UNREAD_BYTES: Final = 64 * 2**20
-"""What a server may send without completing an answer."""
+"""The most bytes that a server may send without completing an answer."""
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain without TCP's acknowledgement."""

@@ -12,7 +12,7 @@ class LdapFault(Exception):
     """A directory could not be asked."""
 
     def __init__(self, detail: str, advice: str = "") -> None:
-        """Create a fault: what happened, and what to do about it, if there is anything to add."""
+        """Create a fault from its description, and the advice if there is any."""
         super().__init__(detail)
         self.detail = detail
         self.advice = advice
@@ -90,7 +90,7 @@ _AD_REASONS: Final[Mapping[str, str]] = {
     "773": "the password must be changed first",
     "775": "the account is locked",
 }
-"""What Active Directory adds to code 49."""
+"""The reasons that Active Directory adds to code 49, by their code."""
 _MAX_INFO_CHARS: Final = 200
 
 

@@ -23,5 +23,5 @@ if __name__ == "__main__":
         facts = error.args[0] if error.args else {}
         text = f"{type(error).__name__} {facts.get('desc', '')}: {facts.get('info', '')}"
         os.write(sys.stdout.fileno(), text.encode())
-    # The end of the handle, also an orderly exit, would tell the server to close the connection.
+    # Freeing the handle, even by an orderly exit, would ask the server to close the connection.
     os._exit(0)

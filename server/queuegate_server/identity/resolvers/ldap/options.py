@@ -291,7 +291,7 @@ class LdapOptions(ResolverOptions):
         return self
 
     def _conflicts(self) -> Mapping[str, object]:
-        """Return what must not go together: true values are conflicts."""
+        """Return messages about conflicting options, each with whether it applies."""
         encrypted = self.start_tls or all(parse_url(url).encrypted for url in self.urls)
         is_simple = self.bind == "simple"
         by_password = self.bind_dn or self.bind_password_file

@@ -24,7 +24,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FAILED_REQUESTS: Final = 3
-"""After so many failed requests in a row a server is left alone, though it accepts connections."""
+"""Failed requests in a row after which a server is left alone, though it accepts connections."""
 _JITTER: Final = 0.2
 _MAX_DOUBLINGS: Final = 20
 _POLL_PASSWORD_SECONDS: Final = 1.0
