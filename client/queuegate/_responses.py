@@ -213,18 +213,18 @@ def health(response: Int32Value) -> _results.HealthStatus:
     return _HEALTH.get(response.value, _results.HealthStatus.UNKNOWN)
 
 
-def _diagnostics(findings: Iterable[policy_pb2.Diagnostic]) -> tuple[_results.Diagnostic, ...]:
+def _diagnostics(diagnostics: Iterable[policy_pb2.Diagnostic]) -> tuple[_results.Diagnostic, ...]:
     return tuple(
         _results.Diagnostic(
-            _SEVERITIES.get(finding.severity, _results.Severity.UNSPECIFIED),
-            finding.line,
-            finding.column,
-            finding.queue,
-            finding.message,
-            finding.remedy,
-            finding.file,
+            _SEVERITIES.get(diagnostic.severity, _results.Severity.UNSPECIFIED),
+            diagnostic.line,
+            diagnostic.column,
+            diagnostic.queue,
+            diagnostic.message,
+            diagnostic.remedy,
+            diagnostic.file,
         )
-        for finding in findings
+        for diagnostic in diagnostics
     )
 
 

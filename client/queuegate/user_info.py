@@ -180,7 +180,7 @@ def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise InvalidUserInfo(f"not valid JSON: {name} is no number there")
+    raise InvalidUserInfo(f"not valid JSON: {name} is not a JSON number")
 
 
 def _whole(text: str) -> str:

@@ -18,7 +18,7 @@ from queuegate.policy.tree import Partition, Policy
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 
 E = TypeVar("E", Explanation, ApplicationDecision)
 
@@ -258,7 +258,7 @@ class Engine:
         outcome = entry.outcome
         if isinstance(outcome, Found):
             return outcome.groups
-        if isinstance(outcome, CouldNotAsk):
+        if isinstance(outcome, LookupFailed):
             retry_after = max(0.0, entry.expires_at - self._clock())
             failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, outcome.detail, retry_after)

@@ -166,7 +166,7 @@ class WebhookServer:
             async with asyncio.timeout(_GRACE_SECONDS):
                 await self._idle.wait()
         except TimeoutError:
-            _LOG.warning("reviews are cut off", extra={"in_flight": self._in_flight})
+            _LOG.warning("reviews in progress are cancelled", extra={"in_flight": self._in_flight})
         await self._runner.cleanup()
 
     def _tls(self) -> ssl.SSLContext:

@@ -9,7 +9,7 @@ import click
 
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.formats.diagnostics import printable
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
     discover_servers,
@@ -117,7 +117,7 @@ async def _look_up(
     try:
         return await directory.resolve_at(url, user)
     except LdapFault as fault:
-        return CouldNotAsk(fault.detail if fault.advice in shown_advice else fault.text)
+        return LookupFailed(fault.detail if fault.advice in shown_advice else fault.text)
     finally:
         await directory.close()
 

@@ -206,7 +206,7 @@ def _announcement(
     if not ways:
         return [
             first,
-            "nobody can ask it: callers gives nobody at these addresses the role check",
+            "nobody can ask it here: grant a caller the role check under callers",
         ]
     address, options = min(ways, key=lambda way: len(way[1]))
     partition = DEFAULT_PARTITION

@@ -339,7 +339,7 @@ class WatchedValue(Generic[T, V]):
                     _LOG.error("a changed file cannot be used", extra=fields)
                 return
             self.reloads += 1
-            _LOG.info("a changed file is used", extra=fields)
+            _LOG.info("a changed file was reloaded", extra=fields)
 
     def _bad_file(self, error: OSError) -> BadFile:
         return BadFile(f"{error.filename or self._watcher.name}: {error.strerror or error}")

@@ -101,5 +101,5 @@ def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnosti
         message = f"{name} has a *: everybody may modify every application"
         diagnostics.warning(position, message, "list a few users or groups")
     elif WILDCARD in names and len(names) > 1:
-        message = f"{name} has a *: everybody is let in, whatever other names it lists"
+        message = f"{name} has a *: everybody is let in, and its other names have no effect"
         diagnostics.warning(position, message, "write * alone, or remove it")

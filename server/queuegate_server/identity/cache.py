@@ -16,7 +16,7 @@ from typing import Final
 from cachetools import LRUCache
 
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
 NEVER: Final = -math.inf
 
@@ -212,7 +212,7 @@ class GroupCache:
         if lease.outdated:
             self.stats.outdated += 1
             return self.uncached(lease.user, outcome)
-        if isinstance(outcome, CouldNotAsk):
+        if isinstance(outcome, LookupFailed):
             return self._put_failure(lease.user, outcome)
         for other in earlier:
             other.outdated = True
@@ -303,7 +303,7 @@ class GroupCache:
             self.stats.entries -= 1
             self.stats.evictions += 1
 
-    def _put_failure(self, user: str, outcome: CouldNotAsk) -> CacheEntry:
+    def _put_failure(self, user: str, outcome: LookupFailed) -> CacheEntry:
         now = self._clock()
         failure = self._renew(CacheEntry(user, outcome))
         known = self._find(user)

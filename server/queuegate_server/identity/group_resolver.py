@@ -28,7 +28,7 @@ from queuegate_server.identity.guards import (
 )
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RefreshQueue
-from queuegate_server.identity.resolver import CouldNotAsk, Outcome, Resolver, Source
+from queuegate_server.identity.resolver import LookupFailed, Outcome, Resolver, Source
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
 from queuegate_server.throttling import TokenBucket
 
@@ -39,7 +39,7 @@ REFRESH_SHARE: Final = 2
 """One in this number of concurrent look-ups may be a refresh."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
-_GIVEN_UP: Final = CouldNotAsk(
+_GIVEN_UP: Final = LookupFailed(
     "the look-up was given up: the server is stopping, or the partition has a new resolver"
 )
 
@@ -190,7 +190,7 @@ class GroupResolver:
             if stale is not None:
                 return stale
             entry = await self._ask(user, None)
-        if isinstance(entry.outcome, CouldNotAsk) and not bypass_cache:
+        if isinstance(entry.outcome, LookupFailed) and not bypass_cache:
             stale = self._stale(user)
             if stale is not None:
                 return stale

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome, Source
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ EWMA_ALPHA: Final = 1 / 64
 
 
 class ExceptionContainment:
-    """Turns whatever a source raises into CouldNotAsk, which names the type and no more."""
+    """Turns whatever a source raises into LookupFailed, which names the type and no more."""
 
     def __init__(self, name: str, source: Source) -> None:
         self._name = name
@@ -38,16 +38,16 @@ class ExceptionContainment:
             return self._fault(user, error)
         except Exception as error:
             return self._fault(user, error)
-        if isinstance(outcome, CouldNotAsk):
+        if isinstance(outcome, LookupFailed):
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, outcome.detail)
         elif not isinstance(outcome, Found | NoSuchUser):
             _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
-            return CouldNotAsk("the resolver's answer is no outcome")
+            return LookupFailed("the resolver returned a value of a wrong type")
         return outcome
 
-    def _fault(self, user: str, error: BaseException) -> CouldNotAsk:
+    def _fault(self, user: str, error: BaseException) -> LookupFailed:
         _LOG.error("resolver %r failed for %r", self._name, user, exc_info=error)
-        return CouldNotAsk(f"the resolver failed: {type(error).__name__}")
+        return LookupFailed(f"the resolver failed: {type(error).__name__}")
 
 
 class Timeout:
@@ -65,8 +65,8 @@ class Timeout:
                 return await self._source.resolve(user)
         except TimeoutError:
             detail = f"no answer within {self._seconds:g} s"
-            _LOG.warning("resolver %r gave %r %s", self._name, user, detail)
-            return CouldNotAsk(detail)
+            _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, detail)
+            return LookupFailed(detail)
 
 
 class CircuitState(StrEnum):
@@ -85,7 +85,7 @@ class CircuitBreaker:
 
     It opens for `breaker_pause` after the look-ups of `breaker_failures` different users failed
     with no success between: a source may fail for one broken entry again and again while it
-    serves everybody else. Only CouldNotAsk is a failure.
+    serves everybody else. Only LookupFailed is a failure.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class CircuitBreaker:
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user, or return CouldNotAsk without asking."""
+        """Look up one user, or return LookupFailed without asking."""
         if self.refuses:
             remaining = max(0.0, (self._open_until or 0.0) - self._clock())
-            return CouldNotAsk(f"not asked after repeated failures, for another {remaining:.1f} s")
+            return LookupFailed(f"not asked after repeated failures, for another {remaining:.1f} s")
         self._probing = self.state is CircuitState.HALF_OPEN
         changes = self._changes
         try:
@@ -135,7 +135,7 @@ class CircuitBreaker:
         return outcome
 
     def _record(self, user: str, outcome: Outcome) -> None:
-        if not isinstance(outcome, CouldNotAsk):
+        if not isinstance(outcome, LookupFailed):
             self._failed.clear()
             if self._open_until is not None:
                 self._change(None)
@@ -186,13 +186,13 @@ class Bulkhead:
         """The average duration of a look-up, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user; return CouldNotAsk if there are too many look-ups."""
+        """Look up one user; return LookupFailed if there are too many look-ups."""
         if self._semaphore.locked():
             if self.waiting >= self._max_waiting or self._is_overloaded():
-                return CouldNotAsk("too many look-ups", too_many=True)
+                return LookupFailed("too many look-ups", too_many=True)
             if not await self._acquire_in_time():
                 detail = f"too many look-ups: none could start within {self._max_wait:g} s"
-                return CouldNotAsk(detail, too_many=True)
+                return LookupFailed(detail, too_many=True)
         else:
             await self._semaphore.acquire()
         self.running += 1

@@ -21,7 +21,7 @@ class NoSuchUser:
 
 
 @dataclass(frozen=True, slots=True)
-class CouldNotAsk:
+class LookupFailed:
     """Nothing is known: the source did not answer, or not completely.
 
     Never to be read as an empty group list.
@@ -33,7 +33,7 @@ class CouldNotAsk:
     """Whether the source was not even asked, because too many look-ups are under way."""
 
 
-Outcome = Found | NoSuchUser | CouldNotAsk
+Outcome = Found | NoSuchUser | LookupFailed
 """Three outcomes, never two: "could not ask" is neither found nor absent."""
 
 
@@ -43,8 +43,8 @@ class Source(Protocol):
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never blocks the event loop, and ends when cancelled.
 
-        Returns CouldNotAsk for every fault; an exception is a bug and is treated as
-        CouldNotAsk. `user` is never empty; it may hold any other text.
+        Returns LookupFailed for every fault; an exception is a bug and is treated as
+        LookupFailed. `user` is never empty; it may hold any other text.
         """
 
 

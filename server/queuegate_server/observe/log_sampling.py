@@ -112,7 +112,7 @@ class LogSampler(logging.Filter):
         fields: dict[str, object] = {"like": str(last.msg), "suppressed": count}
         fields |= {name: last.__dict__[name] for name in _KEY_FIELDS if name in last.__dict__}
         logging.getLogger(last.name).log(
-            last.levelno, "lines like one before were suppressed", extra=fields
+            last.levelno, "similar log lines were suppressed", extra=fields
         )
 
 

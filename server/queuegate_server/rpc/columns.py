@@ -183,5 +183,7 @@ def _check_indexes(request: Request, users: Sequence[int], queues: Sequence[int]
     ):
         if max(indexes) >= count:
             place = next(place for place, index in enumerate(indexes) if index >= count)
-            violations.append((f"{field}[{place}]", f"is {indexes[place]}, and there are {count}"))
+            violations.append(
+                (f"{field}[{place}]", f"is {indexes[place]}, must be less than {count}")
+            )
     validation.raise_if(violations)

@@ -150,7 +150,7 @@ class ConcurrencyLimiter:
         async def limited(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             if self.streams >= self.stream_limit:
                 self.refused["streams"] += 1
-                raise Overloaded(f"{self.stream_limit} streams are open, and no more may be")
+                raise Overloaded(f"{self.stream_limit} streams are open, which is the limit")
             with self.room():
                 self.streams += 1
                 try:
@@ -166,7 +166,7 @@ class ConcurrencyLimiter:
         """Count a call as in progress; raise Overloaded if there is no room for it."""
         if self.running >= self.limit:
             self.refused["calls"] += 1
-            raise Overloaded(f"{self.limit} calls are in progress, and no more may be")
+            raise Overloaded(f"{self.limit} calls are in progress, which is the limit")
         self.running += 1
         try:
             yield

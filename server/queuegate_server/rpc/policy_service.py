@@ -77,7 +77,7 @@ class PolicyServicer:
             known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
         if self._validations >= _MAX_VALIDATIONS:
-            raise Overloaded(f"{_MAX_VALIDATIONS} validations run or wait, and no more may")
+            raise Overloaded(f"{_MAX_VALIDATIONS} validations run or wait, which is the limit")
         self._validations += 1
         try:
             async with self._validating:

@@ -4,7 +4,7 @@ from typing import Final
 
 from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.messages import timestamp
 
@@ -12,7 +12,7 @@ MAX_USERS: Final = 10_000
 _OUTCOMES: Final = {
     Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
     NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
-    CouldNotAsk: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
+    LookupFailed: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
 }
 
 

@@ -16,7 +16,7 @@ from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import check_free
 from queuegate_server.server.wiring import ServerParts, build_server
-from queuegate_server.settings.listeners import Address, parse_host_port
+from queuegate_server.settings.listeners import ListenAddress, parse_host_port
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import ApplySettings, ConfigReloader
 from queuegate_server.supervisor.worker_client import WorkerClient
@@ -116,7 +116,7 @@ async def serve(
     _LOG.info("stopped")
 
 
-def _addresses(settings: Settings, worker: WorkerClient | None) -> list[Address]:
+def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAddress]:
     """Return the addresses to listen on; workers use the ports that their supervisor reserved.
 
     Raises CannotListen.
@@ -172,7 +172,7 @@ class _OwnProcess:
         return self._metrics()
 
 
-async def _listen(parts: ServerParts, addresses: list[Address]) -> list[str]:
+async def _listen(parts: ServerParts, addresses: list[ListenAddress]) -> list[str]:
     bound = parts.listeners.bind(parts.server, addresses)
     await parts.server.start()
     return bound

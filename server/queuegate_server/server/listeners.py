@@ -14,7 +14,7 @@ from queuegate_server.rpc.authorization import Authorizer, RateLimiter
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.callers import Callers
-from queuegate_server.settings.listeners import Address
+from queuegate_server.settings.listeners import ListenAddress
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.sockets import ReloadingCredentials, bind
@@ -54,7 +54,7 @@ class Listeners:
         )
         self.authorizer = Authorizer(self._authenticator, rates)
 
-    def bind(self, server: Server, addresses: Sequence[Address]) -> list[str]:
+    def bind(self, server: Server, addresses: Sequence[ListenAddress]) -> list[str]:
         """Bind every listener and return the addresses, with the ports in use.
 
         Raises:

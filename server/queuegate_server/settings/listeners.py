@@ -28,7 +28,7 @@ class MalformedAddress(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """A valid address: either the path of a Unix socket, or host and port."""
 
     text: str
@@ -65,7 +65,7 @@ class HostPort(NamedTuple):
     port: int
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ListenAddress:
     """Parse `host:port`, `[ipv6]:port`, `unix:/path` or `unix:///path`; port 0 lets the
     system choose.
 
@@ -86,14 +86,14 @@ def parse_address(text: str) -> Address:
             raise MalformedAddress(
                 f"{text!r}: the path of a Unix socket must not contain a comma or NUL"
             )
-        return Address(text, path=path)
+        return ListenAddress(text, path=path)
     host, colon, port_text = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not host or (":" in host and not bracketed):
         raise MalformedAddress(f"{text!r}: use host:port, [ipv6]:port or unix:/path")
     if not _is_port(port_text):
         raise MalformedAddress(f"{text!r}: the port must be a number from 0 to {MAX_PORT}")
-    return Address(text, host=host[1:-1] if bracketed else host, port=int(port_text))
+    return ListenAddress(text, host=host[1:-1] if bracketed else host, port=int(port_text))
 
 
 def parse_host_port(text: str) -> HostPort:
@@ -155,7 +155,7 @@ def _account(value: object) -> object:
 Account = Annotated[str, BeforeValidator(_account), Field(pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_.]*$")]
 
 
-class Tls(Section):
+class ListenerTls(Section):
     """The certificate of a listener. The files are PEM, and reloaded when they change."""
 
     certificate_file: FilePath = Field(description="The server's certificate and its chain.")
@@ -173,7 +173,7 @@ class Listener(Section):
     address: Annotated[str, AfterValidator(_address)] = Field(
         description="host:port, [ipv6]:port or unix:/path."
     )
-    tls: Tls | None = Field(None, description="For TCP: serve with TLS 1.2 or newer.")
+    tls: ListenerTls | None = Field(None, description="For TCP: serve with TLS 1.2 or newer.")
     insecure: bool = Field(False, description="Allow plaintext on an address that is not loopback.")
     mode: FileMode | None = Field(
         None, description="For a Unix socket: its file mode. Without it, unix_socket_mode."
@@ -184,7 +184,7 @@ class Listener(Section):
     group: Account | None = Field(None, description="For a Unix socket: its group.")
 
     @property
-    def parsed(self) -> Address:
+    def parsed(self) -> ListenAddress:
         """The parsed address."""
         return parse_address(self.address)
 

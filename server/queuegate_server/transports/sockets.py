@@ -19,13 +19,13 @@ import grpc
 from queuegate_server.files.certificates import CertificateReloader, ServerCertificate
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.runtime.tcp import CannotListen, open_tcp
-from queuegate_server.settings.listeners import Address, Tls
+from queuegate_server.settings.listeners import ListenAddress, ListenerTls
 
 
 class ReloadingCredentials(CertificateReloader):
     """Credentials for gRPC; each new connection gets the certificate that was loaded last."""
 
-    def __init__(self, tls: Tls, listener: str) -> None:
+    def __init__(self, tls: ListenerTls, listener: str) -> None:
         """Load the files of a listener, which its address names. Raises BadFile."""
 
         def check(loaded: ServerCertificate) -> None:
@@ -60,7 +60,7 @@ class ReloadingCredentials(CertificateReloader):
 
 def bind(
     add_port: Callable[[str], int],
-    address: Address,
+    address: ListenAddress,
     socket_mode: int,
     *,
     owner: str | None = None,
@@ -107,7 +107,7 @@ def bind(
 
 
 def _account_number(
-    address: Address, kind: str, account: str | None, look_up: Callable[[str], int]
+    address: ListenAddress, kind: str, account: str | None, look_up: Callable[[str], int]
 ) -> int:
     """Return the number of a user or group; -1 if none is given."""
     if account is None:
@@ -120,7 +120,7 @@ def _account_number(
         raise CannotListen(f"{address.text!r}: there is no {kind} {account!r}") from None
 
 
-def _check_socket_path(address: Address) -> None:
+def _check_socket_path(address: ListenAddress) -> None:
     path = Path(address.path)
     if not path.parent.is_dir():
         raise CannotListen(f"{address.text!r}: the folder {str(path.parent)!r} does not exist")
@@ -141,7 +141,7 @@ def _check_socket_path(address: Address) -> None:
     raise CannotListen(f"{address.text!r}: another server is listening on this socket")
 
 
-def _why_not(address: Address) -> str:
+def _why_not(address: ListenAddress) -> str:
     """Find the reason by trying the same with a plain socket: gRPC only logs it."""
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the rights on its folder"

@@ -13,7 +13,7 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Resolver
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Resolver
 from tests.support.fakes.clock import ManualClock
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -115,7 +115,7 @@ async def test_knows_who_does_not_exist(case: Case, resolver: Resolver) -> None:
 async def test_any_name_gets_an_outcome(resolver: Resolver) -> None:
     for user in STRANGE:
         outcome = await asyncio.wait_for(resolver.resolve(user), 10)
-        assert isinstance(outcome, Found | NoSuchUser | CouldNotAsk), user
+        assert isinstance(outcome, Found | NoSuchUser | LookupFailed), user
 
 
 async def test_many_at_once_get_their_own_answers(case: Case, resolver: Resolver) -> None:
@@ -141,7 +141,7 @@ async def test_a_cancelled_lookup_disturbs_nobody(case: Case, resolver: Resolver
         if outcome == Found(groups):
             return
         # The cancelled look-up of this user may take a moment to come back.
-        assert isinstance(outcome, CouldNotAsk)
+        assert isinstance(outcome, LookupFailed)
         await asyncio.sleep(0.01)
     pytest.fail("the user cannot be looked up any more")
 
@@ -169,4 +169,4 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     user = next(iter(case.known))
     assert groups.cached(user) is not None
     answer = await asyncio.wait_for(groups.resolve("somebody new"), 60)
-    assert isinstance(answer.entry.outcome, CouldNotAsk)
+    assert isinstance(answer.entry.outcome, LookupFailed)

@@ -14,7 +14,7 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome, Source
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome, Source
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks
 
@@ -85,7 +85,7 @@ async def test_the_test_table(vector: dict[str, Any]) -> None:
         assert outcome == Found(tuple(vector["groups"]))
     else:
         # The partial list of the reference's failed entry (`groups`) is not to be had.
-        assert isinstance(outcome, CouldNotAsk if user in FAILING_LISTS else NoSuchUser)
+        assert isinstance(outcome, LookupFailed if user in FAILING_LISTS else NoSuchUser)
 
 
 @pytest.mark.parametrize("vector", named("no_resolver"))
@@ -172,7 +172,7 @@ DIFFERENCES: dict[str, dict[int, tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("failure", [NoSuchUser("script"), CouldNotAsk("script")])
+@pytest.mark.parametrize("failure", [NoSuchUser("script"), LookupFailed("script")])
 @pytest.mark.parametrize("scenario", named("scenarios"))
 async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
     """A failure of the reference is one of two outcomes here: both are tried."""
@@ -195,7 +195,7 @@ async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
         if ours != f"{reference}, {step['lookups']} look-ups":
             differences[number] = ours
     name = scenario["id"]
-    if scenario["resolver"] == "script" and isinstance(failure, CouldNotAsk):
+    if scenario["resolver"] == "script" and isinstance(failure, LookupFailed):
         name += ", could not ask"
     expected_differences = DIFFERENCES.get(name, {})
     assert differences == {step: ours for step, (ours, _) in expected_differences.items()}

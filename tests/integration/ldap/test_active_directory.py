@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
 
@@ -94,14 +94,14 @@ async def test_a_range_that_ends_too_soon_is_a_failure(resolver: Build, groups: 
     domain.stop_after = 1500
     async with fake_directory(domain) as fake:
         outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
-        assert isinstance(outcome, CouldNotAsk)
+        assert isinstance(outcome, LookupFailed)
         assert "only a part of memberOf" in outcome.detail
 
 
 async def test_ranges_have_the_bound_of_groups(resolver: Build) -> None:
     async with fake_directory(Domain(4000)) as fake:
         outcome = await (await resolver(fake.url, **GIVEN, max_groups=2000)).resolve("alice")
-        assert isinstance(outcome, CouldNotAsk)
+        assert isinstance(outcome, LookupFailed)
         assert len(fake.searches) < 5
 
 
@@ -122,7 +122,7 @@ async def test_in_chain_needs_the_capability(resolver: Build) -> None:
     domain.root = {"supportedCapabilities": [b"1.2"]}
     async with fake_directory(domain) as fake:
         outcome = await (await resolver(fake.url, **GIVEN, nested="in_chain")).resolve("alice")
-        assert isinstance(outcome, CouldNotAsk)
+        assert isinstance(outcome, LookupFailed)
 
 
 async def test_names_without_case(resolver: Build) -> None:
@@ -145,5 +145,5 @@ async def test_reason_of_a_refused_bind(resolver: Build, text: str, reason: str)
     async with fake_directory(Domain()) as fake:
         fake.bind_code, fake.bind_text = 49, text
         outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
-        assert isinstance(outcome, CouldNotAsk)
+        assert isinstance(outcome, LookupFailed)
         assert reason in outcome.detail

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 
-from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, timed, until_asked, until_found
@@ -62,7 +62,7 @@ async def test_row_10_without_another_server_look_ups_fail_immediately(
     pending = await asked(opened, 30)
     own_directory.kill()
     found = await asyncio.gather(*pending)
-    assert all(isinstance(outcome, CouldNotAsk) for outcome, _ in found)
+    assert all(isinstance(outcome, LookupFailed) for outcome, _ in found)
     assert max(seconds for _, seconds in found) < 25
     own_directory.start()
     await until_found(opened)

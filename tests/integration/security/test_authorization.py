@@ -18,13 +18,13 @@ from queuegate_server.rpc.errors import (
     Unauthenticated,
     to_status,
 )
-from queuegate_server.settings.listeners import Listener, Tls
+from queuegate_server.settings.listeners import Listener, ListenerTls
 from queuegate_server.settings.load import load_settings
 
 CHECK = "queuegate.v1.AccessService.CheckQueueAccess"
 STREAM = "queuegate.v1.AccessService.StreamQueueAccess"
 RELOAD = "queuegate.v1.PolicyService.ReloadPolicy"
-TLS = Tls.model_validate({"certificate_file": "a", "key_file": "b"})
+TLS = ListenerTls.model_validate({"certificate_file": "a", "key_file": "b"})
 LOCAL = (Listener(address="127.0.0.1:1"),)
 SOCKET = (*LOCAL, Listener(address="unix:/x"))
 FAR = (Listener(address="10.0.0.1:1", tls=TLS),)

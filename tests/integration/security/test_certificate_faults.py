@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
-from queuegate_server.settings.listeners import Tls
+from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.transports.sockets import ReloadingCredentials
 from tests.integration.security.authorities import Authority, issued, listener
 from tests.support.servers.queuegate_server import server_command
@@ -62,7 +62,7 @@ def test_a_certificate_that_is_not_valid_now_is_reported(
     files["tls.crt"] = made.cert_chain_pems[0].bytes()
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    ReloadingCredentials(Tls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0")
+    ReloadingCredentials(ListenerTls.model_validate(listener(tmp_path)["tls"]), "127.0.0.1:0")
     (record,) = caplog.records
     assert record.getMessage() == f"the certificate {fault}: clients refuse to connect"
     assert record.__dict__["file"] == f"{tmp_path}/tls.crt"
@@ -113,7 +113,7 @@ def test_faults_at_the_start_name_the_file(
     for name, content in issued(ours).items():
         (tmp_path / name).write_bytes(content)
     spoil(tmp_path)
-    tls = Tls.model_validate(listener(tmp_path)["tls"])
+    tls = ListenerTls.model_validate(listener(tmp_path)["tls"])
     with pytest.raises(BadFile) as caught:
         ReloadingCredentials(tls, "127.0.0.1:0")
     assert str(caught.value).startswith(f"{tmp_path}/")

@@ -132,7 +132,7 @@ def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority
             with client(server.address, shown) as asking:
                 assert asking.check("alice", "root.open")
         mount(mounted, other)
-        server.wait_for_log("a changed file is used")
+        server.wait_for_log("a changed file was reloaded")
         eventually(lambda: served(server), leaf(other))
 
 

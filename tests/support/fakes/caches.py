@@ -5,12 +5,12 @@ from typing import Final
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 
 GROUPS: Final = Found(("g1", "g2"))
 NOBODY: Final = NoSuchUser("not in the directory")
-DOWN: Final = CouldNotAsk("the directory is down")
+DOWN: Final = LookupFailed("the directory is down")
 WALL: Final = 1_700_000_000.0
 """The wall clock when a cache is built."""
 
@@ -39,7 +39,7 @@ def describe_entry(cache: GroupCache, user: str, now: float) -> str:
     """Say what a decision has: groups, nobody, failure, stale or nothing."""
     entry = cache.get(user, now)
     if entry is not None:
-        names = {Found: "groups", NoSuchUser: "nobody", CouldNotAsk: "failure"}
+        names = {Found: "groups", NoSuchUser: "nobody", LookupFailed: "failure"}
         return names[type(entry.outcome)]
     if cache.negative_entry(user) is None:
         return "nothing"

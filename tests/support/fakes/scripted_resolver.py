@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
 
 class ScriptedOptions(ResolverOptions):
@@ -54,7 +54,7 @@ class Scripted:
         if "unknown" in answer:
             return NoSuchUser(answer["unknown"])
         if "failed" in answer:
-            return CouldNotAsk(answer["failed"])
+            return LookupFailed(answer["failed"])
         if "census" in answer:
             return Found((f"tasks-{len(asyncio.all_tasks())}",))
         raise RuntimeError(answer["raises"])

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, Resolution
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
@@ -57,5 +57,5 @@ def describe(answer: Resolution) -> str:
             return f"{'stale ' if answer.stale else ''}{' '.join(groups)}"
         case NoSuchUser():
             return "no such user"
-        case CouldNotAsk(detail):
+        case LookupFailed(detail):
             return detail

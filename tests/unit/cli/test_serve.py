@@ -67,7 +67,7 @@ def test_the_command_has_the_options_that_a_caller_needs(
 )
 def test_without_a_caller_there_is_no_command(listen: list[Any], callers: dict[str, Any]) -> None:
     _, ask = announced(listen, callers)
-    assert ask == "nobody can ask it: callers gives nobody at these addresses the role check"
+    assert ask == "nobody can ask it here: grant a caller the role check under callers"
 
 
 def announced(listen: list[Any], callers: dict[str, Any]) -> list[str]:

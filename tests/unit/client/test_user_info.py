@@ -85,7 +85,7 @@ def test_name_of_the_user(text: str, user: str) -> None:
         ('{"user":1}', "'user' must be a string"),
         ('{"user":1,"user":"a"}', "'user' must be a string"),
         ('{"groups":{"a":1}}', "'groups' must be a list of strings"),
-        ('{"user":"a","n":NaN}', "NaN is no number"),
+        ('{"user":"a","n":NaN}', "NaN is not a JSON number"),
         ("[]", "must be a JSON object"),
         ("7", "must be a JSON object"),
         ("[" * 100_000, "nested too deeply"),

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache, Lease
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.caches import invalidate
 from tests.support.fakes.clock import ManualClock
 
@@ -21,7 +21,7 @@ USERS = st.sampled_from("abcdef")
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Found, st.sampled_from([(), ("g",), ("g", "h")])),
     st.just(NoSuchUser("no")),
-    st.just(CouldNotAsk("down")),
+    st.just(LookupFailed("down")),
 )
 SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240.0, 300.0, 1000.0])
 
@@ -56,7 +56,7 @@ class CacheMachine(RuleBasedStateMachine):
         entry = self.cache.commit(lease, outcome)
         assert entry.outcome == outcome
         self.seen.append(entry)
-        if not outdated and not isinstance(outcome, CouldNotAsk):
+        if not outdated and not isinstance(outcome, LookupFailed):
             self.last_definite[lease.user] = outcome
             self.resolved_at[lease.user] = self.clock.now
         if outdated:
@@ -102,7 +102,7 @@ class CacheMachine(RuleBasedStateMachine):
         now = self.clock.now
         for user in "abcdef":
             entry = self.cache.get(user, now)
-            if entry is None or isinstance(entry.outcome, CouldNotAsk):
+            if entry is None or isinstance(entry.outcome, LookupFailed):
                 continue
             assert entry.outcome == self.last_definite[user]
             limit = 100 if isinstance(entry.outcome, Found) else 30

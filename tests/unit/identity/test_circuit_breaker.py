@@ -7,7 +7,7 @@ import pytest
 
 from queuegate_server.identity.guards import CircuitBreaker, CircuitState
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 
@@ -92,9 +92,9 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
     source = _breaker(directory, 2, clock)
     directory.broken = True
     for user in ("a", "b"):
-        assert isinstance(await source.resolve(user), CouldNotAsk)
+        assert isinstance(await source.resolve(user), LookupFailed)
     clock.advance(4)
-    assert await source.resolve("sue") == CouldNotAsk(
+    assert await source.resolve("sue") == LookupFailed(
         "not asked after repeated failures, for another 6.0 s"
     )
     assert directory.asked["sue"] == 0
@@ -116,7 +116,7 @@ async def test_a_cancelled_probe_lets_another_one_go(clock: ManualClock) -> None
     directory.broken = False
     clock.advance(10)
     probe, _ = await _held(breaker, directory)
-    assert isinstance(await breaker.resolve("bob"), CouldNotAsk)
+    assert isinstance(await breaker.resolve("bob"), LookupFailed)
     probe.cancel()
     with pytest.raises(asyncio.CancelledError):
         await probe

@@ -7,7 +7,7 @@ import pytest
 from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found
+from queuegate_server.identity.resolver import Found, LookupFailed
 from queuegate_server.identity.resolvers.local import NoResolver
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
@@ -171,7 +171,7 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
     assert (await groups.resolve("sue")).entry.refresh_at > clock.now
     assert groups.stats.refreshes == 0
     await groups.close()
-    assert isinstance((await groups.resolve("bob")).entry.outcome, CouldNotAsk)
+    assert isinstance((await groups.resolve("bob")).entry.outcome, LookupFailed)
 
 
 async def test_an_invalidation_of_all_is_completed_without_its_caller(stack: Stack) -> None:

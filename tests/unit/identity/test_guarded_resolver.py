@@ -8,14 +8,14 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.guards import CircuitState
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-CLOSING = CouldNotAsk(
+CLOSING = LookupFailed(
     "the look-up was given up: the server is stopping, or the partition has a new resolver"
 )
 
@@ -52,7 +52,7 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     states.append(shared.breaker.state)
     assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
     answer = await two.resolve("sue")
-    assert answer.entry.outcome == CouldNotAsk(
+    assert answer.entry.outcome == LookupFailed(
         "not asked after repeated failures, for another 10.0 s"
     )
     assert directory.asked["sue"] == 0
@@ -72,7 +72,7 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     await run_ready_callbacks()
     assert (shared.bulkhead.running, shared.bulkhead.waiting) == (2, 1)
     refused = await two.resolve("d")
-    assert refused.entry.outcome == CouldNotAsk("too many look-ups", too_many=True)
+    assert refused.entry.outcome == LookupFailed("too many look-ups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert directory.most_running == 2

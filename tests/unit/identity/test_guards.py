@@ -9,7 +9,7 @@ import pytest
 
 from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
@@ -47,7 +47,7 @@ async def test_an_exception_is_an_answer_that_reveals_no_secret(
     directory = FakeDirectory()
     directory.error = error
     outcome = await ExceptionContainment("corp", directory).resolve("sue\nroot")
-    assert outcome == CouldNotAsk(f"the resolver failed: {type(error).__name__}")
+    assert outcome == LookupFailed(f"the resolver failed: {type(error).__name__}")
     [record] = caplog.records
     assert record.name == "queuegate_server.identity.guards"
     assert record.levelno == logging.ERROR
@@ -60,15 +60,15 @@ async def test_an_answer_that_is_no_outcome_is_a_fault(
     answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome = await ExceptionContainment("corp", _Answers(answer)).resolve("sue")
-    assert outcome == CouldNotAsk("the resolver's answer is no outcome")
+    assert outcome == LookupFailed("the resolver returned a value of a wrong type")
     assert caplog.records[0].levelno == logging.ERROR
 
 
-@pytest.mark.parametrize("outcome", [Found(("g",)), NoSuchUser("no"), CouldNotAsk("down")])
+@pytest.mark.parametrize("outcome", [Found(("g",)), NoSuchUser("no"), LookupFailed("down")])
 async def test_outcomes_pass(outcome: Outcome, caplog: pytest.LogCaptureFixture) -> None:
     assert await ExceptionContainment("corp", _Answers(outcome)).resolve("sue") is outcome
     logged = [record.getMessage() for record in caplog.records]
-    failed = isinstance(outcome, CouldNotAsk)
+    failed = isinstance(outcome, LookupFailed)
     assert logged == (["resolver 'corp' cannot look up 'sue': down"] if failed else [])
 
 
@@ -86,10 +86,10 @@ async def test_a_lookup_that_takes_too_long_is_given_up(caplog: pytest.LogCaptur
     directory = FakeDirectory(sue=("g",))
     directory.hold.clear()
     source = Timeout("corp", 0.01, ExceptionContainment("corp", directory))
-    assert await source.resolve("s\tue") == CouldNotAsk("no answer within 0.01 s")
+    assert await source.resolve("s\tue") == LookupFailed("no answer within 0.01 s")
     assert directory.cancelled == 1
     assert [record.getMessage() for record in caplog.records] == [
-        r"resolver 'corp' gave 's\tue' no answer within 0.01 s"
+        r"resolver 'corp' cannot look up 's\tue': no answer within 0.01 s"
     ]
 
 
@@ -97,7 +97,7 @@ async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
     directory = FakeDirectory()
     directory.error = TimeoutError()
     source = Timeout("corp", 60, ExceptionContainment("corp", directory))
-    assert await source.resolve("sue") == CouldNotAsk("the resolver failed: TimeoutError")
+    assert await source.resolve("sue") == LookupFailed("the resolver failed: TimeoutError")
 
 
 def bulkhead(
@@ -120,7 +120,7 @@ async def test_running_and_waiting_lookups_are_bounded() -> None:
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
-    assert await source.resolve("u5") == CouldNotAsk("too many look-ups", too_many=True)
+    assert await source.resolve("u5") == LookupFailed("too many look-ups", too_many=True)
     directory.hold.set()
     assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 5
     assert directory.most_running == 3
@@ -135,7 +135,7 @@ async def test_without_a_queue_further_look_ups_fail_at_once() -> None:
     source = bulkhead(directory, 1, 0, 60)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == CouldNotAsk("too many look-ups", too_many=True)
+    assert await source.resolve("bob") == LookupFailed("too many look-ups", too_many=True)
     directory.hold.set()
     assert await first == Found(("g",))
 
@@ -146,7 +146,7 @@ async def test_the_wait_is_bounded() -> None:
     source = bulkhead(directory, 1, 1, 0.01)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == CouldNotAsk(
+    assert await source.resolve("bob") == LookupFailed(
         "too many look-ups: none could start within 0.01 s", too_many=True
     )
     assert directory.asked["bob"] == 0
@@ -173,7 +173,7 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await run_ready_callbacks()
     clock.advance(1.1)
-    assert await source.resolve("u50") == CouldNotAsk("too many look-ups", too_many=True)
+    assert await source.resolve("u50") == LookupFailed("too many look-ups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert await source.resolve("u50") == Found(("g",))

@@ -15,7 +15,7 @@ import pytest
 
 from queuegate_server.identity.group_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers import nss
 from queuegate_server.identity.resolvers.nss import (
     NssOptions,
@@ -75,7 +75,7 @@ def test_a_group_list_that_lacks_a_source_is_a_failure(
         return 1
 
     monkeypatch.setattr(nss._LIBC, "getgrouplist", partial)
-    assert look_up_account("root") == CouldNotAsk(
+    assert look_up_account("root") == LookupFailed(
         f"the host's user database failed: {os.strerror(left)}"
     )
 
@@ -123,7 +123,7 @@ WITHOUT_DESCRIPTORS = """
 
 
 def test_without_file_descriptors_no_user_is_reported_as_unknown() -> None:
-    assert run(WITHOUT_DESCRIPTORS) == "['CouldNotAsk'] Found"
+    assert run(WITHOUT_DESCRIPTORS) == "['LookupFailed'] Found"
 
 
 HUNG = """
@@ -178,7 +178,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         await wait_until(lambda user=user: user in hanging)  # type: ignore[misc]
         given_up.cancel()
         await asyncio.wait([given_up])
-    assert await resolver.resolve("c") == CouldNotAsk("every thread for look-ups hangs")
+    assert await resolver.resolve("c") == LookupFailed("every thread for look-ups hangs")
     release.set()
     await wait_until(lambda: not resolver._threads._hung)
     assert await resolver.resolve("c") == Found(("g",))
@@ -189,7 +189,7 @@ async def test_a_closed_resolver_could_not_be_asked() -> None:
     options = NssOptions()
     shared = GuardedResolver("os", NssResolver(options), options)
     await shared.close()
-    assert await shared.resolve("root") == CouldNotAsk("the resolver failed: RuntimeError")
+    assert await shared.resolve("root") == LookupFailed("the resolver failed: RuntimeError")
 
 
 async def test_lookups_block_in_their_threads_only() -> None:
@@ -197,7 +197,7 @@ async def test_lookups_block_in_their_threads_only() -> None:
     proceed = threading.Event()
 
     def look_up(_user: str) -> Outcome:
-        return Found(("g",)) if proceed.wait(60) else CouldNotAsk("the loop was blocked")
+        return Found(("g",)) if proceed.wait(60) else LookupFailed("the loop was blocked")
 
     resolver = NssResolver(NssOptions(), look_up)
     asyncio.get_running_loop().call_soon(proceed.set)

@@ -108,7 +108,7 @@ async def test_the_count_is_logged_when_no_other_line_follows(
     clock.advance(1)
     report(key)
     summary = lines.records[-1]
-    assert summary.getMessage() == "lines like one before were suppressed"
+    assert summary.getMessage() == "similar log lines were suppressed"
     assert (summary.__dict__["like"], suppressed(summary)) == ("call failed", 2000 - MAX_LINES)
     assert (summary.__dict__["method"], summary.__dict__["code"]) == ("Check", "UNAVAILABLE")
     report(key)

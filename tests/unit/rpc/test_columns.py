@@ -107,10 +107,10 @@ def valid(**changes: Any) -> bytes:
         ({"queues": []}, "queues: is empty"),
         ({"user_indexes": [], "queue_indexes": []}, "user_indexes: is empty"),
         ({"user_indexes": [0, 0]}, "queue_indexes: has 1 entries, and user_indexes has 2"),
-        ({"user_indexes": [1]}, "user_indexes[0]: is 1, and there are 1"),
+        ({"user_indexes": [1]}, "user_indexes[0]: is 1, must be less than 1"),
         (
             {"user_indexes": [0, 0], "queue_indexes": [0, 4_294_967_295]},
-            "queue_indexes[1]: is 4294967295, and there are 1",
+            "queue_indexes[1]: is 4294967295, must be less than 1",
         ),
         ({"queues": ["root"] * 10_001}, "queues: has more than 10000 entries"),
         (

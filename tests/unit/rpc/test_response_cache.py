@@ -15,7 +15,7 @@ from queuegate_server.engine import Engine, GroupsUnavailable, ServedPartition, 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.rpc import messages, validation
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
@@ -56,7 +56,7 @@ class Directory:
 
     async def resolve(self, user: str) -> Outcome:
         if self.is_down:
-            return CouldNotAsk("down")
+            return LookupFailed("down")
         groups = self.users.get(user)
         return NoSuchUser("unknown") if groups is None else Found(groups)
 

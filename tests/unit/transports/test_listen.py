@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.listeners import Address, parse_address
+from queuegate_server.settings.listeners import ListenAddress, parse_address
 from queuegate_server.transports.sockets import bind
 
 
@@ -35,12 +35,12 @@ class BindsSocket:
 @pytest.mark.parametrize(
     ("address", "port", "text"),
     [
-        (Address("", host="127.0.0.1"), 7, "127.0.0.1:7"),
-        (Address("", host="::1"), 7, "[::1]:7"),
-        (Address("", path="/run/x"), 0, "unix:/run/x"),
+        (ListenAddress("", host="127.0.0.1"), 7, "127.0.0.1:7"),
+        (ListenAddress("", host="::1"), 7, "[::1]:7"),
+        (ListenAddress("", path="/run/x"), 0, "unix:/run/x"),
     ],
 )
-def test_address_in_use_as_text(address: Address, port: int, text: str) -> None:
+def test_address_in_use_as_text(address: ListenAddress, port: int, text: str) -> None:
     assert address.at_port(port) == text
 
 

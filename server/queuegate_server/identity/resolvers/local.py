@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
-_NO_GROUP_LIST: Final = CouldNotAsk("the test table has no group list for the user")
+_NO_GROUP_LIST: Final = LookupFailed("the test table has no group list for the user")
 # The users and ids are those of `pkg/common/security/usergroup_test_resolver.go` in YuniKorn,
 # where groups from 1000 on have names. Its list fails for the last two users.
 _TABLE: Final[Mapping[str, Outcome]] = {
@@ -45,5 +45,5 @@ class StaticTableResolver(_LocalResolver):
     """Resolves the users of YuniKorn's table."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return the groups in the table; CouldNotAsk for a user whose group list fails."""
+        """Return the groups in the table; LookupFailed for a user whose group list fails."""
         return _TABLE.get(user, NoSuchUser("the user is not in the test table"))

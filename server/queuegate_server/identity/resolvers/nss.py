@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
@@ -72,9 +72,9 @@ class NssResolver:
         try:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
-            return CouldNotAsk("an earlier look-up of the user still hangs")
+            return LookupFailed("an earlier look-up of the user still hangs")
         except AllThreadsHang:
-            return CouldNotAsk("every thread for look-ups hangs")
+            return LookupFailed("every thread for look-ups hangs")
 
     async def close(self) -> None:
         """End the idle threads; those that hang end with the process."""
@@ -100,7 +100,7 @@ def look_up_account(user: str) -> Outcome:
         ids = dict.fromkeys([primary, *group_ids(name, primary)])
         return Found(tuple(dict.fromkeys(map(_group_text, ids))))
     except OSError as error:
-        return CouldNotAsk(f"the host's user database failed: {error.strerror}")
+        return LookupFailed(f"the host's user database failed: {error.strerror}")
 
 
 def _group_text(gid: int) -> str:

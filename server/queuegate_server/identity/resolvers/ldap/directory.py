@@ -9,7 +9,7 @@ from typing import Final
 
 import ldap
 
-from queuegate_server.identity.resolver import CouldNotAsk, Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
@@ -65,7 +65,7 @@ class Directory:
         try:
             return await self._resolve(user)
         except LdapFault as fault:
-            return CouldNotAsk(fault.text)
+            return LookupFailed(fault.text)
 
     async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
         """Look up one user at one server, on a connection of its own. Raises LdapFault."""

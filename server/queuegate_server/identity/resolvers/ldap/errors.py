@@ -69,7 +69,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "INVALID_CREDENTIALS": "check bind_dn and the password in bind_password_file",
     "INSUFFICIENT_ACCESS": "grant the bind account the right to search and read there, and check "
     "whether its password has expired",
-    "OPERATIONS_ERROR": "Active Directory answers so before a successful bind: check bind and "
+    "OPERATIONS_ERROR": "Active Directory returns this before a successful bind: check bind and "
     "bind_dn",
     "STRONG_AUTH_REQUIRED": _TLS_REQUIRED,
     "CONFIDENTIALITY_REQUIRED": _TLS_REQUIRED,

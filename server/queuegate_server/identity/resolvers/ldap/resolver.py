@@ -4,7 +4,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from queuegate_server.identity.resolver import CouldNotAsk, Outcome
+from queuegate_server.identity.resolver import LookupFailed, Outcome
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
@@ -53,7 +53,7 @@ class LdapResolver:
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
         if self.directory is None:
-            return CouldNotAsk(self._unavailable)
+            return LookupFailed(self._unavailable)
         return await self.directory.resolve(user)
 
     async def close(self) -> None:
