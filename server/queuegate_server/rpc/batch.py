@@ -117,9 +117,8 @@ async def for_each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> 
             if count % CHUNK == 0:
                 await asyncio.sleep(0)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(MAX_LOOK_UPS, len(items))):
-            group.create_task(worker())
+    # Not a TaskGroup: on Python 3.11, one that is cancelled leaves a cycle with the whole request.
+    await asyncio.gather(*(worker() for _ in range(min(MAX_LOOK_UPS, len(items)))))
 
 
 def _failed(error: Exception) -> FailedCheck:

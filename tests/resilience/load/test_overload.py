@@ -20,8 +20,8 @@ from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.busy import Setup, busy_server, message
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
-GROWN = 8 << 20
-"""Bytes; a kilobyte for each question of eight rounds would be as much."""
+GROWN = 2 << 20
+"""Bytes: 80 for each question of eight rounds."""
 
 
 @pytest.fixture
