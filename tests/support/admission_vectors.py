@@ -51,8 +51,26 @@ DEVIATIONS: dict[str, dict[str, Any]] = {
         ],
     },
     "adm-135": {"allowed": False, "message": _DENIED_BOB, "patch": []},
+    "adm-168": {"allowed": False, "message": _DENIED_BOB, "patch": []},
+    "adm-181": {
+        "allowed": True,
+        "message": None,
+        "patch": [
+            {
+                "op": "add",
+                "path": "/spec/template/metadata/annotations",
+                "value": {
+                    "yunikorn.apache.org/app-id": "app-1",
+                    "yunikorn.apache.org/user.info": '{"user":"bob","groups":["g"]}',
+                },
+            }
+        ],
+    },
     "adm-202": {"allowed": False, "message": _CHANGED, "patch": []},
     "adm-206": {"allowed": False, "message": _CHANGED, "patch": []},
+    "adm-221": {"allowed": False, "message": _CHANGED, "patch": []},
+    "adm-222": {"allowed": False, "message": _CHANGED, "patch": []},
+    "adm-226": {"allowed": False, "message": _CHANGED, "patch": []},
 }
 
 

@@ -1,5 +1,9 @@
 """The rules: who may set the annotation, where it is added, and that it does not change. Pure.
 
+Filters of namespaces decide only where the annotation is added. It is checked wherever it is
+present: YuniKorn schedules any pod whose `schedulerName` it is, also one without an application id
+in a namespace that the filters leave out, and believes the annotation.
+
 They apply in the order of YuniKorn's admission controller; `tests/vectors/DEVIATIONS.md`
 explains the deliberate differences.
 """
@@ -161,7 +165,6 @@ class _Scope:
 
 def _decide_pod(scope: _Scope) -> AdmissionResponse:
     pod = pod_metadata(POD, scope.request.new)
-    # Checked first, so that a namespace that is not processed does not let it pass.
     denied = _check(scope, pod)
     if denied:
         return denied
@@ -175,29 +178,25 @@ def _decide_workload(scope: _Scope) -> AdmissionResponse:
     if scope.request.kind == REPLICA_SET and scope.from_system_user():
         return ALLOWED
     pod = pod_metadata(scope.request.kind, scope.request.new)
-    if not scope.covers(pod):
-        return ALLOWED
-    return _check(scope, pod) or _with_annotation(scope, pod)
+    return _check(scope, pod) or (_with_annotation(scope, pod) if scope.covers(pod) else ALLOWED)
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
     """The annotations of a binding replace those of the pod without another review."""
-    if pod_metadata(POD, scope.request.new).user_info is None or not scope.processed():
-        return ALLOWED
-    return denied(_CHANGED)
+    binding = pod_metadata(POD, scope.request.new)
+    return ALLOWED if binding.user_info is None else denied(_CHANGED)
 
 
 def _decide_update(scope: _Scope) -> AdmissionResponse:
     kind = scope.request.kind
     new = pod_metadata(kind, scope.request.new)
     old = pod_metadata(kind, scope.request.old)
-    if not scope.covers(new):
-        return ALLOWED
-    # The annotation has not been checked so far, so it counts as new.
-    joins = not scope.covers(old)
+    covered = scope.covers(new)
     if (new.user_info or "") != (old.user_info or ""):
-        return _decide_change(scope, old, new, joins=joins)
-    if not joins or _is_own(scope, new):
+        return _decide_change(scope, old, new, covered=covered)
+    # An object that joins an application is treated as if it were made: it has had no
+    # annotation so far, or one from before it was checked everywhere.
+    if not covered or scope.covers(old) or _is_own(scope, new):
         return ALLOWED
     if kind == POD:
         return ALLOWED if not new.user_info or scope.may_set() else denied(_CHANGED)
@@ -205,15 +204,17 @@ def _decide_update(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_change(
-    scope: _Scope, old: PodMetadata, new: PodMetadata, *, joins: bool
+    scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool
 ) -> AdmissionResponse:
     if scope.request.kind == POD:
         return denied(_CHANGED)
+    joins = covered and not scope.covers(old)
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
         # Clients that replace the whole object need not know of the annotation.
-        return AdmissionResponse(allowed=True, patch=new.patch(old.user_info or ""))
+        patch = new.patch(old.user_info or "") if covered else ()
+        return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():
         return denied(_CHANGED)
     return _check(scope, new) or ALLOWED

@@ -25,11 +25,9 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The kinds that create pods, and the path of the pod's metadata in each."""
 
-_APPLICATION_ID_LABELS: Final = (
-    "yunikorn.apache.org/app-id",
-    "applicationId",
-    "spark-app-selector",
-)
+_APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
+"""The label, and the annotation of the same name."""
+_APPLICATION_ID_LABELS: Final = (_APPLICATION_ID, "applicationId", "spark-app-selector")
 
 Patch = tuple[Mapping[str, Any], ...]
 """The operations of a JSON patch."""
@@ -56,8 +54,9 @@ class PodMetadata:
 
     @property
     def has_application_id(self) -> bool:
-        """Whether a label names the application of the pod."""
-        return any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
+        """Whether a label or the annotation names the application, as YuniKorn's shim reads it."""
+        named = any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
+        return named or bool(self.annotations.get(_APPLICATION_ID))
 
     def patch(self, text: str) -> Patch:
         """Return the patch that sets the annotation and changes nothing else.

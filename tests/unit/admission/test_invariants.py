@@ -41,6 +41,8 @@ def metadata(draw: st.DrawFn) -> Any:
     annotations: Any = dict(draw(others))
     if draw(st.integers(0, 3)):
         annotations[ANNOTATION] = draw(texts)
+    if draw(st.booleans()):
+        annotations["yunikorn.apache.org/app-id"] = draw(st.sampled_from(["", "a"]))
     if annotations or draw(st.booleans()):
         value["annotations"] = annotations or draw(st.sampled_from([None, {}]))
     if draw(st.booleans()):
@@ -123,41 +125,42 @@ def may_set(request: AdmissionRequest) -> bool:
     )
 
 
-def looked_at(request: AdmissionRequest) -> bool:
-    """As the filters say: pods are looked at everywhere when they are made."""
-    made = request.kind == "Pod" and request.operation == "CREATE"
-    return made or in_an_application(request, request.new)
-
-
 def in_an_application(request: AdmissionRequest, value: Any) -> bool:
     for step in METADATA[request.kind]:
         value = (value or {}).get(step)
-    found = ((value or {}).get("labels") or {}) if isinstance(value, dict) else {}
-    application = found.get("applicationId") or found.get("yunikorn.apache.org/app-id")
+    metadata = value if isinstance(value, dict) else {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    application = (
+        labels.get("applicationId")
+        or labels.get("yunikorn.apache.org/app-id")
+        or annotations.get("yunikorn.apache.org/app-id")
+    )
     return request.namespace != "kube-system" and (
         request.namespace != "nolabel" or bool(application)
     )
 
 
-@settings(max_examples=200)
-@given(requests())
-def test_nobody_else_is_named(request: AdmissionRequest) -> None:
-    """A requester outside the rules ends with an annotation that names herself, or that
-    was there before, or with none."""
-    assume(not may_set(request) and looked_at(request))
-    verdict = decide(request, SETTINGS, {})
+@settings(max_examples=1000)
+@given(requests(), st.sampled_from([decide, verify]))
+def test_no_accepted_object_carries_an_annotation_that_the_requester_may_not_set(
+    request: AdmissionRequest, rule: Any
+) -> None:
+    """In every namespace and application, an accepted object of a requester outside the rules
+    names her, or carries what was there before, or nothing."""
+    assume(not may_set(request))
+    verdict = rule(request, SETTINGS, {})
     if not verdict.allowed:
         return
     after = annotations_in(request.kind, patched(request, verdict)).get(ANNOTATION)
-    before = annotations_in(request.kind, request.old).get(ANNOTATION)
     own = user_info.build(request.user, request.groups)
-    if request.operation == "UPDATE" and in_an_application(request, request.old):
-        assert (after or "") == (before or "")
-    elif request.operation == "UPDATE" and request.kind == "Pod":
-        assert (after or "") == (before or "")
-        assert (after or "") in {own, ""}
-    else:
+    if request.operation == "CREATE":
         assert after in {own, None}
+        return
+    before = annotations_in(request.kind, request.old).get(ANNOTATION) or ""
+    if request.kind == "Pod":
+        assert (after or "") == before
+    joins = in_an_application(request, request.new) and not in_an_application(request, request.old)
+    assert (after or "") in ({own, ""} if joins else {before, ""})
 
 
 @settings(max_examples=200)

@@ -13,6 +13,7 @@ from queuegate_server.admission.workloads import METADATA
 SETTINGS = read_settings(
     {
         "admissionController.accessControl.externalUsers": "^portal$",
+        "admissionController.filtering.bypassNamespaces": "^kube-system$,^bypass$",
         "admissionController.filtering.noLabelNamespaces": "^nolabel$",
     }
 )
@@ -29,7 +30,7 @@ OWN = {"metadata": {"annotations": {ANNOTATION: '{"user":"bob"}'}}}
         (FORGED, "bob", "dev", False),
         (FORGED, "portal", "dev", False),
         (OWN, "bob", "dev", False),
-        (FORGED, "bob", "kube-system", True),
+        (FORGED, "bob", "kube-system", False),
         ("no object", "bob", "dev", False),
     ],
 )
@@ -68,10 +69,26 @@ NOT_ALLOWED = "user bob with groups [] is not allowed to set user annotation"
 CHANGED = "user info annotation change is not allowed"
 
 
+APP_ID = "yunikorn.apache.org/app-id"
+APPLICATIONS: dict[str, dict[str, Any]] = {
+    "no id": {},
+    "an empty label": {"labels": {APP_ID: ""}},
+    "the label": {"labels": {APP_ID: "a"}},
+    "the old label": {"labels": {"applicationId": "a"}},
+    "the label of Spark": {"labels": {"spark-app-selector": "a"}},
+    "the annotation": {"annotations": {APP_ID: "a"}},
+}
+"""Every place that YuniKorn's shim reads an application id from."""
+
+
 def made(kind: str, annotation: str | None, application: str) -> dict[str, Any]:
-    value: dict[str, Any] = {"labels": {"applicationId": application}}
+    return built(kind, annotation, {"labels": {"applicationId": application}})
+
+
+def built(kind: str, annotation: str | None, metadata: dict[str, Any]) -> dict[str, Any]:
+    value = dict(metadata)
     if annotation is not None:
-        value["annotations"] = {ANNOTATION: annotation}
+        value["annotations"] = {**value.get("annotations", {}), ANNOTATION: annotation}
     for step in reversed(METADATA[kind]):
         value = {step: value}
     return value
@@ -98,7 +115,7 @@ def made(kind: str, annotation: str | None, application: str) -> dict[str, Any]:
 def test_joining_an_application_later(
     kind: str, user: str, old: str | None, new: str | None, message: str, added: bool
 ) -> None:
-    """Outside of applications nobody looks at the annotation: one written there must not count."""
+    """An annotation from before it was checked everywhere must not count in an application."""
     before, after = made(kind, old, ""), made(kind, new, "a")
     verdict = decide(
         AdmissionRequest(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {}
@@ -112,3 +129,71 @@ def test_joining_an_application_later(
         AdmissionRequest(kind, "UPDATE", "nolabel", user, (), after, before), SETTINGS, {}
     )
     assert verified.allowed is verdict.allowed
+
+
+@pytest.mark.parametrize("rule", [decide, verify])
+@pytest.mark.parametrize("kind", sorted(METADATA))
+@pytest.mark.parametrize("namespace", ["dev", "nolabel", "bypass"])
+@pytest.mark.parametrize("application", APPLICATIONS)
+def test_a_forged_annotation_is_refused_everywhere(
+    rule: Any, kind: str, namespace: str, application: str
+) -> None:
+    """Whatever the filters say, and wherever the object names its application, or nowhere."""
+
+    def outcome(operation: str, user: str, before: str | None, after: str | None) -> bool:
+        new, old = (built(kind, text, APPLICATIONS[application]) for text in (after, before))
+        request = AdmissionRequest(kind, operation, namespace, user, (), new, old)
+        allowed: bool = rule(request, SETTINGS, {}).allowed
+        return allowed
+
+    controller = "system:serviceaccount:kube-system:job-controller"
+    may_change = kind != "Pod"
+    for user, may_set in (("bob", False), ("portal", True), (controller, True)):
+        assert outcome("CREATE", user, None, EVE) is may_set
+        assert outcome("UPDATE", user, None, EVE) is (may_set and may_change)
+        assert outcome("UPDATE", user, BOB, EVE) is (may_set and may_change)
+        assert outcome("UPDATE", user, "", EVE) is (may_set and may_change)
+        assert outcome("UPDATE", user, EVE, EVE)
+
+
+@pytest.mark.parametrize("kind", sorted(METADATA))
+@pytest.mark.parametrize(
+    ("namespace", "application", "added"),
+    [
+        *(("dev", application, True) for application in APPLICATIONS),
+        *(("bypass", application, False) for application in APPLICATIONS),
+        ("nolabel", "no id", False),
+        ("nolabel", "an empty label", False),
+        ("nolabel", "the label", True),
+        ("nolabel", "the old label", True),
+        ("nolabel", "the label of Spark", True),
+        ("nolabel", "the annotation", True),
+    ],
+)
+def test_where_the_annotation_is_added(
+    kind: str, namespace: str, application: str, added: bool
+) -> None:
+    value = built(kind, None, APPLICATIONS[application])
+    request = AdmissionRequest(kind, "CREATE", namespace, "bob", (), value)
+    # A pod gets it wherever the namespace is processed.
+    expected = added or (kind == "Pod" and namespace == "nolabel")
+    assert bool(decide(request, SETTINGS, {}).patch) is expected
+
+
+@pytest.mark.parametrize("kind", sorted(METADATA))
+@pytest.mark.parametrize("application", APPLICATIONS)
+@pytest.mark.parametrize("namespace", ["dev", "nolabel", "bypass"])
+def test_an_annotation_that_an_update_leaves_out(
+    kind: str, application: str, namespace: str
+) -> None:
+    """A pod keeps it; a workload gets it back where one is added, and may lose it elsewhere."""
+    named = APPLICATIONS[application]
+    new, old = built(kind, None, named), built(kind, EVE, named)
+    request = AdmissionRequest(kind, "UPDATE", namespace, "bob", (), new, old)
+    response = decide(request, SETTINGS, {})
+    assert response.allowed is (kind != "Pod")
+    if response.allowed:
+        jsonpatch.apply_patch(new, list(response.patch), in_place=True)
+        belongs = application not in {"no id", "an empty label"}
+        kept = namespace == "dev" or (namespace == "nolabel" and belongs)
+        assert new == (old if kept else built(kind, None, named))
