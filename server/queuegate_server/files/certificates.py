@@ -130,14 +130,6 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             _LOG.warning("the certificate has expired: clients refuse to connect", extra=fields)
 
 
-def expiry(pem: bytes) -> float:
-    """Return when the first of the certificates in a PEM text expires, in Unix seconds.
-
-    Raises ValueError if there is none that can be read.
-    """
-    return min(each.not_valid_after_utc.timestamp() for each in _parse(pem))
-
-
 def _parse(pem: bytes) -> "list[Certificate]":
     from cryptography import x509  # noqa: PLC0415 - see above
 

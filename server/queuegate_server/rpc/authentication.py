@@ -5,15 +5,14 @@ that presents a credential is never downgraded to a weaker identity.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import grpc.aio
 
-from queuegate_server.files.certificates import expiry
+from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.settings.callers import Callers, Rights, Role
@@ -23,6 +22,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 _BEARER: Final = "bearer "
 _CERTIFICATE: Final = "x509_pem_cert"
+_SUBJECT: Final = "x509_subject"
+"""In the form of RFC 2253, which escapes control characters, a NUL included."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -125,9 +126,12 @@ class Authenticator:
         if self._with_certificates:
             auth_context = context.auth_context()
             if certificate := self._certificate(auth_context):
-                if self.is_past(_expires(certificate)):
+                shown = peer_certificate(certificate)
+                if shown.fault:
+                    raise Unauthenticated(f"the client certificate cannot be used: {shown.fault}")
+                if self.is_past(shown.not_after):
                     raise Unauthenticated("the client certificate has expired")
-                return self._certificate_holder(certificate_names(auth_context))
+                return self._certificate_holder(shown.names, auth_context)
         peer = context.peer()
         if peer.startswith("unix:") and self._by_socket is not None:
             return self._by_socket
@@ -143,7 +147,7 @@ class Authenticator:
         infinity without a certificate, and 0 if the time cannot be read.
         """
         certificate = self._certificate(context.auth_context())
-        return _expires(certificate) if certificate else math.inf
+        return peer_certificate(certificate).not_after if certificate else math.inf
 
     def is_past(self, moment: float) -> bool:
         """Return whether a moment, in Unix seconds, has passed."""
@@ -165,39 +169,17 @@ class Authenticator:
             return b""
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")
 
-    def _certificate_holder(self, names: Iterable[str]) -> Principal:
+    def _certificate_holder(
+        self, names: Iterable[str], auth_context: Mapping[str, Iterable[bytes]]
+    ) -> Principal:
         for name in names:
             if (principal := self._by_certificate.get(name)) is not None:
                 return principal
+        for subject in auth_context.get(_SUBJECT, ()):
+            name = f"subject:{subject.decode('utf-8', 'replace')}"
+            if (principal := self._by_certificate.get(name)) is not None:
+                return principal
         raise PermissionDenied("no name in the client certificate has a role")
-
-
-def certificate_names(auth_context: Any) -> Iterator[str]:
-    """Yield the names in the verified certificate of a connection as the settings spell them,
-    the more specific ones first; none if there is no certificate.
-    """
-    if not auth_context.get(_CERTIFICATE):
-        return
-    yield from _texts(auth_context, "peer_spiffe_id", "")
-    yield from _texts(auth_context, "peer_uri", "uri:")
-    for name in _texts(auth_context, "peer_dns", "dns:"):
-        yield name.lower()
-    yield from _texts(auth_context, "x509_common_name", "cn:")
-    yield from _texts(auth_context, "x509_subject", "subject:")
-
-
-@lru_cache(maxsize=1024)
-def _expires(certificate: bytes) -> float:
-    """Return when a certificate expires, in Unix seconds; 0 if that cannot be read."""
-    try:
-        return expiry(certificate)
-    except ValueError:
-        return 0.0
-
-
-def _texts(auth_context: Any, key: str, kind: str) -> Iterator[str]:
-    for value in auth_context.get(key, ()):
-        yield kind + value.decode("utf-8", "replace")
 
 
 def _bearer_token(context: Context) -> str | None:

@@ -14,7 +14,7 @@ MAX_NAME_LENGTH: Final = 256
 CERTIFICATE_NAMES: Final = ("spiffe:", "uri:", "dns:", "cn:", "subject:")
 """The prefixes of names in a certificate, in the order in which they are looked up."""
 # https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE-ID.md
-_SPIFFE_ID: Final = re.compile(r"spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+_SPIFFE_ID: Final = re.compile(r"spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)+")
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
 
 
@@ -69,6 +69,11 @@ def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
                 f"{name[:MAX_NAME_LENGTH]!a} is not the name of a certificate: write spiffe://…, "
                 "uri:…, dns:…, cn:… or subject:…, with at most "
                 f"{MAX_NAME_LENGTH} printable characters"
+            )
+        if kind != "cn:" and not name.isascii():
+            raise ValueError(
+                f"{name!a} must be ASCII, as in the certificate: dns:xn--…, uri:…%C3%B6,"
+                r" subject:…\C3\B6"
             )
         if kind == "spiffe:" and not _SPIFFE_ID.fullmatch(name):
             raise ValueError(

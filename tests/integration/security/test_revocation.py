@@ -17,7 +17,7 @@ from grpc.experimental.session_cache import ssl_session_cache_lru
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.files.certificates import expiry
+from queuegate_server.files.peer_certificate import peer_certificate
 from tests.integration.security.authorities import POLICY, Authority, channel, client, dns, with_tls
 from tests.integration.security.test_tokens import CI, line
 from tests.support.eventually import eventually
@@ -196,4 +196,4 @@ def status(asking: grpc.Channel) -> grpc.StatusCode:
 
 def expired(shown: queuegate.Tls) -> bool:
     assert shown.certificate_file is not None
-    return expiry(Path(shown.certificate_file).read_bytes()) < time.time()
+    return peer_certificate(Path(shown.certificate_file).read_bytes()).not_after < time.time()

@@ -34,6 +34,14 @@ from queuegate_server.settings.load import SettingsError, load_settings
             "callers.certificates: 'spiffe://example.org/*' is not a SPIFFE ID: write",
         ),
         (
+            "callers: {certificates: {'spiffe://example.org': {}}}",
+            "callers.certificates: 'spiffe://example.org' is not a SPIFFE ID: write",
+        ),
+        (
+            "callers: {certificates: {'dns:größe': {}}}",
+            "callers.certificates: 'dns:gr\\xf6\\xdfe' must be ASCII, as in the certificate",
+        ),
+        (
             "callers: {certificates: {'cn: alice': {}}}",
             "callers.certificates: 'cn: alice' is not the name of a certificate",
         ),

@@ -9,7 +9,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from queuegate_server.files.certificates import CertificateReloader, expiry
+from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import BadFile
 
 SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
@@ -28,25 +28,6 @@ def write(folder: Path, issued: trustme.LeafCert) -> tuple[Path, Path]:
     issued.private_key_pem.write_to_path(str(paths[1]))
     paths[0].write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
     return paths
-
-
-@pytest.mark.parametrize("expires", [SOON, LATER, AS_GENERALIZED_TIME])
-def test_one_certificate(expires: dt.datetime) -> None:
-    assert expiry(pem(expires)) == expires.timestamp()
-
-
-def test_the_first_of_several_counts() -> None:
-    both = b"bag attributes\n" + pem(LATER) + b"\nmore\n" + pem(SOON)
-    assert expiry(both) == SOON.timestamp()
-
-
-def test_a_broken_certificate_has_no_expiry() -> None:
-    whole = pem(SOON)
-    lines = whole.splitlines(keepends=True)
-    cut = [b"".join([*lines[:kept], lines[-1]]) for kept in range(2, len(lines) - 2)]
-    for broken in (b"", b"\xff", whole[:-30], *cut):
-        with pytest.raises(ValueError, match=r"PEM|pars"):
-            expiry(broken)
 
 
 def test_from_the_last_begin_to_the_first_end(tmp_path: Path) -> None:

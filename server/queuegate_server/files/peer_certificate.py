@@ -1,0 +1,85 @@
+r"""The certificate of a peer, whose TLS library has verified it: its names, and its expiry.
+
+The names come from the certificate itself. TLS libraries and gRPC for Python pass names on as C
+strings, which end at a NUL: `operator\0.example.org` would become `operator`.
+"""
+
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+_SPIFFE: Final = "spiffe:"
+_FIRST_PRINTABLE: Final = " "
+_C1_CONTROLS: Final = ("\x7f", "\x9f")
+
+
+class PeerCertificate(NamedTuple):
+    """What a certificate says about its holder."""
+
+    names: tuple[str, ...]
+    """Its names as the settings spell them, the more specific ones first: `spiffe://…`, `uri:…`,
+    `dns:…` in lower case, `cn:…`; without `subject:…`."""
+    not_after: float
+    """When it expires, in Unix seconds."""
+    fault: str = ""
+    """Why it identifies nobody, for people, without text of the certificate; empty if it may."""
+
+
+class _BadNames(ValueError):
+    """The names of a certificate must not be used; the message continues a sentence about it."""
+
+
+@lru_cache(maxsize=1024)
+def peer_certificate(pem: bytes) -> PeerCertificate:
+    """Read a certificate in PEM. Never raises: one that cannot be read has a fault."""
+    from cryptography import x509  # noqa: PLC0415 - it takes 40 ms, which most servers do without
+
+    try:
+        with warnings.catch_warnings():
+            # Of texts longer than their standard permits, which are compared like any other.
+            warnings.simplefilter("ignore")
+            certificate = x509.load_pem_x509_certificate(pem)
+            names = tuple(_names(certificate))
+        return PeerCertificate(names, certificate.not_valid_after_utc.timestamp())
+    except _BadNames as error:
+        return PeerCertificate((), 0.0, str(error))
+    except Exception:  # the parser has exceptions of many kinds, and none may let a caller in
+        return PeerCertificate((), 0.0, "it cannot be parsed")
+
+
+def _names(certificate: "Certificate") -> Iterator[str]:
+    from cryptography import x509  # noqa: PLC0415 - see above
+
+    uris: list[str] = []
+    dns: list[str] = []
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+        dns = names.get_values_for_type(x509.DNSName)
+    except x509.ExtensionNotFound:
+        pass
+    for name in (*uris, *dns):
+        # RFC 5280, 4.2.1.6. A name in other characters could become one of ours in lower case.
+        if not (name.isascii() and name.isprintable()):
+            raise _BadNames("a DNS name or URI in it has other characters than printable ASCII")
+    # https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md, section 2
+    if len(uris) > 1 and any(uri.lower().startswith(_SPIFFE) for uri in uris):
+        raise _BadNames("it has a SPIFFE ID and another URI")
+    for attribute in certificate.subject:
+        if isinstance(attribute.value, str) and any(map(_is_control, attribute.value)):
+            raise _BadNames("its subject has a control character")
+    yield from (uri for uri in uris if uri.startswith(_SPIFFE))
+    yield from (f"uri:{uri}" for uri in uris)
+    yield from (f"dns:{name.lower()}" for name in dns)
+    common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    # Of several, some read the first and some the last: cn=alice,cn=users,dc=example,dc=org.
+    if len(common) == 1:
+        yield f"cn:{common[0].value!s}"
+
+
+def _is_control(char: str) -> bool:
+    return char < _FIRST_PRINTABLE or _C1_CONTROLS[0] <= char <= _C1_CONTROLS[1]
