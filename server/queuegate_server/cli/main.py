@@ -46,12 +46,13 @@ def command_group() -> "click.Group":
     import click
 
     from queuegate_server.cli.admission import admission
+    from queuegate_server.cli.audit import audit
     from queuegate_server.cli.ldap_check import ldap_check
     from queuegate_server.cli.policy_files import convert, diff, lint, validate
     from queuegate_server.cli.serve import serve
     from queuegate_server.cli.token import token
 
-    commands = (admission, serve, validate, lint, diff, convert, ldap_check, token)
+    commands = (admission, serve, validate, lint, diff, convert, audit, ldap_check, token)
     group = click.Group(
         "queuegate-server",
         commands={command.name or "": command for command in commands},

@@ -4,14 +4,14 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import click
 
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition, Queue
-from queuegate_server.cli import EXIT_FAILURE
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
 from queuegate_server.cli.command import (
     FILE,
     STDIN,
@@ -39,9 +39,6 @@ from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import choose
-
-EXIT_NO: Final = 1
-"""Exit status: invalid, different, or not converted completely."""
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 

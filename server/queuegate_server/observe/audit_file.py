@@ -1,5 +1,6 @@
 """The file of the audit log: complete lines or none, rotated by size, reopened when moved."""
 
+import contextlib
 import errno
 import fcntl
 import logging
@@ -11,12 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from queuegate_server.files.safe_open import open_regular
+from queuegate_server.observe.audit_chain import RECORD_START, START, Link, chained, link_of
+
 _LOG = logging.getLogger("queuegate_server.audit")
 
 _MODE: Final = 0o640
 MAX_TAIL_BYTES: Final = 1_048_576
-_RECORD_START: Final = b'{"time":'
 _IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
+_BREAKS_THE_CHAIN: Final = (
+    "its last line is not an unchanged record of a hash chain: keep the file as evidence and move"
+    " it away, or set `audit.chain: false`"
+)
 
 
 class Target(Protocol):
@@ -66,7 +73,9 @@ class AuditFile:
     It is reopened after it was moved or deleted, so that other programs can rotate it.
     """
 
-    def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
+    def __init__(
+        self, path: Path, max_size: int, keep: int, *, syncs: bool = True, chain: bool = False
+    ) -> None:
         """Open the file, or create it with mode 0640.
 
         Args:
@@ -74,6 +83,7 @@ class AuditFile:
             max_size: Bytes at which it is rotated.
             keep: How many rotated files to keep; `path.1` is the newest.
             syncs: Whether to force a file to disk before the next one is opened.
+            chain: Whether to link each record to the one before it, see `audit_chain`.
 
         Raises:
             OSError: The file cannot be opened; BlockingIOError if another process writes it.
@@ -85,10 +95,14 @@ class AuditFile:
         self._torn = False
         self.failed_rotations = 0
         self._descriptor = self._open()
+        self._last = self._last_link() if chain else None
 
     def write(self, lines: bytes) -> None:
         """Write lines; after an error none of them is in the file."""
         self._reopen_if_moved()
+        last = self._last
+        if last is not None:
+            lines, last = chained(lines, last)
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
             size = self._rotate(size)
@@ -100,6 +114,7 @@ class AuditFile:
             self._truncate(size)
             raise
         self._torn = False
+        self._last = last
 
     def sync(self) -> None:
         """Force written lines to disk."""
@@ -121,6 +136,25 @@ class AuditFile:
             os.close(descriptor)
             raise
         return descriptor
+
+    def _last_link(self) -> Link:
+        """Return the link that the next record continues, also after a restart.
+
+        In an empty file that is the last record of the file before it, if there is one.
+        """
+        link: Link | None = START
+        if line := _last_line(self._descriptor):
+            link = link_of(line)
+        else:
+            with contextlib.suppress(FileNotFoundError), open_regular(self._numbered(1)) as rotated:
+                link = link_of(_last_line(rotated.fileno())) or START
+        if link is None:
+            self.close()
+            raise OSError(errno.EINVAL, _BREAKS_THE_CHAIN)
+        # The log of the process is another place, where the hash is kept.
+        fields = {"sequence": link.sequence, "hash": link.hash.decode()}
+        _LOG.info("the audit log continues its hash chain", extra=fields)
+        return link
 
     def _reopen_if_moved(self) -> None:
         """Open the file again unless the path still leads to the open file."""
@@ -192,16 +226,26 @@ def _remove_torn_record(descriptor: int) -> bool:
 
     Returns whether the file still ends in an incomplete line, which is not a record.
     """
-    size = os.fstat(descriptor).st_size
-    start = max(0, size - MAX_TAIL_BYTES)
-    tail = os.pread(descriptor, size - start, start)
+    start, tail = _tail(descriptor)
     if not tail or tail.endswith(b"\n"):
         return False
     last = tail.rfind(b"\n") + 1
-    if not tail.startswith(_RECORD_START, last):
+    if not tail.startswith(RECORD_START, last):
         return True
     os.ftruncate(descriptor, start + last)
     return False
+
+
+def _last_line(descriptor: int) -> bytes:
+    _, tail = _tail(descriptor)
+    return tail[tail.rfind(b"\n", 0, -1) + 1 :]
+
+
+def _tail(descriptor: int) -> tuple[int, bytes]:
+    """Return the end of a file and where it begins."""
+    size = os.fstat(descriptor).st_size
+    start = max(0, size - MAX_TAIL_BYTES)
+    return start, os.pread(descriptor, size - start, start)
 
 
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:

@@ -1,9 +1,9 @@
 """Settings of the log, the operations port, tracing and the audit log."""
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from queuegate_server.config_fields import KIB, MIB, Section, Size
 from queuegate_server.settings.listeners import parse_host_port
@@ -97,6 +97,19 @@ class Audit(Section):
     buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = Field(
         16 * MIB, description="How much may wait to be written: requests and answers, in bytes."
     )
+    chain: bool = Field(
+        False,
+        description="Each record carries the hash of the one before it, so that "
+        "`queuegate-server audit verify` finds what was changed or removed.",
+    )
+
+    @model_validator(mode="after")
+    def _chain_has_a_file(self) -> Self:
+        if self.chain and self.path == STDOUT:
+            raise ValueError(
+                "chain requires a file, because it continues the last record; set path to a file"
+            )
+        return self
 
     @property
     def is_on(self) -> bool:
