@@ -129,6 +129,11 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
             "an entry has a name of another spelling; if only its case differs, "
             "user_match: casefold accepts it"
         )
+    if statistics.outside_base:
+        yield (
+            f"the server returned {statistics.outside_base} entries outside of user_base or "
+            "group_base, which are ignored: check how it, or a proxy before it, rewrites names"
+        )
     if statistics.skipped_names:
         yield f"{statistics.skipped_names} groups have no readable name"
     if statistics.depth_reached:

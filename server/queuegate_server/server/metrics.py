@@ -142,7 +142,9 @@ _CACHE_RESULTS: Final = {
 """By the label `result`: the attribute of `CacheStats` that counts it."""
 _CACHE_COUNTS: Final = ("entries", "refreshes", "evictions", "invalidated", "outdated")
 """Attributes of `CacheStats` that are metrics of their own."""
-_LDAP_EVENTS: Final = ("retried", "ambiguous", "other_spelling", "skipped_names", "depth_reached")
+_LDAP_EVENTS: Final = (
+    "retried", "ambiguous", "other_spelling", "outside_base", "skipped_names", "depth_reached",
+)  # fmt: skip
 """Attributes of `LdapStatistics` that are exported as events."""
 
 _Samples = list[tuple[Any, ...]]

@@ -8,5 +8,6 @@ bind          opening a bound connection; kerberos_child is a program that binds
 bridge        TCP, StartTLS, TLS, and the bytes between them and libldap
 connection    many requests at once on one connection, each with a time limit
 search        one search: limits, pages, ranges
+dn            distinguished names, compared; which of them a search may return
 group_lookup  the groups of a user: memberOf, searches, nested groups
 """

@@ -13,6 +13,7 @@ from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, 
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
@@ -35,6 +36,7 @@ _MAX_NAME_CHARS: Final = 256
 _MAX_USER_ENTRIES: Final = 4
 _NARROW: Final = "narrow user_base or user_filter"
 _NO_SUCH_USER: Final = NoSuchUser("the directory has no such user")
+_OUTSIDE_BASE: Final = NoSuchUser("the directory has the user outside of user_base only")
 _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 
 
@@ -52,6 +54,7 @@ class Directory:
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
         self._user_filter = UserFilter(options.user_filter)
+        self._user_base = SearchBase(options.user_base, options.user_scope)
         self._dns = GroupDns(options)
         self._connector = Connector(options, self._threads, observe or statistics.count)
         self.pool = ServerPool(options, self._connector)
@@ -107,8 +110,8 @@ class Directory:
         with connection.in_use():
             session = SearchSession(connection)
             found = await self._find_user(session, user)
-            if found is None:
-                return _NO_SUCH_USER
+            if isinstance(found, NoSuchUser):
+                return found
             entry, name = found
             lookup = GroupLookup(session, self._dns, self._statistics, entry, name)
             groups = await lookup.groups(user)
@@ -117,8 +120,10 @@ class Directory:
             self._note_member_of(present=bool(values or groups))
         return Found(groups)
 
-    async def _find_user(self, session: SearchSession, user: str) -> tuple[LdapEntry, str] | None:
-        """Return the entry of a user, and the name as the entry spells it; None without one.
+    async def _find_user(
+        self, session: SearchSession, user: str
+    ) -> tuple[LdapEntry, str] | NoSuchUser:
+        """Return the entry of a user, and the name as the entry spells it.
 
         Raises LdapFault, also if two entries match the user.
         """
@@ -136,13 +141,23 @@ class Directory:
         except LimitExceeded:
             self._statistics.ambiguous += 1
             raise
-        matching = [(entry, name) for entry in found if (name := self._matching_name(entry, user))]
+        inside = [entry for entry in found if self._is_in_user_base(entry)]
+        if found and not inside:
+            return _OUTSIDE_BASE
+        matching = [(entry, name) for entry in inside if (name := self._matching_name(entry, user))]
         if len(matching) > 1:
             self._statistics.ambiguous += 1
             raise SetupFault(f"{len(matching)} entries match the user", _NARROW)
-        if found and not matching:
+        if inside and not matching:
             self._statistics.other_spelling += 1
-        return matching[0] if matching else None
+        return matching[0] if matching else _NO_SUCH_USER
+
+    def _is_in_user_base(self, entry: LdapEntry) -> bool:
+        """Return whether the search could find the entry: a proxy's rewriting can go wrong."""
+        if self._user_base.contains_entry(entry.dn):
+            return True
+        self._statistics.note_outside(entry.dn, "user_base")
+        return False
 
     def _matching_name(self, entry: LdapEntry, user: str) -> str | None:
         """Return the user's name as an entry spells it; None if the entry is not the user's."""

@@ -9,9 +9,12 @@ from collections.abc import Coroutine, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-import ldap
-import ldap.dn
-
+from queuegate_server.identity.resolvers.ldap.dn import (
+    ParsedDn,
+    SearchBase,
+    normalize,
+    parse_dn,
+)
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape, escape_bytes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
@@ -34,10 +37,6 @@ _MAX_RID: Final = 2**32
 _MIN_SID_BYTES: Final = 12
 
 
-_Dn = list[list[tuple[str, str, int]]]
-"""Components as the driver returns them, each of one or several attributes with their values."""
-
-
 class GroupDn(NamedTuple):
     """The distinguished name of a group."""
 
@@ -54,6 +53,7 @@ class GroupDns:
 
     def __init__(self, options: LdapOptions) -> None:
         self._options = options
+        self._base = SearchBase(options.group_base or "")
         self.parse = lru_cache(maxsize=_MAX_CACHED_DNS)(self._parse)
         """Returns a GroupDn; None if the text is no DN, or that of the root."""
 
@@ -64,18 +64,13 @@ class GroupDns:
         return self._apply_case(texts[0]) if texts else None
 
     def _parse(self, dn: str) -> GroupDn | None:
-        try:
-            parsed = ldap.dn.str2dn(dn)
-            base = ldap.dn.str2dn(self._options.group_base or "")
-        except (ldap.LDAPError, UnicodeError, ValueError):
-            return None
+        parsed = parse_dn(dn)
         if not parsed:
             return None
-        normalized, suffix = _normalize(parsed), _normalize(base)
-        is_below_base = not suffix or normalized[-len(suffix) :] == suffix
-        return GroupDn(repr(normalized), is_below_base, self._name_in(parsed))
+        normalized = normalize(parsed)
+        return GroupDn(repr(normalized), self._base.contains(normalized), self._name_in(parsed))
 
-    def _name_in(self, parsed: _Dn) -> str | None:
+    def _name_in(self, parsed: ParsedDn) -> str | None:
         rdn = parsed[0]
         if self._options.group_name_from == "rdn":
             return self._apply_case(rdn[0][1])
@@ -95,22 +90,6 @@ def decode_value(value: bytes) -> str | None:
         return value.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _normalize(parsed: _Dn) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Return a DN for comparison.
-
-    Case and spaces are dropped: the attributes in DNs of groups ignore them.
-    """
-    return tuple(
-        tuple(
-            sorted(
-                (attribute.lower(), " ".join(value.split()).casefold())
-                for attribute, value, _ in rdn
-            )
-        )
-        for rdn in parsed
-    )
 
 
 def user_attributes(options: LdapOptions) -> tuple[str, ...]:
@@ -287,19 +266,32 @@ class GroupLookup:
         self, step: StepName, filter_text: str, attributes: tuple[str, ...] | None = None
     ) -> list[LdapEntry]:
         options = self._options
-        return await self._session.search(
+        found = await self._session.search(
             step,
             options.group_base or "",
             f"(&{options.group_filter}{filter_text})",
             attributes or self._attributes,
             limit=options.max_groups,
         )
+        return self._below_base(found)
 
     async def _search_primary_group(self, filter_text: str) -> list[LdapEntry]:
         base = self._options.group_base or ""
-        return await self._session.search(
+        found = await self._session.search(
             "primary group", base, filter_text, self._attributes, limit=1, advice=_ONE_PRIMARY_GROUP
         )
+        return self._below_base(found)
+
+    def _below_base(self, entries: list[LdapEntry]) -> list[LdapEntry]:
+        """Return the entries without those outside of `group_base`, which no search may find."""
+        inside: list[LdapEntry] = []
+        for entry in entries:
+            group = self._dns.parse(entry.dn)
+            if group is None or group.is_below_base:
+                inside.append(entry)
+            else:
+                self._statistics.note_outside(entry.dn, "group_base")
+        return inside
 
     def _add_entries(self, entries: Iterable[LdapEntry]) -> list[str]:
         """Add groups whose entries were read; return the DNs of those that are new."""

@@ -1,5 +1,6 @@
 """The steps that look-ups and connections consist of, for metrics and for `ldap-check`."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
+
+_LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 StepName = Literal[
     "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
@@ -75,8 +78,15 @@ class LdapStatistics:
     """Look-ups that matched only entries whose name is spelled differently."""
     skipped_names: int = 0
     """Groups without a readable name."""
+    outside_base: int = 0
+    """Entries that a server returned although they are outside of `user_base` or `group_base`."""
     depth_reached: int = 0
     """Look-ups that met groups nested deeper than `nested_depth`."""
+
+    def note_outside(self, dn: str, base: str) -> None:
+        """Count and log an entry outside of a base, which is ignored."""
+        self.outside_base += 1
+        _LOG.warning("ignoring an entry that the server returned outside of %s: %.200r", base, dn)
 
     def count(self, step: LdapStep) -> None:
         """Count a step."""

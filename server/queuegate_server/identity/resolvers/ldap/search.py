@@ -7,6 +7,7 @@ import ldap
 from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, SearchResult
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
     ServerFault,
@@ -95,6 +96,10 @@ class SearchSession:
             except NoSuchEntry:
                 found = []
             step.detail = f"{dn}: {'read' if found else 'not found'}"
+            if found and not SearchBase(dn, "base").contains_entry(found[0].dn):
+                raise ServerFault(
+                    f"the server answered a read of {dn!r:.200} with {found[0].dn!r:.200}"
+                )
             return found[0] if found else None
 
     async def all_values(self, entry: LdapEntry, attribute: str) -> list[bytes]:

@@ -1,0 +1,215 @@
+"""Row 34: entries that a server returns from outside of the base that was searched."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import trustme
+
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase
+from tests.integration.ldap.conftest import Build
+from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
+from tests.support.servers import ldap_entries as entries
+from tests.support.servers.slapd import GROUPS, PEOPLE, SUFFIX, Slapd, running_slapd
+
+MORE = f"ou=more,{SUFFIX}"
+PLAIN: dict[str, Any] = {"start_tls": False, "allow_plaintext_bind": True}
+ATTRIBUTES: Attributes = {"uid": [b"bob"], "cn": [b"bob"]}
+TEAM = (f"cn=team,{GROUPS}", {"cn": [b"team"]})
+Scope = Literal["base", "one", "sub"]
+
+
+@pytest.mark.parametrize(
+    ("base", "scope", "dn", "inside"),
+    [
+        (PEOPLE, "sub", f"uid=bob,{PEOPLE}", True),
+        (PEOPLE, "sub", f"uid=bob,ou=a,ou=b,{PEOPLE}", True),
+        (PEOPLE, "sub", PEOPLE, True),
+        (PEOPLE, "one", f"uid=bob,{PEOPLE}", True),
+        (PEOPLE, "one", f"uid=bob,ou=a,{PEOPLE}", False),
+        (PEOPLE, "one", PEOPLE, False),
+        (PEOPLE, "base", PEOPLE, True),
+        (PEOPLE, "base", f"uid=bob,{PEOPLE}", False),
+        # Spellings of the same base.
+        (PEOPLE, "sub", "UID=Bob, OU=PEOPLE , DC=Lab,dc=TEST", True),
+        (PEOPLE, "sub", "uid=bob,ou=\\70eople,dc=lab,dc=test", True),
+        (PEOPLE, "sub", "uid=bob,OrganizationalUnitName=people,2.5.4.11=x,dc=lab,dc=test", False),
+        (PEOPLE, "sub", "userid=bob,2.5.4.11=people,domainComponent=lab,dc=test", True),
+        (" OU=People,DC=lab , dc=test", "one", f"uid=bob,{PEOPLE}", True),
+        ("ou=big  team,dc=test", "sub", "uid=bob,ou=big team,dc=test", True),
+        ("ou=gr\u00f6\u00dfe,dc=test", "sub", "uid=bob,ou=gro\u0308\u00dfe,dc=test", True),
+        ("ou=a\\,b,dc=test", "sub", 'uid=bob,ou="a,b",dc=test', True),
+        ("ou=a+cn=b,dc=test", "sub", "uid=bob,cn=b+ou=a,dc=test", True),
+        ("", "sub", "uid=bob,dc=anywhere", True),
+        ("", "one", "dc=anywhere", True),
+        ("", "one", "uid=bob,dc=anywhere", False),
+        ("", "base", "", True),
+        # Others that look alike.
+        (PEOPLE, "sub", f"uid=bob,{MORE}", False),
+        (PEOPLE, "sub", f"uid=bob,{SUFFIX}", False),
+        (PEOPLE, "sub", SUFFIX, False),
+        (PEOPLE, "sub", "", False),
+        (PEOPLE, "sub", f"uid=bob,{PEOPLE},dc=com", False),
+        (PEOPLE, "sub", f"uid=bob,ou=otherpeople,{SUFFIX}", False),
+        (PEOPLE, "sub", f"uid=bob,cn=people,{SUFFIX}", False),
+        (PEOPLE, "sub", f"uid=bob,ou=people+cn=x,{SUFFIX}", False),
+        # The comma belongs to the value.
+        (PEOPLE, "sub", f"uid=bob\\,{PEOPLE}", False),
+        (PEOPLE, "sub", f'uid="bob,ou=people",{SUFFIX}', False),
+        (PEOPLE, "sub", f"uid=bob\\2Cou=people,{SUFFIX}", False),
+        (PEOPLE, "sub", f"uid=bob\\\\,{PEOPLE}", True),
+        # No names at all.
+        (PEOPLE, "sub", f"bob,{PEOPLE}", False),
+        (PEOPLE, "sub", f"uid=bob,,{PEOPLE}", False),
+        ("", "sub", "bob", False),
+    ],
+)
+def test_what_a_base_contains(base: str, scope: Scope, dn: str, inside: bool) -> None:
+    assert SearchBase(base, scope).contains_entry(dn) is inside
+
+
+def directory_with(user: str, *groups: tuple[str, Attributes]) -> Any:
+    """Return a directory that answers each search for users with one entry, and for groups with
+    these.
+    """
+
+    def answer(search: Search) -> Answer:
+        if search.base in (PEOPLE, "") and "uid=bob" in search.filter:
+            return Answer([(user, ATTRIBUTES)])
+        return Answer(groups)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("scope", "dn", "found"),
+    [
+        ("sub", f"uid=bob,ou=deep,{PEOPLE}", True),
+        ("one", f"uid=bob,ou=deep,{PEOPLE}", False),
+        ("sub", f"uid=bob,{MORE}", False),
+        ("sub", f"uid=bob\\,{PEOPLE}", False),
+        ("sub", f"uid=bob,{GROUPS}", False),
+        ("sub", "no dn", False),
+        ("sub", "", False),
+    ],
+)
+async def test_a_user_outside_of_the_base_is_nobody(
+    resolver: Build, caplog: pytest.LogCaptureFixture, scope: str, dn: str, found: bool
+) -> None:
+    async with fake_directory(directory_with(dn, TEAM)) as fake:
+        opened = await resolver(fake.url, **PLAIN, user_scope=scope)
+        outcome = await opened.resolve("bob")
+        assert opened.statistics.outside_base == (not found)
+    if found:
+        assert outcome == Found(("team",))
+    else:
+        assert outcome == NoSuchUser("the directory has the user outside of user_base only")
+        assert "ignoring an entry that the server returned outside of user_base" in caplog.text
+
+
+async def test_an_entry_outside_makes_nobody_ambiguous(resolver: Build) -> None:
+    two = Answer([(f"uid=bob,{dn}", ATTRIBUTES) for dn in (MORE, PEOPLE)])
+    async with fake_directory(
+        lambda search: two if search.base == PEOPLE else Answer([TEAM])
+    ) as fake:
+        assert await (await resolver(fake.url, **PLAIN)).resolve("bob") == Found(("team",))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"nested": "walk"},
+        {"groups_from": "member_uid", "member_attribute": "memberUid"},
+    ],
+)
+async def test_groups_outside_of_the_base_are_ignored(
+    resolver: Build, caplog: pytest.LogCaptureFixture, given: dict[str, Any]
+) -> None:
+    outside = (f"cn=admins,{MORE}", {"cn": [b"admins"]})
+    answer = directory_with(f"uid=bob,{PEOPLE}", outside, TEAM)
+    async with fake_directory(answer) as fake:
+        opened = await resolver(fake.url, **PLAIN, **given)
+        assert await opened.resolve("bob") == Found(("team",))
+        assert opened.statistics.outside_base
+    assert "outside of group_base: 'cn=admins" in caplog.text
+
+
+async def test_a_primary_group_outside_of_the_base_gives_no_name(resolver: Build) -> None:
+    def answer(search: Search) -> Answer:
+        if search.base == PEOPLE:
+            return Answer([(f"uid=bob,{PEOPLE}", {**ATTRIBUTES, "gidNumber": [b"7"]})])
+        admins = {"cn": [b"admins"], "gidNumber": [b"7"]}
+        return Answer([(f"cn=admins,{MORE}", admins)] if "gidNumber=7" in search.filter else [])
+
+    uids = {"groups_from": "member_uid", "member_attribute": "memberUid"}
+    for given in ({}, uids):
+        async with fake_directory(answer) as fake:
+            opened = await resolver(fake.url, **PLAIN, **given, primary_group="gid_number")
+            # As without such a group.
+            assert await opened.resolve("bob") == Found(("7",))
+
+
+async def test_a_read_of_another_entry_is_a_failure(resolver: Build) -> None:
+    """The name of a group comes from its entry if its DN does not have it."""
+    named = f"ou=7,{GROUPS}"
+
+    def answer(search: Search) -> Answer:
+        if search.base == PEOPLE:
+            shown = {**ATTRIBUTES, "memberOf": [named.encode()]}
+            return Answer([(f"uid=bob,{PEOPLE}", shown)])
+        return Answer([(read, {"cn": [b"admins"]})])
+
+    for read in (f"OU=7, {GROUPS}", f"ou=8,{GROUPS}"):
+        async with fake_directory(answer) as fake:
+            opened = await resolver(fake.url, **PLAIN, groups_from="member_of")
+            outcome: Outcome = await opened.resolve("bob")
+        if read == f"ou=8,{GROUPS}":
+            assert isinstance(outcome, LookupFailed)
+            assert "answered a read of" in outcome.detail
+        else:
+            assert outcome == Found(("admins",))
+
+
+def alias(name: str, target: str) -> str:
+    return entries.entry(
+        f"uid={name},{PEOPLE}",
+        ("objectClass", "alias"),
+        ("objectClass", "extensibleObject"),
+        ("uid", name),
+        ("aliasedObjectName", target),
+    )
+
+
+async def test_aliases_are_not_followed(resolver: Build, own_directory: Slapd) -> None:
+    own_directory.add(entries.person("eve", where=MORE) + alias("eve", f"uid=eve,{MORE}"))
+    opened = await resolver(own_directory)
+    assert isinstance(await opened.resolve("eve"), NoSuchUser)
+    assert opened.statistics.outside_base == 0
+
+
+async def test_a_proxy_that_widens_the_base(
+    resolver: Build, ca: trustme.CA, tmp_path: Path
+) -> None:
+    """slapd's rewriting overlay searches the whole tree and returns entries under their own DNs."""
+    widening = "\n".join(
+        [
+            "overlay rwm",
+            "rwm-rewriteEngine on",
+            "rwm-rewriteContext searchDN",
+            f'rwm-rewriteRule "^{PEOPLE}$" "{SUFFIX}" ":@"',
+            f'rwm-rewriteRule "^{GROUPS}$" "{SUFFIX}" ":@"',
+        ]
+    )
+    people = entries.standard() + entries.person("eve", where=MORE)
+    with running_slapd(
+        tmp_path, ca, people, more_globals="moduleload rwm", more_database=widening
+    ) as slapd:
+        opened = await resolver(slapd)
+        assert isinstance(await opened.resolve("eve"), NoSuchUser)
+        assert opened.statistics.outside_base == 1
+        # Bob is in a group elsewhere, too; one of two twins is elsewhere.
+        assert await opened.resolve("bob") == Found(("analytics",))
+        assert await opened.resolve("twin") == Found(())
+        assert opened.statistics.outside_base == 3
