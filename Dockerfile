@@ -1,6 +1,8 @@
+# The digest is that of the index of all platforms. To renew both, take the newest tag and its digest
+# from `docker buildx imagetools inspect python:3.13-slim-trixie`, or let Renovate or Dependabot do it.
+FROM python:3.13.16-slim-trixie@sha256:bf44cdfcb76cd3b41e879bc058fc37ec5872002ccfde7fcb765e218cde0cd79c AS python
 # The base image carries no bytecode of the standard library; with a read-only root
 # filesystem it would be compiled again at every start.
-FROM python:3.13.11-slim-trixie AS python
 RUN python -m compileall -q -x '/site-packages/' /usr/local/lib/python3.13
 
 
@@ -11,20 +13,25 @@ WORKDIR /src
 
 # Neither environment gets a pip of its own: the image's fills them, and nothing
 # that can install software reaches the final stage with them.
-COPY deploy/requirements.txt deploy/build-requirements.txt deploy/
+COPY deploy/requirements.txt deploy/build-requirements.txt deploy/sbom-requirements.txt deploy/
 RUN python -m venv --without-pip /opt/queuegate \
     && python -m venv --without-pip /opt/build \
     && pip --python /opt/queuegate install --no-compile --only-binary :all: \
-        --require-hashes --requirement deploy/requirements.txt \
+        --require-hashes --requirement deploy/requirements.txt --report=installed.json \
     && pip --python /opt/build install --only-binary :all: \
-        --require-hashes --requirement deploy/build-requirements.txt
+        --require-hashes --requirement deploy/build-requirements.txt \
+        --requirement deploy/sbom-requirements.txt
 
 # Everything is here by now: from this point on nothing is fetched.
-COPY pyproject.toml README.md LICENSE ./
+COPY Dockerfile pyproject.toml README.md LICENSE ./
+COPY deploy/sbom.py deploy/
 COPY client client
 COPY server server
 RUN pip --python /opt/build wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \
-    && pip --python /opt/queuegate install --no-compile --no-index --no-deps dist/*.whl \
+    && pip --python /opt/queuegate install --no-compile --no-index --no-deps \
+        --report=own.json dist/*.whl \
+    && /opt/build/bin/python deploy/sbom.py --image Dockerfile installed.json own.json \
+        > /opt/queuegate/sbom.cdx.json \
     && python -m compileall -q --invalidation-mode unchecked-hash /opt/queuegate/lib
 
 

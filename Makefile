@@ -25,7 +25,7 @@ IMAGE  ?= queuegate:0.1.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick test-native bare check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools image clean
+.PHONY: help serve test quick test-native bare check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools dist image sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -67,6 +67,7 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,tests/requirements.txt,--extra admission --extra ldap --extra native --extra tracing --group dev pyproject.toml)
 	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
 	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
+	$(call lock,deploy/sbom-requirements.txt,--group sbom -c tests/requirements.txt)
 
 bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
 	$(BIN)/python -m bench.run
@@ -88,8 +89,21 @@ kube-tools: ## build etcd and kube-apiserver for tests/e2e/kube (Go, about 10 mi
 	cd tests/e2e/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" ./etcd ./kube-apiserver
 
-image: ## build the container image
+dist: $(TEST) ## build wheel and sdist, reproducibly, and the SBOM of the wheel, into dist/
+	rm -rf dist
+	$(BIN)/hatchling build --directory dist
+	@# What pip would install, without installing it.
+	$(call report,dist/dependencies.json,--require-hashes -r deploy/requirements.txt)
+	$(call report,dist/own.json,dist/*.whl)
+	$(BIN)/python deploy/sbom.py dist/dependencies.json dist/own.json > dist/wheel.cdx.json
+	rm dist/dependencies.json dist/own.json
+
+image: ## build the container image; its SBOM goes into dist/, too (Docker)
 	docker build --tag $(IMAGE) .
+	mkdir -p dist
+	docker run --rm --entrypoint cat $(IMAGE) /opt/queuegate/sbom.cdx.json > dist/image.cdx.json
+
+sbom: dist image ## write the SBOMs of the wheel and of the image into dist/ (Docker)
 
 clean: ## remove caches and built files (not .venv, not .tools)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -103,13 +117,15 @@ $(SERVE): deploy/requirements.txt deploy/build-requirements.txt pyproject.toml |
 
 # A superset of the above, in the same versions. The packaging tests install from the
 # downloaded wheels and so need no network.
-$(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirements.txt pyproject.toml | $(BIN)/pip
+$(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirements.txt \
+		deploy/sbom-requirements.txt pyproject.toml | $(BIN)/pip
 	@$(ensure_ldap)
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) install --require-hashes -r tests/requirements.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(PIP) download --require-hashes --only-binary :all: --dest $(WHEELS) \
-		-r deploy/requirements.txt -r deploy/build-requirements.txt
+		-r deploy/requirements.txt -r deploy/build-requirements.txt \
+		-r deploy/sbom-requirements.txt
 	@touch $@
 
 # pip comes last into a new environment: one without it was interrupted and is made again.
@@ -125,6 +141,8 @@ $(UV): | $(BIN)/pip
 
 lock = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(LOCK_ARGS) $(2) --output-file $(1)
+
+report = $(PIP) install --dry-run --ignore-installed --no-deps --report $(1) $(2)
 
 # 3.11 to 3.13 first: all pinned packages have wheels for them.
 define find_python

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.packaging import sbom
 from tests.e2e.packaging.dockerfile import PROJECT, instructions, stage
 from tests.support.eventually import eventually
 
@@ -40,12 +41,17 @@ def test_hadolint_finds_nothing() -> None:
     assert not list(PROJECT.glob(".hadolint*"))
 
 
-def test_base_is_pinned_to_a_full_version() -> None:
+def base() -> str:
+    """The image that the first stage begins with."""
     froms = [argument.partition(" AS ") for name, argument in instructions(TEXT) if name == "FROM"]
     stages = {name for _, _, name in froms}
     outside = [base for base, _, _ in froms if base not in stages]
-    assert len(outside) == 1
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", outside[0])
+    [image] = outside
+    return image
+
+
+def test_base_is_pinned_to_a_full_version_and_digest() -> None:
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}", base())
 
 
 def test_final_stage_runs_no_command_and_is_not_root() -> None:
@@ -139,6 +145,22 @@ def test_serves_and_is_healthy_and_writes_nothing(
 
 def files(root: Path) -> set[str]:
     return {str(path) for path in root.rglob("*")}
+
+
+def test_sbom_lists_what_is_installed_and_the_base(image_root: Path) -> None:
+    found = sbom.read((image_root / "opt/queuegate/sbom.cdx.json").read_text())
+    [packages] = (image_root / "opt/queuegate/lib").glob("python*/site-packages")
+    assert found.packages == sbom.installed(packages)
+    lock = PROJECT / "deploy" / "requirements.txt"
+    # The project's own wheel is in no lock: it was built beside the SBOM.
+    assert found.wrong_hashes(lock) == ["queuegate"]
+    components = {each["bom-ref"]: each for each in found.document["components"]}
+    [wheel] = (image_root / "src/dist").glob("*.whl")
+    own = components[f"queuegate@{found.packages['queuegate']}"]
+    assert (sbom.file_name(own), sbom.sha256(own)) == (wheel.name, sbom.digest(wheel))
+    python = components["base-image"]
+    assert f"{python['name']}:{python['version']}@sha256:{sbom.sha256(python)}" == base()
+    assert found.reachable() == {*components, "image"}
 
 
 def test_bytecode_is_compiled_and_no_installer_is_left(image_root: Path) -> None:

@@ -30,6 +30,7 @@ FILES = {
 LOCKS = {
     "server": PROJECT / "deploy" / "requirements.txt",
     "build": PROJECT / "deploy" / "build-requirements.txt",
+    "sbom": PROJECT / "deploy" / "sbom-requirements.txt",
     "tests": PROJECT / "tests" / "requirements.txt",
 }
 
@@ -85,7 +86,12 @@ def group(name: str) -> list[str]:
 def requirements(lock: str) -> list[Requirement]:
     project = CONFIGURATION["project"]
     server = project["dependencies"] + project["optional-dependencies"]["server"]
-    texts = {"server": server, "build": group("build"), "tests": server + group("dev")}
+    texts = {
+        "server": server,
+        "build": group("build"),
+        "sbom": group("sbom"),
+        "tests": server + group("dev"),
+    }
     return [Requirement(text) for text in texts[lock]]
 
 
@@ -98,7 +104,7 @@ def test_lock_satisfies_pyproject(lock: str) -> None:
         assert requirement.specifier.contains(pins[name]), f"{name}: run `make lock`"
 
 
-@pytest.mark.parametrize("lock", ["server", "build"])
+@pytest.mark.parametrize("lock", ["server", "build", "sbom"])
 def test_tests_run_with_the_versions_that_are_deployed(lock: str) -> None:
     assert pinned(LOCKS[lock]).items() <= pinned(LOCKS["tests"]).items()
 

@@ -1,7 +1,9 @@
 """The wheel, installed the way a shim installs it: without the server's extra."""
 
+import json
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from email.parser import Parser
 from importlib.metadata import version
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.e2e.packaging import sbom
 from tests.e2e.packaging.dockerfile import PROJECT, environment
 from tests.e2e.packaging.locks import pinned
 
@@ -103,3 +106,73 @@ def test_server_says_what_to_install(plain: Path, arguments: tuple[str, ...]) ->
     assert (result.returncode, result.stdout) == (2, "")
     assert "pip install 'queuegate[server]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_wheel_is_reproducible(wheel: Path, tmp_path: Path) -> None:
+    """Built by another program, in another folder, at another time."""
+    hatchling = Path(sys.executable).parent / "hatchling"
+    command: list[Path | str] = [hatchling, "build", "--target", "wheel", "--directory", tmp_path]
+    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def reports(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """What pip would install: of the lock, and of the wheel alone. As `make dist` does it."""
+    folder = tmp_path_factory.mktemp("reports")
+    lock = PROJECT / "deploy" / "requirements.txt"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    options = ("--dry-run", "--ignore-installed", "--no-deps", "--report")
+    found = [folder / "dependencies.json", folder / "own.json"]
+    contents: tuple[list[Path | str], ...] = (["--require-hashes", "-r", lock], [wheel])
+    for report, what in zip(found, contents, strict=True):
+        subprocess.run([*pip, *options, report, *what], env=environment(), check=True)
+    return found
+
+
+def write_sbom(*arguments: Path | str) -> subprocess.CompletedProcess[str]:
+    program = PROJECT / "deploy" / "sbom.py"
+    return run(sys.executable, program, *arguments)
+
+
+def test_sbom_of_the_wheel_lists_what_it_brings(wheel: Path, reports: list[Path]) -> None:
+    text = write_sbom(*reports).stdout
+    assert write_sbom(*reports).stdout == text
+    found = sbom.read(text)
+    described = found.document["metadata"]["component"]
+    assert (described["name"], described["version"]) == ("queuegate", version("queuegate"))
+    assert (sbom.file_name(described), sbom.sha256(described)) == (wheel.name, sbom.digest(wheel))
+    lock = PROJECT / "deploy" / "requirements.txt"
+    # All of the lock but what other interpreters or systems need.
+    assert found.packages.items() <= pinned(lock).items()
+    needed = {name for name in pinned(lock) if name in installed_here()}
+    assert set(found.packages) == needed
+    assert found.wrong_hashes(lock) == []
+    references = {each["bom-ref"] for each in found.document["components"]}
+    assert found.reachable() == references | {described["bom-ref"]}
+
+
+def installed_here() -> set[str]:
+    """The packages of the environment of the tests, which has all of the lock."""
+    return set(sbom.installed(Path(sysconfig.get_path("purelib"))))
+
+
+def test_sbom_shows_what_changed(reports: list[Path], tmp_path: Path) -> None:
+    text = write_sbom(*reports).stdout
+    changed = tmp_path / "changed.json"
+    document = json.loads(reports[0].read_text())
+    hashes = document["install"][0]["download_info"]["archive_info"]["hashes"]
+    hashes["sha256"] = "0" * 64
+    changed.write_text(json.dumps(document))
+    other = sbom.read(write_sbom(changed, reports[1]).stdout)
+    assert other.document["serialNumber"] != sbom.read(text).document["serialNumber"]
+    name = document["install"][0]["metadata"]["name"]
+    assert other.wrong_hashes(PROJECT / "deploy" / "requirements.txt") == [name]
+
+
+def test_sbom_of_an_image_needs_the_digest_of_its_base(reports: list[Path], tmp_path: Path) -> None:
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text("FROM python:3.13.1-slim AS python\n")
+    result = write_sbom("--image", dockerfile, *reports)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "names no base image by digest" in result.stderr
