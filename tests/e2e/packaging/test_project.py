@@ -13,7 +13,7 @@ from tests.e2e.packaging.dockerfile import PROJECT
 from tests.e2e.packaging.locks import pinned
 
 CONFIGURATION = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-FOLDERS = {".ci", "bench", "client", "deploy", "examples", "proto", "server", "tests"}
+FOLDERS = {".ci", ".github", "bench", "client", "deploy", "examples", "proto", "server", "tests"}
 FILES = {
     ".dockerignore",
     ".gitignore",
@@ -24,6 +24,7 @@ FILES = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "RELEASING.md",
     "SECURITY.md",
     "pyproject.toml",
 }

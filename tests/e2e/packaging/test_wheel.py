@@ -109,7 +109,7 @@ def test_server_says_what_to_install(plain: Path, arguments: tuple[str, ...]) ->
 
 
 def test_wheel_is_reproducible(wheel: Path, tmp_path: Path) -> None:
-    """Built by another program, in another folder, at another time."""
+    """Built by another program, at another time."""
     hatchling = Path(sys.executable).parent / "hatchling"
     command: list[Path | str] = [hatchling, "build", "--target", "wheel", "--directory", tmp_path]
     subprocess.run(command, cwd=PROJECT, check=True, capture_output=True)
