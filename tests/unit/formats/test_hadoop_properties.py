@@ -109,6 +109,29 @@ def test_a_switch_that_depends_on_another_file_is_refused() -> None:
         assert is_enabled is None or found.acls_enabled is is_enabled
 
 
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("<x>{}</x>", True),
+        ("<x><y>{}</y></x>", True),
+        ("<property>{}</property>", True),
+        ("<property><name>a</name><value>b</value><x><final>true</final></x></property>{}", True),
+        ("<property><include/></property>{}", True),
+        ("<configuration>{}</configuration>", False),
+        ("<property><name>a</name><description><p>b</p></description></property>{}", False),
+        ("<x><y/></x>{}", False),
+    ],
+)
+def test_what_hadoop_reads_anywhere_is_not_ignored(text: str, is_refused: bool) -> None:
+    """Hadoop enforces ACLs with such a file, so it must not turn them off here."""
+    data = f"<configuration>{text.format(prop('yarn.acl.enable', 'true'))}</configuration>".encode()
+    found, diagnostics = read_site(YarnOptions(site=(data, "s")))
+    errors = [one for one in diagnostics if one.severity is Severity.ERROR]
+    assert bool(errors) is is_refused, errors
+    assert is_refused or found.acls_enabled
+    assert all("where only Hadoop reads it" in one.message and one.line for one in errors)
+
+
 def test_short_names_of_the_capacity_scheduler() -> None:
     key = "yarn.scheduler.capacity.root"
     text = "".join(

@@ -34,6 +34,10 @@ _PROCESS_PREFIXES: Final = (
     "user.",
 )
 """Prefixes of the names that Hadoop takes from its environment and from the virtual machine."""
+_READ_ANYWHERE: Final = frozenset({"property", "name", "value", "final", "include"})
+"""The elements that Hadoop reads, whatever they are in."""
+_IN_PROPERTY: Final = frozenset({"name", "value", "final"})
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Text(NamedTuple):
@@ -128,6 +132,7 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
         for element in stack[-1]:
             name = element.name.rpartition(":")[2]
             if name == "property":
+                _check_nesting(element, _IN_PROPERTY, diagnostics)
                 yield element
             elif name == "configuration":
                 stack.append(iter(element.children))
@@ -135,8 +140,22 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
             elif name == "include":
                 message = "included files are not read"
                 diagnostics.error(element, message, "copy their properties into this file")
+            else:
+                _check_nesting(element, _NOTHING, diagnostics)
         else:
             stack.pop()
+
+
+def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diagnostics) -> None:
+    """Report an element that Hadoop reads wherever it is, unless it is `expected` right inside."""
+    stack = [(child, expected) for child in element.children]
+    while stack:
+        inner, expected = stack.pop()
+        if inner.name in _READ_ANYWHERE and inner.name not in expected:
+            message = f"<{inner.name}> is inside <{element.name}>, where only Hadoop reads it"
+            diagnostics.error(inner, message, "move it out, or remove it")
+            return
+        stack += [(below, _NOTHING) for below in inner.children]
 
 
 def _read_property(element: Element) -> _Property:
