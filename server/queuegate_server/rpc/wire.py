@@ -28,11 +28,13 @@ _VARINT: Final = 0
 _LENGTH_DELIMITED: Final = 2
 _FIXED_SIZES: Final = {1: 8, 5: 4}
 """The bytes of values of a fixed size, by wire type."""
-_GROUP_DEPTH: Final = {3: 1, 4: -1}
-"""How the wire types that begin and end a group change the depth."""
+_GROUP_START: Final = 3
+_GROUP_END: Final = 4
 _MAX_DEPTH: Final = 100
 _MAX_VARINT_BYTES: Final = 10
 _MAX_UINT64: Final = 2**64 - 1
+_MAX_TAG_BYTES: Final = 5
+_MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
@@ -148,12 +150,12 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     Raises InvalidRequest for what protobuf refuses, and for more fields than any request needs:
     each costs time.
     """
-    position, end, depth = 0, len(data), 0
+    position, end = 0, len(data)
+    groups: list[int] = []
     for _ in range(_MAX_FIELDS):
-        if position == end and not depth:
+        if position == end and not groups:
             return
-        tag, position = _varint(data, position)
-        number, wire_type = tag >> 3, tag & 7
+        number, wire_type, position = _tag(data, position)
         value: int | bytes = 0
         if wire_type == _VARINT:
             value, position = _varint(data, position)
@@ -163,15 +165,23 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
             position += size
         elif wire_type in _FIXED_SIZES:
             position += _FIXED_SIZES[wire_type]
-        elif wire_type in _GROUP_DEPTH:
-            depth += _GROUP_DEPTH[wire_type]
-        else:
+        elif wire_type == _GROUP_START and len(groups) < _MAX_DEPTH:
+            groups.append(number)
+        elif wire_type != _GROUP_END or not groups or groups.pop() != number:
             break
-        if not number or position > end or not 0 <= depth <= _MAX_DEPTH:
+        if position > end:
             break
-        if not depth and wire_type not in _GROUP_DEPTH:
+        if not groups and wire_type not in {_GROUP_START, _GROUP_END}:
             yield number, wire_type, value
     raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+
+
+def _tag(data: bytes, position: int) -> tuple[int, int, int]:
+    """Return a field's number, its wire type, and the position after them; raise InvalidRequest."""
+    tag, end = _varint(data, position)
+    if tag > _MAX_TAG or end - position > _MAX_TAG_BYTES or not tag >> 3:
+        raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+    return tag >> 3, tag & 7, end
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
