@@ -34,6 +34,7 @@ _AD_IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
 _MAX_CACHED_DNS: Final = 65_536
 _RID_BYTES: Final = 4
 _MAX_RID: Final = 2**32
+_MAX_RID_DIGITS: Final = 10
 _MIN_SID_BYTES: Final = 12
 
 
@@ -343,7 +344,8 @@ def _ad_primary_group_filter(user: LdapEntry) -> str:
     numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
     number = numbers[0] if len(numbers) == 1 else b""
     sid = sids[0] if len(sids) == 1 else b""
-    if not number.isdigit() or int(number) >= _MAX_RID or len(sid) < _MIN_SID_BYTES:
+    is_rid = number.isdigit() and len(number) <= _MAX_RID_DIGITS and int(number) < _MAX_RID
+    if not is_rid or len(sid) < _MIN_SID_BYTES:
         raise SetupFault(
             "the user's entry has no readable primaryGroupID and objectSid",
             "set primary_group: none",

@@ -1,5 +1,6 @@
 """The searches of one look-up on one connection: each bounded, and whole or a failure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, t
 
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
+_RANGE_END: Final = re.compile("[0-9]{1,9}")
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is right"
 
 
@@ -119,7 +121,7 @@ class SearchSession:
             last = part[0].partition("-")[2]
             if last == "*":
                 return values
-            if not last.isdecimal() or not part[1]:
+            if not _RANGE_END.fullmatch(last) or not part[1]:
                 break
             following = f"{attribute};range={int(last) + 1}-*"
             current = await self.read("ranges", entry.dn, [following])
