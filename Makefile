@@ -10,6 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Installed once per content of these files; the stamps live and die with the environment.
 SERVE  := $(VENV)/.installed-for-serve
 TEST   := $(VENV)/.installed-for-test
+FUZZED := $(VENV)/.installed-for-fuzz
 
 # What `make serve` serves, and where.
 POLICY ?= examples/queues.yaml
@@ -17,6 +18,9 @@ LISTEN ?= 127.0.0.1:50051
 # Which Python makes the environment; empty: the best of those on the path.
 PYTHON ?=
 PYTEST_ARGS ?=
+# Which fuzz targets run (empty: all), and how long each.
+FUZZ ?=
+FUZZ_SECONDS ?= 60
 # `make lock LOCK_ARGS=--upgrade` moves every pin to its newest release.
 LOCK_ARGS ?=
 IMAGE  ?= queuegate:0.1.0
@@ -25,7 +29,7 @@ IMAGE  ?= queuegate:0.1.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick test-native bare check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools dist image sbom clean
+.PHONY: help serve test quick test-native fuzz bare check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools dist image sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -46,6 +50,9 @@ bare-%:
 
 test-native: $(TEST) ## run all tests over the native transport wherever it serves what they set
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --transport auto $(PYTEST_ARGS)
+
+fuzz: $(FUZZED) ## look a minute in each target for inputs that break it (FUZZ=name, FUZZ_SECONDS=)
+	$(BIN)/python -m tests.fuzz.run $(FUZZ) --seconds $(FUZZ_SECONDS)
 
 check: $(TEST) ## run linters and type checker only
 	$(BIN)/ruff check .
@@ -68,6 +75,7 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
 	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
 	$(call lock,deploy/sbom-requirements.txt,--group sbom -c tests/requirements.txt)
+	$(call lock,tests/fuzz/requirements.txt,--group fuzz)
 
 bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
 	$(BIN)/python -m bench.run
@@ -126,6 +134,11 @@ $(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirement
 	@$(PIP) download --require-hashes --only-binary :all: --dest $(WHEELS) \
 		-r deploy/requirements.txt -r deploy/build-requirements.txt \
 		-r deploy/sbom-requirements.txt
+	@touch $@
+
+# Not among the packages of the tests: its wheels are for Linux on x86-64 and Python 3.11 to 3.13.
+$(FUZZED): tests/fuzz/requirements.txt $(TEST)
+	@$(PIP) install --require-hashes --only-binary :all: -r tests/fuzz/requirements.txt
 	@touch $@
 
 # pip comes last into a new environment: one without it was interrupted and is made again.

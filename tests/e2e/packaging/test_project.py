@@ -33,6 +33,7 @@ LOCKS = {
     "build": PROJECT / "deploy" / "build-requirements.txt",
     "sbom": PROJECT / "deploy" / "sbom-requirements.txt",
     "tests": PROJECT / "tests" / "requirements.txt",
+    "fuzz": PROJECT / "tests" / "fuzz" / "requirements.txt",
 }
 
 
@@ -87,12 +88,8 @@ def group(name: str) -> list[str]:
 def requirements(lock: str) -> list[Requirement]:
     project = CONFIGURATION["project"]
     server = project["dependencies"] + project["optional-dependencies"]["server"]
-    texts = {
-        "server": server,
-        "build": group("build"),
-        "sbom": group("sbom"),
-        "tests": server + group("dev"),
-    }
+    texts = {"server": server, "tests": server + group("dev")}
+    texts |= {name: group(name) for name in ("build", "sbom", "fuzz")}
     return [Requirement(text) for text in texts[lock]]
 
 

@@ -5,7 +5,7 @@ documents; slow, obvious, and without a line of the product.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tests.support.oracles.yarn import YarnAclOracle, allowed
+from tests.support.oracles.yarn import YarnAclOracle, allowed, trim
 
 
 class YarnCluster(NamedTuple):
@@ -82,7 +82,7 @@ def spark_allowed(
     """Say whether Spark lets a user do something; None if it does not start with such
     properties.
     """
-    switch = conf.get("spark.acls.enable", "false").strip().lower()
+    switch = trim(conf.get("spark.acls.enable", "false")).lower()
     if switch not in {"true", "false"}:
         return None
     if switch == "false":
@@ -90,14 +90,16 @@ def spark_allowed(
     kinds = {"view": "ui.view", "view_logs": "ui.view", "modify": "modify"}
     keys = ["spark.admin.acls"]
     users: list[str] = []
+    owners: list[str] = []
     if action in kinds:
         keys.append(f"spark.{kinds[action]}.acls")
-        users += [name for name in (spark_user, process_user) if name]
+        # Spark would let everybody in if the user of a process were named `*`; we do not.
+        owners += [name for name in (spark_user, process_user) if name]
     listed_groups: list[str] = []
     for key in keys:
         users += names(conf.get(key, ""))
         listed_groups += names(conf.get(f"{key}.groups", ""))
-    if "*" in users or user in users or "*" in listed_groups:
+    if "*" in users or user in users + owners or "*" in listed_groups:
         return True
     shell = "org.apache.spark.security.ShellBasedGroupsMappingProvider"
     if conf.get("spark.user.groups.mapping", shell) != shell:
@@ -107,4 +109,4 @@ def spark_allowed(
 
 def names(text: str) -> list[str]:
     """Split a list of Spark."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [name for name in map(trim, text.split(",")) if name]

@@ -13,7 +13,7 @@ class Refused(Exception):
     """The file does not load."""
 
 
-def properties(text: str) -> dict[str, str]:
+def properties(text: str | bytes) -> dict[str, str]:
     """Return what a `<configuration>` sets."""
     found: dict[str, str] = {}
     final = set()
@@ -36,7 +36,27 @@ def properties(text: str) -> dict[str, str]:
     return found
 
 
-def allocations(text: str) -> Queues:
+def capacity_queues(text: str | bytes) -> dict[str, tuple[str, str]]:
+    """Return the texts of both ACLs of each queue of a capacity-scheduler.xml: a space where it
+    sets none. No value may have a variable.
+    """
+    stated = properties(text)
+    queues: dict[str, tuple[str, str]] = {}
+
+    def take(path: str) -> None:
+        prefix = f"yarn.scheduler.capacity.{path}."
+        if path not in queues:
+            submit, admin = ("acl_submit_applications", "acl_administer_queue")
+            queues[path] = (stated.get(prefix + submit, " "), stated.get(prefix + admin, " "))
+            for name in map(trim, stated.get(prefix + "queues", "").split(",")):
+                if name:
+                    take(f"{path}.{name}")
+
+    take("root")
+    return queues
+
+
+def allocations(text: str | bytes) -> Queues:
     """Return the ACL texts of each queue of an allocation file. Raises Refused."""
     parsed = ET.fromstring(text)  # noqa: S314 - the test's own text
     top = [one for one in parsed if one.tag in {"queue", "pool"}]

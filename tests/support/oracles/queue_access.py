@@ -12,23 +12,22 @@ WHITE_SPACE = [0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
 WHITE_SPACE += [*range(0x09, 0x0E), 0x20, *range(0x2000, 0x200B)]
 
 
-def is_user(name: str) -> bool:
-    name = name.removesuffix("$")
-    if name == "" or name[0] not in LETTERS + "_":
-        return False
-    return all(character in LETTERS + DIGITS + "_.@-" for character in name)
+def is_user(name: str, others: str = "_.@-") -> bool:
+    """Say whether a name is one of a user; `others` may be in it beside letters and digits."""
+    return is_group(name.removesuffix("$"), others)
 
 
-def is_group(name: str) -> bool:
+def is_group(name: str, others: str = "_-") -> bool:
     if name == "" or name[0] not in LETTERS + "_":
         return False
-    return all(character in LETTERS + DIGITS + "_-" for character in name)
+    return all(character in LETTERS + DIGITS + others for character in name)
 
 
 class AclOracle:
     """An ACL text, read by the rules of the fact sheet in their order."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, extended: bool = False) -> None:
+        of_users, of_groups = (":#/_.@-", ":_.-") if extended else ("_.@-", "_-")
         self.everybody = False
         self.users: list[str] = []
         self.groups: list[str] = []
@@ -48,14 +47,14 @@ class AclOracle:
         if users == ["*"]:
             self.everybody = True
         else:
-            self.users = [name for name in users if is_user(name)]
+            self.users = [name for name in users if is_user(name, of_users)]
         if len(parts) == 2:
             groups = parts[1].split(",")
             if groups == ["*"]:
                 self.everybody = True
                 self.users = []
             elif not self.everybody:
-                self.groups = [name for name in groups if is_group(name)]
+                self.groups = [name for name in groups if is_group(name, of_groups)]
 
     def admits(self, user: str, groups: Sequence[str]) -> bool:
         if self.everybody:

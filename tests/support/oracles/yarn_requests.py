@@ -125,7 +125,7 @@ class YarnRequestOracle:
         if text in self.clusters:
             return self.clusters[text]
         if text.startswith("[") and "]" in text:
-            text = text[text.index("]") + 1 :]
+            return self.clusters.get(text[text.index("]") + 1 :])
         return self.clusters.get(text or "default")
 
 

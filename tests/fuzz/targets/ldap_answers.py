@@ -1,0 +1,252 @@
+"""Answers of a directory: groups or a defined failure, and no group that the answers do not name.
+
+The first byte of an input selects the options. Then come the answers to the searches of one
+look-up in their order, either as the driver returns them or, if the first byte is 128 or more,
+as bytes on the connection, which ends after them.
+"""
+
+import re
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import ldap
+from ldap.controls import SimplePagedResultsControl
+from pyasn1_modules import rfc2251
+
+from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, SearchResult
+from queuegate_server.identity.resolvers.ldap.directory import Directory
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, to_fault
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from tests.fuzz.targets.event_loop import run
+from tests.support.fakes import ldap_server
+
+USER: Final = "alice"
+_RAW: Final = 128
+_ANSWER, _ENTRY, _ATTRIBUTE, _VALUE = b"\x1c", b"\x1d", b"\x1e", b"\x1f"
+"""What separates the parts of answers in the first form. No value contains these characters."""
+_REFERRAL: Final = b"\x00"
+_FAULT: Final = b"!"
+_PAGE: Final = b"+"
+_ERRORS: Final = (
+    ldap.SIZELIMIT_EXCEEDED, ldap.NO_SUCH_OBJECT, ldap.REFERRAL, ldap.SERVER_DOWN, ldap.BUSY,
+    ldap.INVALID_CREDENTIALS, ldap.INSUFFICIENT_ACCESS, ldap.TIMEOUT, ldap.PARTIAL_RESULTS,
+)  # fmt: skip
+_ALICE: Final = b"uid=alice,ou=people,dc=x"
+TOKENS: Final = (
+    *(_ANSWER, _ENTRY, _ATTRIBUTE, _VALUE, b"\x1euid\x1falice", _ALICE, b",ou=groups,dc=x"),
+    *(b"\x1ecn\x1f", b"\x1ememberOf\x1f", b"\x1ememberOf;range=0-1\x1f", b"\x1ememberOf;range=2-*"),
+    *(b"\x1egidNumber\x1f100", b"\x1eprimaryGroupID\x1f513", b"\x1eobjectSid\x1f", b"\\00", b"\\,"),
+    *(b"\x1dcn=a,ou=groups,dc=x", b"cn=#0401", b"+cn=b", b"\xff", b"\xc3", b"9" * 30, b"\xd9\xa1"),
+    *(b"\x1esupportedCapabilities\x1f1.2.840.113556.1.4.800", b"*", b"-", b"\x00", b'"', b";"),
+)
+
+
+def _options(**changes: Any) -> LdapOptions:
+    return LdapOptions.model_validate(
+        {
+            "urls": ["ldaps://directory.example"],
+            "bind": "anonymous",
+            "user_base": "ou=people,dc=x",
+            "user_filter": "(uid={user})",
+            "group_base": "ou=groups,dc=x",
+            "max_groups": 20,
+            "page_size": 5,
+            **changes,
+        }
+    )
+
+
+_OPTIONS: Final = (
+    _options(groups_from="member_of", nested="walk"),
+    _options(groups_from="member_of", group_name_from="rdn", primary_group="user_name"),
+    _options(groups_from="member_dn", nested="walk", name_case="lower", user_match="casefold"),
+    _options(groups_from="member_dn", primary_group="gid_number"),
+    _options(groups_from="member_uid", member_attribute="memberUid", primary_group="gid_number"),
+    _options(groups_from="member_of", primary_group="active_directory", nested="walk"),
+    _options(groups_from="member_of", primary_group="active_directory", nested="in_chain"),
+)
+_DIRECTORIES: Final = [Directory(options, LdapStatistics()) for options in _OPTIONS]
+
+
+def target(data: bytes) -> None:
+    """Look up one user."""
+    if not data:
+        return
+    number = data[0] % _RAW % len(_OPTIONS)
+    options = _OPTIONS[number]
+    is_raw = data[0] >= _RAW
+    connect = _bytes_on_connection if is_raw else _answers_of_driver
+    try:
+        outcome = run(_look_up(number, connect, data[1:]))
+    except LdapFault as fault:
+        outcome = fault
+    assert isinstance(outcome, Found | NoSuchUser | LdapFault)
+    if not isinstance(outcome, Found):
+        return
+    assert len(set(outcome.groups)) == len(outcome.groups) <= options.max_groups + 1
+    names = None if is_raw else _names(data[1:], options)
+    for group in outcome.groups:
+        assert group
+        assert group.encode()
+        assert names is None or group in names, f"{group!r} is not one of {names}"
+
+
+def seeds() -> Iterable[bytes]:
+    """A user with groups of each kind, as answers and as bytes."""
+    entry: dict[bytes, list[bytes]] = {
+        b"uid": [b"alice"],
+        b"memberOf": [b"cn=a,ou=groups,dc=x", b"cn=b\\2cc,ou=groups,dc=x", b"ou=d,ou=groups,dc=x"],
+        b"gidNumber": [b"100"],
+        b"primaryGroupID": [b"513"],
+        b"objectSid": [bytes.fromhex("010500000000000515000000010203040506070801020304f4010000")],
+    }
+    group = {b"cn": [b"a", b"first"], b"gidNumber": [b"100"]}
+    capabilities = {b"supportedCapabilities": [b"1.2.840.113556.1.4.800"]}
+    answers: list[list[tuple[bytes, dict[bytes, list[bytes]]]]] = [
+        [(_ALICE, entry)],
+        [(b"ou=d,ou=groups,dc=x", group)],
+        [(b"cn=z,ou=groups,dc=x", {b"cn": [b"z"]}), (b"cn=y,dc=elsewhere", {b"cn": [b"y"]})],
+        [],
+    ]
+    ranged = {**entry, b"memberOf": [], b"memberOf;range=0-0": [b"cn=a,ou=groups,dc=x"]}
+    rest = {b"memberOf;range=1-*": [b"cn=b,ou=groups,dc=x"]}
+    in_ranges = [[(_ALICE, ranged)], [(_ALICE, rest)], []]
+    for number in range(len(_OPTIONS)):
+        several = [answers, in_ranges, [[(_ALICE, entry)], answers[1], [(b"", capabilities)]]]
+        for each in several:
+            yield bytes([number]) + _ANSWER.join(_written(answer) for answer in each)
+            yield bytes([number + _RAW]) + b"".join(
+                _encoded(place, answer) for place, answer in enumerate(each, start=1)
+            )
+    yield b"\0" + _ANSWER.join([_FAULT + b"\0", _PAGE + b"x" + _ENTRY + _written(answers[0])])
+
+
+def _written(answer: Sequence[tuple[bytes, dict[bytes, list[bytes]]]]) -> bytes:
+    return _ENTRY.join(
+        _ATTRIBUTE.join([dn, *(_VALUE.join([name, *of]) for name, of in values.items())])
+        for dn, values in answer
+    )
+
+
+def _encoded(number: int, answer: Sequence[tuple[bytes, dict[bytes, list[bytes]]]]) -> bytes:
+    """Return the messages of one search."""
+    entries = [
+        ldap_server._entry(number, dn.decode(), {name.decode(): of for name, of in values.items()})
+        for dn, values in answer
+    ]
+    done = ldap_server._result(rfc2251.SearchResultDone(), 0, "")
+    return b"".join([*entries, ldap_server._message(number, "searchResDone", done)])
+
+
+async def _look_up(number: int, connect: Callable[..., Any], data: bytes) -> object:
+    async with connect(_OPTIONS[number], data) as connection:
+        return await _DIRECTORIES[number]._look_up(connection, USER)
+
+
+@asynccontextmanager
+async def _answers_of_driver(options: LdapOptions, data: bytes) -> AsyncIterator[Any]:
+    yield _ScriptedConnection(options, data.split(_ANSWER))
+
+
+@asynccontextmanager
+async def _bytes_on_connection(options: LdapOptions, data: bytes) -> AsyncIterator[LdapConnection]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with theirs:
+        bridge: Any = _FakeBridge()
+        connection = LdapConnection(bridge, ours.detach(), options, lambda _step: None)
+        try:
+            theirs.sendall(data)
+            theirs.shutdown(socket.SHUT_WR)
+            yield connection
+        finally:
+            connection.close()
+
+
+class _ScriptedConnection:
+    """Returns one answer after the other, and nothing after the last."""
+
+    server = "ldaps://directory.example"
+    is_active_directory: bool | None = None
+
+    def __init__(self, options: LdapOptions, answers: list[bytes]) -> None:
+        self.options = options
+        self.observe: Callable[..., None] = lambda _step: None
+        self._answers = iter(answers)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        yield
+
+    async def search(self, *_asked: object, **_options: object) -> SearchResult:
+        answer = next(self._answers, b"")
+        if answer.startswith(_FAULT):
+            error = _ERRORS[answer[1] % len(_ERRORS)] if answer[1:] else ldap.OTHER
+            text = answer[2:].decode("latin-1")
+            raise to_fault(error({"desc": "failed", "info": text, "result": 1}))
+        controls = []
+        if answer.startswith(_PAGE):
+            cookie, _, answer = answer[1:].partition(_ENTRY)
+            controls = [SimplePagedResultsControl(criticality=True, size=5, cookie=cookie)]
+        try:
+            entries = [_entry(text) for text in answer.split(_ENTRY) if text]
+        except UnicodeDecodeError:
+            # The driver cannot return them, and then the connection ends.
+            raise ServerFault("the server sent an unreadable answer") from None
+        return SearchResult(entries, controls)
+
+
+def _entry(text: bytes) -> tuple[str | None, Any]:
+    dn, *attributes = text.split(_ATTRIBUTE)
+    if dn == _REFERRAL:
+        return None, [attribute.decode() for attribute in attributes]
+    found: dict[str, list[bytes]] = {}
+    for attribute in attributes:
+        name, *values = attribute.split(_VALUE)
+        found[name.decode()] = values
+    return dn.decode(), found
+
+
+def _names(data: bytes, options: LdapOptions) -> set[str]:
+    """Return every text that may be the name of a group: whole values, and first values of DNs."""
+    found = {USER}
+    for entry in re.split(b"[%b]" % (_ANSWER + _ENTRY), data):
+        dn, *attributes = entry.split(_ATTRIBUTE)
+        values = [value for attribute in attributes for value in attribute.split(_VALUE)[1:]]
+        found |= {value.decode(errors="replace") for value in (dn, *values)}
+    for text in list(found):
+        for part in re.split(r"(?<!\\)[+,;]", text):
+            value = part.partition("=")[2].strip(" ")
+            found.add(_unescaped(value))
+            found.add(_unescaped(f"{value} "))
+            found.add(_unescaped(value.strip('"')))
+    if options.name_case == "lower":
+        found |= {name.lower() for name in found}
+    return found
+
+
+def _unescaped(value: str) -> str:
+    whole = re.sub(
+        rb"\\([0-9A-Fa-f]{2})|\\(.)|#(?=(?:[0-9A-Fa-f]{2})+$)",
+        lambda match: bytes.fromhex(match[1].decode()) if match[1] else match[2] or b"#",
+        value.encode(),
+        flags=re.DOTALL,
+    )
+    return whole.decode(errors="replace")
+
+
+class _FakeBridge:
+    url = type("Url", (), {"host": "directory.example", "__str__": lambda _: "ldaps://x"})()
+    encrypted = True
+    lost: str | None = None
+    on_lost: Callable[[str], None] | None = None
+
+    def note_complete_answer(self) -> None:
+        pass
+
+    def abort(self, reason: str) -> None:
+        self.lost = reason

@@ -1,0 +1,102 @@
+"""YAML and queues.yaml: diagnostics or a policy, and the policy that the slow reader reads.
+
+The input is the file.
+"""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+from queuegate.policy.acl import AclNames
+from queuegate_server.formats import yaml_reader
+from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.formats.registry import (
+    YUNIKORN,
+    FormatOptions,
+    check_file,
+    detect_file_format,
+    lint_policy,
+    load_policy,
+)
+from queuegate_server.formats.yaml_reader import plain_data, read_yaml
+from tests.fuzz.targets.diagnostics import judge_diagnostics
+from tests.support.oracles.queues_yaml import NotComparable, partitions, plain
+
+_KEYS: Final = (
+    "partitions name queues submitacl adminacl parent resources max guaranteed maxapplications"
+    " properties childtemplate limits limit users groups maxresources placementrules create filter"
+    " type value preemption enabled nodesortpolicy resourceweights usergroupresolver"
+)
+TOKENS: Final = (
+    *(f"{key}: ".encode() for key in _KEYS.split()),
+    *(b"partitions:\n  - queues:\n      - name: root\n", b"\n  - ", b"\n    ", b"\n", b"- ", b"? "),
+    *(b"[", b"]", b"{", b"}", b", ", b": ", b"&a ", b"*a", b"<<: *a", b"<<: [*a, *a]", b"~"),
+    *(b"null", b"true", b"'", b'"', b'"*"', b"|", b">-", b"#", b"\t", b"!!str ", b"! ", b"---\n"),
+    *(b"...\n", b"%YAML 1.1\n", b"\xef\xbb\xbf", b"\xff\xfe", "\u2028".encode(), b"\\x00", b"1e9"),
+    *(
+        b"@recovery@",
+        b"root.",
+        b"0x10",
+        b"1_000",
+        b"10Gi",
+        b"-1",
+        b"binpacking",
+        b"fair",
+        b"(a|b)*",
+    ),
+)
+_FILE: Final = "file"
+_MAX_NODES: Final = 20_000
+"""Instead of millions: aliases that stand for so much take seconds, which shows nothing new."""
+
+
+def target(data: bytes) -> None:
+    """Read one file."""
+    with mock.patch.object(yaml_reader, "MAX_NODES", _MAX_NODES):
+        _judge_document(data)
+        names = list(AclNames)[len(data) % len(AclNames)]
+        _judge_policy(data, FormatOptions(acl_names=names))
+        judge_diagnostics(check_file(detect_file_format(data), data, _FILE, with_lint=True), _FILE)
+
+
+def seeds() -> Iterable[bytes]:
+    """The documents of the vectors."""
+    vectors = Path("tests/vectors")
+    for vector in json.loads((vectors / "config_vectors.json").read_text())["cases"]:
+        yield vector["yaml"].encode(errors="replace")
+    for vector in json.loads((vectors / "queue_vectors.json").read_text())["documents"]:
+        yield vector["yaml"].encode()
+
+
+def _judge_document(data: bytes) -> None:
+    document = read_yaml(data, _FILE)
+    judge_diagnostics(document.diagnostics, _FILE)
+    if not document.diagnostics:
+        with suppress(NotComparable):
+            expected = plain(data)
+            found = plain_data(document.root)
+            assert found == expected, f"{found!r}, expected {expected!r}"
+
+
+def _judge_policy(data: bytes, options: FormatOptions) -> None:
+    loaded = load_policy(YUNIKORN, data, _FILE, options)
+    judge_diagnostics(loaded.diagnostics, _FILE)
+    warnings = lint_policy(YUNIKORN, data, _FILE, options)
+    judge_diagnostics(warnings, _FILE)
+    assert not has_errors(warnings)
+    if has_errors(loaded.diagnostics):
+        assert not loaded.partitions
+        return
+    with suppress(NotComparable):
+        found = {
+            name: {
+                path: (queue.submit_acl.text, queue.admin_acl.text)
+                for path, queue in partition.queues.items()
+            }
+            for name, partition in loaded.partitions.items()
+        }
+        expected = partitions(plain(data))
+        assert found == expected, f"{found}, expected {expected}"

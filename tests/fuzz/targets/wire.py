@@ -1,0 +1,446 @@
+"""Bytes of requests, answered by the service as protobuf and the slow evaluators answer them.
+
+The first byte of an input selects the method; the rest is the request. Each request is sent twice:
+the second answer may come from the response cache.
+"""
+
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import status_pb2
+
+from queuegate.policy.tree import Policy
+from queuegate.policy.yarn_acl import Semantics
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.engine import Engine, ServedPartition, Snapshot
+from queuegate_server.formats.registry import FormatOptions, load_policy
+from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
+from queuegate_server.rpc import wire
+from queuegate_server.rpc.access_service import AccessServicer
+from queuegate_server.rpc.errors import InvalidRequest, to_status
+from tests.fuzz.targets.event_loop import run
+from tests.support.generators.policies import Queues, policy_text, random_queues
+from tests.support.generators.requests import GROUPS, USERS, RequestGenerator
+from tests.support.generators.yarn import random_cluster
+from tests.support.generators.yarn_requests import YarnRequestGenerator
+from tests.support.oracles.queue_access import PolicyOracle
+from tests.support.oracles.requests import (
+    DENIED,
+    GRANTED,
+    INVALID,
+    UNAVAILABLE,
+    UNKNOWN_PARTITION,
+    RequestOracle,
+)
+from tests.support.oracles.yarn_requests import YarnRequestOracle
+from tests.support.snapshots import groups_from, servicer, zero
+
+TOKENS: Final = (
+    b"\x0a\x07\x0a\x05alice",
+    b"\x0a\x0b\x0a\x09testuser5",
+    b"\x0a\x0c\x0a\x03bob\x12\x05staff",
+    b"\x12\x05table",
+    b"\x12\x07default",
+    b"\x12\x08capacity",
+    b"\x1a\x04root",
+    b"\x1a\x07root.q1",
+    b"\x1a\x0froot.@recovery@",
+    b"\x1a\x01a",
+    b"\x20\x01",
+    b"\x20\x02",
+    b"\x2a\x04knox",
+    b"\x7b",
+    b"\x7c",
+    b"\x12\x02\xc3\x28",
+    b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+)
+"""Whole fields, most of them: a message may have each of them anywhere, and several times."""
+
+M = TypeVar("M", bound=Message)
+_CODES: Final = {3: INVALID, 5: UNKNOWN_PARTITION, 14: UNAVAILABLE}
+_SEED: Final = 20
+_KINDS: Final = {
+    "default": ("fair-scheduler", "documented"),
+    "fair": ("fair-scheduler", "hadoop"),
+    "capacity": ("capacity-scheduler", "documented"),
+    "leaf": ("capacity-scheduler", "hadoop"),
+}
+
+
+def _raw_class() -> Any:
+    """Return a function that returns a class by its name: `Items` has `repeated bytes field1`,
+    `Stream` `uint64 field1` and `repeated bytes field2`. As such messages protobuf reads batches
+    and messages of streams, whatever the items are.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name="raw.proto", package="raw", syntax="proto3")
+    for name, kinds in {"Items": (12,), "Stream": (4, 12)}.items():
+        message = file.message_type.add(name=name)
+        for number, kind in enumerate(kinds, start=1):
+            message.field.add(
+                name=f"field{number}", number=number, type=kind, label=3 if kind == 12 else 1
+            )
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return lambda name: GetMessageClass(pool.FindMessageTypeByName(f"raw.{name}"))
+
+
+_RAW: Final = _raw_class()
+_Items: Final[Any] = _RAW("Items")
+_Stream: Final[Any] = _RAW("Stream")
+
+
+@dataclass(frozen=True)
+class _Served:
+    """A service, and what it serves."""
+
+    engine: Engine
+    snapshot: Snapshot
+    access: AccessServicer
+
+    def restart(self) -> None:
+        """Forget every answer."""
+        self.engine.serve(self.snapshot)
+
+
+def _service(served: dict[str, ServedPartition]) -> _Served:
+    policy = Policy({name: each.partition for name, each in served.items()}, revision=1)
+    engine = Engine(zero)
+    return _Served(engine, Snapshot(policy, served, 0.0), servicer(engine))
+
+
+def _yunikorn() -> tuple[_Served, RequestOracle, dict[str, Queues]]:
+    rng = random.Random(_SEED)
+    queues = {name: random_queues(rng, 40, USERS, GROUPS) for name in ("default", "table")}
+    text = policy_text({name: ("", each) for name, each in queues.items()})
+    loaded = load_policy("yunikorn", text.encode(), "f").partitions
+    groups = {
+        "default": groups_from(NoResolver(ResolverOptions())),
+        "table": groups_from(StaticTableResolver(ResolverOptions())),
+    }
+    served = {
+        name: ServedPartition(partition, groups[name], trust_provided_groups=True)
+        for name, partition in loaded.items()
+    }
+    oracle = RequestOracle(PolicyOracle(queues["default"]), PolicyOracle(queues["table"]))
+    return _service(served), oracle, queues
+
+
+def _yarn() -> tuple[_Served, YarnRequestOracle]:
+    rng = random.Random(_SEED)
+    oracle = YarnRequestOracle({name: random_cluster(rng, *kind) for name, kind in _KINDS.items()})
+    served = {}
+    for name, found in oracle.clusters.items():
+        options = YarnOptions(
+            partition=name,
+            semantics=Semantics(found.cluster.semantics),
+            site=(found.site().encode(), "yarn-site.xml"),
+        )
+        loaded = load_policy(
+            found.format_name, found.xml().encode(), "f", FormatOptions(yarn=options)
+        )
+        groups = groups_from(NoResolver(ResolverOptions()))
+        served[name] = ServedPartition(loaded.partitions[name], groups, trust_provided_groups=True)
+    return _service(served), oracle
+
+
+_YUNIKORN, _ORACLE, _QUEUES = _yunikorn()
+_YARN, _YARN_ORACLE = _yarn()
+
+
+def target(data: bytes) -> None:
+    """Ask one method."""
+    for served in (_YUNIKORN, _YARN):
+        served.restart()
+    if data:
+        _METHODS[data[0] % len(_METHODS)](data[1:])
+
+
+def seeds() -> Iterable[bytes]:
+    """Requests of the generators of the random tests, valid or nearly so."""
+    rng = random.Random(_SEED)
+    queues = RequestGenerator(rng, [*_QUEUES["default"]])
+    yarn = YarnRequestGenerator(rng, _YARN_ORACLE)
+    batch = access_pb2.BatchCheckQueueAccessRequest
+    for number, method in enumerate(_METHODS):
+        for _ in range(8):
+            check = queues.question()
+            if method is _yarn_queue:
+                check = yarn.about_queue()
+            elif method in (_application, _application_batch):
+                check = yarn.about_application()
+            elif method is _explained_application:
+                check = wire.embedded(1, yarn.about_application()[:120])
+            if method in (_batch, _one_by_one, _application_batch):
+                check = wire.embedded(1, check) * 2 + wire.embedded(1, queues.question())
+            elif method is _stream:
+                asked = batch(checks=[access_pb2.CheckQueueAccessRequest.FromString(check)])
+                check = b"\x08\x07" + wire.embedded(2, asked.SerializeToString())
+            elif method is _columns:
+                check = _columns_of(access_pb2.CheckQueueAccessRequest.FromString(check))
+            elif method is _list:
+                check = _list_of(access_pb2.CheckQueueAccessRequest.FromString(check))
+            yield bytes([number]) + check
+
+
+def _columns_of(check: access_pb2.CheckQueueAccessRequest) -> bytes:
+    return access_pb2.CheckQueueAccessColumnsRequest(
+        partition=check.partition,
+        access=check.access,
+        users=[check.user, UserGroupInformation(user="bob")],
+        queues=[check.queue, "root.q1"],
+        user_indexes=[0, 1, 0, 1],
+        queue_indexes=[0, 0, 1, 1],
+    ).SerializeToString()
+
+
+def _list_of(check: access_pb2.CheckQueueAccessRequest) -> bytes:
+    return access_pb2.ListQueuesRequest(
+        user=check.user,
+        partition=check.partition,
+        access=check.access,
+        prefix=check.queue,
+        page_size=3,
+        real_user=check.real_user,
+    ).SerializeToString()
+
+
+def _ask(call: Callable[..., Coroutine[Any, Any, bytes]], data: bytes) -> tuple[str, bytes]:
+    """Return the name of the status of a call, and its answer."""
+    try:
+        return "OK", run(call(data, trusted=True))
+    except Exception as error:
+        return _outcome_of_status(to_status(error).proto), b""
+
+
+def _outcome_of_status(status: status_pb2.Status) -> str:
+    return _CODES.get(status.code, f"{status.code}: {status.message}")
+
+
+def _parsed(message: type[M], data: bytes) -> M | None:
+    try:
+        return message.FromString(data)
+    except DecodeError:
+        return None
+
+
+def _same(found: object, expected: object) -> None:
+    assert found == expected, f"{found!r}, expected {expected!r}"
+
+
+def _queue_check(call: Callable[..., Any], data: bytes, expected: str) -> None:
+    for _ in range(2):
+        name, answer = _ask(call, data)
+        if name == "OK":
+            allowed = access_pb2.CheckQueueAccessResponse.FromString(answer).allowed
+            name = GRANTED if allowed else DENIED
+        _same(name, expected)
+
+
+def _check(data: bytes) -> None:
+    _queue_check(_YUNIKORN.access.CheckQueueAccess, data, _ORACLE.expected(data))
+
+
+def _yarn_queue(data: bytes) -> None:
+    expected = _YARN_ORACLE.expected_of_queue(data)
+    _queue_check(_YARN.access.CheckQueueAccess, data, expected)
+
+
+def _explain(data: bytes) -> None:
+    name, answer = _ask(_YUNIKORN.access.ExplainQueueAccess, data)
+    if name == "OK":
+        explained = access_pb2.ExplainQueueAccessResponse.FromString(answer)
+        name = GRANTED if explained.decision.allowed else DENIED
+    _same(name, _ORACLE.expected(data))
+
+
+def _batch(data: bytes) -> None:
+    for _ in range(2):
+        name, answer = _ask(_YUNIKORN.access.BatchCheckQueueAccess, data)
+        found = access_pb2.BatchCheckQueueAccessResponse.FromString(answer)
+        _same((name, _outcomes(found.results)), _expected_of_batch(data, _ORACLE.expected))
+
+
+def _expected_of_batch(data: bytes, expected: Callable[[bytes], str]) -> tuple[str, list[str]]:
+    items = _parsed(_Items, data)
+    if items is None or not items.field1:
+        return INVALID, []
+    return "OK", [expected(item) for item in items.field1]
+
+
+def _outcomes(
+    results: Iterable[access_pb2.CheckResult | access_pb2.ApplicationCheckResult],
+) -> list[str]:
+    return [
+        (GRANTED if result.decision.allowed else DENIED)
+        if result.HasField("decision")
+        else _outcome_of_status(result.error)
+        for result in results
+    ]
+
+
+def _one_by_one(data: bytes) -> None:
+    """The split of batches that are too long for protobuf's."""
+    items = _parsed(_Items, data)
+    try:
+        found = list(wire._items_one_by_one(data))
+    except InvalidRequest:
+        assert items is None, "refused, but protobuf reads it"
+        return
+    assert items is not None, "protobuf refuses it"
+    _same(found, list(items.field1))
+
+
+def _stream(data: bytes) -> None:
+    async def one() -> AsyncIterator[bytes]:
+        yield data
+
+    async def answers() -> list[bytes]:
+        return [each async for each in _YUNIKORN.access.StreamQueueAccess(one(), trusted=True)]
+
+    [answer] = run(answers())
+    found = access_pb2.StreamQueueAccessResponse.FromString(answer)
+    parsed = _parsed(_Stream, data)
+    if parsed is None:
+        _same(_outcome_of_status(found.error), INVALID)
+        return
+    batch = b"".join(parsed.field2)
+    name, outcomes = _expected_of_batch(batch, _ORACLE.expected)
+    _same(found.id, parsed.field1)
+    if name == "OK":
+        _same(_outcomes(found.batch.results), outcomes)
+    else:
+        _same(_outcome_of_status(found.error), name)
+
+
+def _columns(data: bytes) -> None:
+    request = _parsed(access_pb2.CheckQueueAccessColumnsRequest, data)
+    for _ in range(2):
+        name, answer = _ask(_YUNIKORN.access.CheckQueueAccessColumns, data)
+        _same(name, "OK" if request and _is_complete(request) else INVALID)
+        if request is not None and name == "OK":
+            _judge_columns(request, access_pb2.CheckQueueAccessColumnsResponse.FromString(answer))
+
+
+def _is_complete(request: access_pb2.CheckQueueAccessColumnsRequest) -> bool:
+    users, queues = request.user_indexes, request.queue_indexes
+    return (
+        len(users) == len(queues) > 0
+        and max(users) < len(request.users)
+        and max(queues) < len(request.queues)
+    )
+
+
+def _judge_columns(
+    request: access_pb2.CheckQueueAccessColumnsRequest,
+    answer: access_pb2.CheckQueueAccessColumnsResponse,
+) -> None:
+    failures = {index: each.error for each in answer.errors for index in each.questions}
+    pairs = zip(request.user_indexes, request.queue_indexes, strict=True)
+    for number, (user, queue) in enumerate(pairs):
+        single = access_pb2.CheckQueueAccessRequest(
+            user=request.users[user],
+            partition=request.partition,
+            queue=request.queues[queue],
+            access=request.access,
+        )
+        allowed = bool(answer.allowed[number // 8] >> number % 8 & 1)
+        found = GRANTED if allowed else DENIED
+        if number in failures:
+            assert not allowed
+            found = _outcome_of_status(failures[number])
+        _same(found, _ORACLE.expected(single.SerializeToString()))
+
+
+def _list(data: bytes) -> None:
+    name, answer = _ask(_YUNIKORN.access.ListQueues, data)
+    request = _parsed(access_pb2.ListQueuesRequest, data)
+    if request is None:
+        _same(name, INVALID)
+        return
+    found = access_pb2.ListQueuesResponse.FromString(answer)
+    # The same question about each queue: a fault of the request is a fault of each.
+    paths = [path or "root" for path in (request.prefix, request.page_token)]
+    outcomes = [_listed(request, path) for path in paths]
+    faults = [each for each in outcomes if each in {INVALID, UNKNOWN_PARTITION}]
+    if faults or request.page_size < 0:
+        _same(name, UNKNOWN_PARTITION if UNKNOWN_PARTITION in faults else INVALID)
+        return
+    if name == UNAVAILABLE:
+        return  # Another queue of those that were looked at needs groups that cannot be had.
+    _same(name, "OK")
+    partition = request.partition.rpartition("]")[2] or "default"
+    prefix, token = request.prefix.lower(), request.page_token.lower()
+    expected = [
+        path
+        for path in sorted(_QUEUES[partition])
+        if path > token
+        and (not prefix or f"{path}.".startswith(f"{prefix}."))
+        and _listed(request, path) == GRANTED
+    ]
+    size = min(request.page_size or 1_000, 10_000)
+    _same(list(found.queues), expected[:size])
+    _same(found.next_page_token, expected[size - 1] if len(expected) > size else "")
+
+
+def _listed(request: access_pb2.ListQueuesRequest, path: str) -> str:
+    return _ORACLE.expected(
+        access_pb2.CheckQueueAccessRequest(
+            user=request.user,
+            partition=request.partition,
+            queue=path,
+            access=request.access,
+            real_user=request.real_user,
+        ).SerializeToString()
+    )
+
+
+def _application(data: bytes) -> None:
+    name, answer = _ask(_YARN.access.CheckApplicationAccess, data)
+    if name == "OK":
+        allowed = access_pb2.CheckApplicationAccessResponse.FromString(answer).allowed
+        name = GRANTED if allowed else DENIED
+    _same(name, _YARN_ORACLE.expected_of_application(data))
+
+
+def _explained_application(data: bytes) -> None:
+    name, answer = _ask(_YARN.access.ExplainApplicationAccess, data)
+    if name == "OK":
+        explained = access_pb2.ExplainApplicationAccessResponse.FromString(answer)
+        name = GRANTED if explained.decision.allowed else DENIED
+    _same(name, _YARN_ORACLE.expected_of_explanation(data))
+
+
+def _application_batch(data: bytes) -> None:
+    name, answer = _ask(_YARN.access.BatchCheckApplicationAccess, data)
+    found = access_pb2.BatchCheckApplicationAccessResponse.FromString(answer)
+    request = _parsed(access_pb2.BatchCheckApplicationAccessRequest, data)
+    if request is None or not request.checks:
+        _same(name, INVALID)
+        return
+    items = [check.SerializeToString() for check in request.checks]
+    expected = [_YARN_ORACLE.expected_of_application(item) for item in items]
+    _same((name, _outcomes(found.results)), ("OK", expected))
+
+
+_METHODS: Final[Sequence[Callable[[bytes], None]]] = (
+    _check,
+    _yarn_queue,
+    _explain,
+    _batch,
+    _one_by_one,
+    _stream,
+    _columns,
+    _list,
+    _application,
+    _explained_application,
+    _application_batch,
+)
