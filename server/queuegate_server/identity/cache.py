@@ -2,7 +2,8 @@
 
 `cachetools` holds the entries in the order of their use. This module adds what it cannot know:
 three outcomes with three lifetimes, expired groups that are used while the resolver cannot be
-asked (stale-if-error, RFC 5861), leases that keep an outdated answer out, and statistics.
+asked (stale-if-error, RFC 5861), leases that keep an outdated answer out, and statistics. Users
+with groups and names without have a bound each: nobody loses groups to names that are made up.
 Groups that a caller sent along never enter: one caller's claim must not change another's answer.
 """
 
@@ -10,7 +11,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from cachetools import LRUCache
@@ -68,8 +69,18 @@ class Lease:
 
 
 @dataclass(slots=True)
+class Occupancy:
+    """How full a part of the cache is."""
+
+    entries: int = 0
+    """Entries now, expired ones included."""
+    evictions: int = 0
+    """Entries that made room for others, since the cache was built."""
+
+
+@dataclass(slots=True)
 class CacheStats:
-    """Counts since the cache was built. All but `entries` only grow."""
+    """Counts since the cache was built."""
 
     hits: int = 0
     """The groups were known."""
@@ -83,15 +94,15 @@ class CacheStats:
     """The caller had to wait for the resolver."""
     refreshes: int = 0
     """Look-ups of users whose groups were known: ahead of their expiry, or after it."""
-    evictions: int = 0
-    """Entries that made room for others."""
     invalidated: int = 0
     """Entries dropped on request."""
     outdated: int = 0
     """Answers that were not stored because the user was invalidated, or asked for again,
     after the look-up had started."""
-    entries: int = 0
-    """Users remembered now, expired ones included."""
+    groups: Occupancy = field(default_factory=Occupancy)
+    """Users whose groups are remembered."""
+    negative: Occupancy = field(default_factory=Occupancy)
+    """Names of whom it is remembered that there is no such user, or that nobody could be asked."""
 
 
 class _Shard(LRUCache[str, CacheEntry]):
@@ -107,8 +118,50 @@ class _Shard(LRUCache[str, CacheEntry]):
         return user, entry
 
 
+class _Shards:
+    """Entries of one kind, in shards of about the same size."""
+
+    def __init__(self, count: int, occupancy: Occupancy) -> None:
+        self._shards = [_Shard() for _ in range(count)]
+        self._occupancy = occupancy
+
+    def shard(self, user: str) -> _Shard:
+        """Return the shard in which the entry of a user is, if there is one."""
+        return self._shards[hash(user) % len(self._shards)]
+
+    def put(self, entry: CacheEntry, max_entries: int) -> None:
+        """Add an entry; the least recently used ones make room."""
+        shard = self.shard(entry.user)
+        replaced = shard.get(entry.user)
+        if replaced is None:
+            self._occupancy.entries += 1
+        elif replaced is not entry:
+            replaced.refresh_at = NEVER
+        shard[entry.user] = entry
+        for _ in range(MAX_EVICTIONS):
+            if self._occupancy.entries <= max_entries or len(shard) == 1:
+                return
+            shard.popitem()
+            self._occupancy.entries -= 1
+            self._occupancy.evictions += 1
+
+    def drop(self, user: str) -> CacheEntry | None:
+        """Remove the entry of a user, if there is one, and return it."""
+        entry = self.shard(user).pop(user, None)
+        if entry is not None:
+            self._occupancy.entries -= 1
+            entry.refresh_at = NEVER
+        return entry
+
+    def replace(self) -> list[_Shard]:
+        """Be empty from now on, and return the shards with all entries."""
+        shards, self._shards = self._shards, [_Shard() for _ in self._shards]
+        self._occupancy.entries = 0
+        return shards
+
+
 class GroupCache:
-    """Remembers at most `max_entries` users; the least recently used ones make room."""
+    """Remembers the groups of at most `max_entries` users, and as many names without groups."""
 
     def __init__(
         self,
@@ -130,10 +183,11 @@ class GroupCache:
         self._wall = wall
         self._chance = chance
         shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
-        self._shards = [_Shard() for _ in range(shards)]
+        self.stats = CacheStats()
+        self._groups = _Shards(shards, self.stats.groups)
+        self._negative = _Shards(shards, self.stats.negative)
         self._leases: dict[str, list[Lease]] = {}
         self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
-        self.stats = CacheStats()
 
     def reconfigure(self, options: CacheOptions) -> None:
         """Use other options from now on. Entries keep their lifetimes; those in excess of a
@@ -240,10 +294,8 @@ class GroupCache:
         now = self._clock()
         dropped = 0
         for user in set(users):
-            entry = self._shard(user).pop(user, None)
+            entry = self._groups.drop(user) or self._negative.drop(user)
             if entry is not None:
-                self.stats.entries -= 1
-                entry.refresh_at = NEVER
                 dropped += now < self._usable_until(entry)
             self._outdate(user)
         self.stats.invalidated += dropped
@@ -255,8 +307,7 @@ class GroupCache:
         The cache is empty at once. Decisions made with an entry may be used until the iterator
         is exhausted.
         """
-        shards, self._shards = self._shards, [_Shard() for _ in self._shards]
-        self.stats.entries = 0
+        shards = [*self._groups.replace(), *self._negative.replace()]
         for user in self._leases:
             self._outdate(user)
         return self._drain(shards, self._clock())
@@ -274,34 +325,21 @@ class GroupCache:
         for lease in self._leases.get(user, ()):
             lease.outdated = True
 
-    def _shard(self, user: str) -> _Shard:
-        return self._shards[hash(user) % len(self._shards)]
-
     def _find(self, user: str) -> CacheEntry | None:
         """Return the entry of a user, expired or not, as the one used last."""
         try:
-            return self._shard(user)[user]
+            return self._groups.shard(user)[user]
         except KeyError:
-            return None
+            return self._negative.shard(user).get(user)
 
     def _find_groups(self, user: str) -> CacheEntry | None:
-        entry = self._find(user)
-        return entry if entry is not None and isinstance(entry.outcome, Found) else None
+        return self._groups.shard(user).get(user)
 
     def _put(self, entry: CacheEntry) -> None:
-        shard = self._shard(entry.user)
-        replaced = self._find(entry.user)
-        if replaced is None:
-            self.stats.entries += 1
-        elif replaced is not entry:
-            replaced.refresh_at = NEVER
-        shard[entry.user] = entry
-        for _ in range(MAX_EVICTIONS):
-            if self.stats.entries <= self.options.max_entries or len(shard) == 1:
-                return
-            shard.popitem()
-            self.stats.entries -= 1
-            self.stats.evictions += 1
+        groups, negative = self._groups, self._negative
+        kind, other = (groups, negative) if isinstance(entry.outcome, Found) else (negative, groups)
+        other.drop(entry.user)
+        kind.put(entry, self.options.max_entries)
 
     def _put_failure(self, user: str, outcome: LookupFailed) -> CacheEntry:
         now = self._clock()

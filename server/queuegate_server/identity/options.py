@@ -20,7 +20,11 @@ class CacheOptions(Section):
         5.0, description="How long to wait after a failed look-up of a user before the next one."
     )
     max_entries: int = Field(
-        100_000, ge=1, le=10_000_000, description="How many users to remember at most."
+        100_000,
+        ge=1,
+        le=10_000_000,
+        description="How many users with groups to remember at most, and apart from them how many "
+        "names without: those of no user, or that could not be looked up.",
     )
     max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         3600.0,

@@ -23,6 +23,7 @@ from queuegate_server.server.wiring import ServerParts
 
 _CALL: Final = ("grpc_type", "grpc_service", "grpc_method")
 _PARTITION: Final = ("partition",)
+_KIND: Final = (*_PARTITION, "kind")
 _RESOLVER: Final = ("resolver", "defined_in")
 _STEP: Final = (*_RESOLVER, "server", "step")
 
@@ -45,7 +46,7 @@ _METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         "Look-ups in the group cache; repeated requests do not reach it.",
         (*_PARTITION, "result"),
     ),
-    "queuegate_cache_entries": (Gauge, "Entries, including expired ones.", _PARTITION),
+    "queuegate_cache_entries": (Gauge, "Entries, including expired ones, by kind.", _KIND),
     "queuegate_cache_refreshes_waiting": (
         Gauge,
         "Cached users whose refresh is due and queued.",
@@ -58,8 +59,8 @@ _METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_cache_evictions": (
         Counter,
-        "Entries evicted to make room for others.",
-        _PARTITION,
+        "Entries evicted to make room for others of their kind.",
+        _KIND,
     ),
     "queuegate_cache_invalidated": (Counter, "Entries dropped on request.", _PARTITION),
     "queuegate_cache_outdated": (
@@ -140,8 +141,10 @@ _CACHE_RESULTS: Final = {
     "miss": "misses",
 }
 """By the label `result`: the attribute of `CacheStats` that counts it."""
-_CACHE_COUNTS: Final = ("entries", "refreshes", "evictions", "invalidated", "outdated")
+_CACHE_COUNTS: Final = ("refreshes", "invalidated", "outdated")
 """Attributes of `CacheStats` that are metrics of their own."""
+_CACHE_KINDS: Final = ("groups", "negative")
+"""Attributes of `CacheStats` that are kinds of entries."""
 _LDAP_EVENTS: Final = (
     "retried", "ambiguous", "other_spelling", "outside_base", "skipped_names", "depth_reached",
 )  # fmt: skip
@@ -211,6 +214,14 @@ def _caches(parts: ServerParts) -> dict[str, _Samples]:
             ((name,), getattr(counts, attribute)) for name, counts in stats.items()
         ]
         for attribute in _CACHE_COUNTS
+    }
+    samples |= {
+        f"queuegate_cache_{attribute}": [
+            ((name, kind), getattr(getattr(counts, kind), attribute))
+            for name, counts in stats.items()
+            for kind in _CACHE_KINDS
+        ]
+        for attribute in ("entries", "evictions")
     }
     samples["queuegate_cache_requests"] = [
         ((name, result), getattr(counts, attribute))

@@ -154,7 +154,8 @@ def test_known_traffic(setup: Setup) -> None:
     cache = "queuegate_cache_requests_total"
     assert of(cache, "default", "miss") == 13  # ten of them in one batch, for one look-up
     assert of(cache, "default", "failure_hit") == 1
-    assert of("queuegate_cache_entries", "default") >= 3
+    assert of("queuegate_cache_entries", "default", "groups") == 1
+    assert of("queuegate_cache_entries", "default", "negative") >= 2
     assert of("queuegate_resolver_lookups_total", "corp", "settings", "found") == 1
     assert of("queuegate_resolver_lookups_total", "corp", "no_such_user") == 1
     assert of("queuegate_resolver_lookups_total", "down", "could_not_ask") == 1

@@ -67,23 +67,55 @@ def test_no_entry_is_fresh_once_it_is_replaced(outcome: Outcome, clock: ManualCl
     assert new.refresh_at > clock.now
 
 
-def test_the_least_recently_used_makes_room(clock: ManualClock) -> None:
+@pytest.mark.parametrize("outcome", [GROUPS, NOBODY])
+def test_the_least_recently_used_makes_room(outcome: Outcome, clock: ManualClock) -> None:
     cache = build_cache(clock, CacheOptions(max_entries=3))
     entries = {}
-    for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", GROUPS)):
+    for user in "abc":
         entries[user] = store_outcome(cache, user, outcome)
         clock.advance(2)
     cache.get("a", clock.now)
     clock.advance(2)
-    store_outcome(cache, "d", NOBODY)
+    store_outcome(cache, "d", outcome)
     assert entries["b"].refresh_at == NEVER
     assert cache.get("b", clock.now) is None
     clock.advance(2)
-    store_outcome(cache, "e", GROUPS)
+    store_outcome(cache, "e", outcome)
     assert entries["c"].refresh_at == NEVER
     assert cache.get("a", clock.now) is entries["a"]
-    statistics = cache.stats
-    assert (statistics.evictions, statistics.entries) == (2, 3)
+    kind = cache.stats.groups if outcome is GROUPS else cache.stats.negative
+    assert (kind.evictions, kind.entries) == (2, 3)
+
+
+@pytest.mark.parametrize("unknown", [NOBODY, DOWN])
+@pytest.mark.parametrize("max_entries", [3, 1000, 5000])
+def test_names_without_groups_push_out_nobody_who_has_some(
+    max_entries: int, unknown: Outcome, clock: ManualClock
+) -> None:
+    cache = build_cache(clock, CacheOptions(max_entries=max_entries))
+    known = {f"user{n}": store_outcome(cache, f"user{n}", GROUPS) for n in range(max_entries)}
+    clock.advance(301)
+    for number in range(3 * max_entries):
+        store_outcome(cache, f"made-up{number}", unknown)
+    for user, entry in known.items():
+        store_outcome(cache, user, DOWN)
+        assert cache.stale_if_error(user) == (entry, True)
+    stats = cache.stats
+    assert (stats.groups.entries, stats.groups.evictions) == (max_entries, 0)
+    assert (stats.negative.entries, stats.negative.evictions) == (max_entries, 2 * max_entries)
+
+
+@pytest.mark.parametrize("outcome", [GROUPS, NOBODY, DOWN])
+def test_a_user_is_remembered_once(outcome: Outcome, clock: ManualClock) -> None:
+    cache = build_cache(clock, CacheOptions(max_stale=0))
+    for first in (GROUPS, NOBODY, DOWN):
+        store_outcome(cache, "sue", first)
+        clock.advance(301)
+        store_outcome(cache, "sue", outcome)
+        has_groups = outcome is GROUPS
+        assert cache.stats.groups.entries == has_groups
+        assert cache.stats.negative.entries == (not has_groups)
+        clock.advance(301)
 
 
 def test_another_answer_for_the_same_user_evicts_nobody(clock: ManualClock) -> None:
@@ -92,7 +124,7 @@ def test_another_answer_for_the_same_user_evicts_nobody(clock: ManualClock) -> N
         for outcome in (GROUPS, NOBODY, DOWN):
             store_outcome(cache, "sue", outcome)
             store_outcome(cache, "bob", GROUPS)
-    assert cache.stats.evictions == 0
+    assert cache.stats.groups.evictions == cache.stats.negative.evictions == 0
     assert cache.get("bob", clock.now) is not None
 
 
@@ -103,9 +135,10 @@ def test_a_cache_of_many_shards_holds_as_many_entries_as_one(
     cache = build_cache(clock, CacheOptions(max_entries=max_entries))
     for number in range(max_entries):
         store_outcome(cache, f"user{number}", GROUPS)
-    assert (cache.stats.entries, cache.stats.evictions) == (max_entries, 0)
+    groups = cache.stats.groups
+    assert (groups.entries, groups.evictions) == (max_entries, 0)
     store_outcome(cache, "one more", GROUPS)
-    assert (cache.stats.entries, cache.stats.evictions) == (max_entries, 1)
+    assert (groups.entries, groups.evictions) == (max_entries, 1)
     assert cache.get("one more", clock.now) is not None
 
 
@@ -157,10 +190,10 @@ def test_a_lower_bound_is_reached_gradually(clock: ManualClock) -> None:
         store_outcome(cache, f"user{number}", GROUPS)
     cache.reconfigure(CacheOptions(max_entries=10))
     store_outcome(cache, "last", GROUPS)
-    assert 990 < cache.stats.entries < 1000
+    statistics = cache.stats.groups
+    assert 990 < statistics.entries < 1000
     for number in range(1000):
         store_outcome(cache, f"more{number}", GROUPS)
-    statistics = cache.stats
     assert (statistics.entries, statistics.evictions) == (10, 1991)
     assert cache.get("more999", clock.now) is not None
 

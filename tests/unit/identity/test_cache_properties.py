@@ -123,7 +123,8 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_bound_holds(self) -> None:
-        assert self.cache.stats.entries <= self.options.max_entries
+        for kind in (self.cache.stats.groups, self.cache.stats.negative):
+            assert 0 <= kind.entries <= self.options.max_entries
 
     def _forgotten(self, users: set[str]) -> None:
         for user in users:
