@@ -12,7 +12,7 @@ import re
 from collections.abc import Container
 from typing import BinaryIO, Final, NamedTuple
 
-RECORD_START: Final = b'{"time":'
+_RECORD_START: Final = b'{"time":'
 MAX_LINE_BYTES: Final = 1_048_576
 """More than any record has; a longer line is none."""
 
@@ -47,6 +47,11 @@ class _Record(NamedTuple):
     previous: bytes
     is_unchanged: bool
     """Whether the hash is that of the content."""
+
+
+def begins_a_record(line: bytes) -> bool:
+    """Return whether a line may be a record, or the beginning of one."""
+    return line.startswith(_RECORD_START[: len(line)])
 
 
 def chained(lines: bytes, last: Link) -> tuple[bytes, Link]:
@@ -128,7 +133,7 @@ def _hash(content: bytes) -> bytes:
 
 def _parse(line: bytes) -> _Record | None:
     end = _END.search(line)
-    if end is None or line[end.end() :] != b"\n" or not line.startswith(RECORD_START):
+    if end is None or line[end.end() :] != b"\n" or not line.startswith(_RECORD_START):
         return None
     sequence, previous, _, own = end.groups()
     return _Record(Link(int(sequence), own), previous, _hash(line[: end.start(3)]) == own)
@@ -136,7 +141,7 @@ def _parse(line: bytes) -> _Record | None:
 
 def _is_torn(line: bytes) -> bool:
     """Return whether a line is the beginning of a record, at most all but its line feed."""
-    if line.endswith(b"\n") or not line.startswith(RECORD_START) or len(line) == MAX_LINE_BYTES:
+    if line.endswith(b"\n") or not begins_a_record(line) or len(line) == MAX_LINE_BYTES:
         return False
     end = _END.search(line)
     return end is None or end.end() == len(line)

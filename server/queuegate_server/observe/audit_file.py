@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from queuegate_server.files.safe_open import open_regular
-from queuegate_server.observe.audit_chain import RECORD_START, START, Link, chained, link_of
+from queuegate_server.observe.audit_chain import START, Link, begins_a_record, chained, link_of
 
 _LOG = logging.getLogger("queuegate_server.audit")
 
@@ -230,7 +230,7 @@ def _remove_torn_record(descriptor: int) -> bool:
     if not tail or tail.endswith(b"\n"):
         return False
     last = tail.rfind(b"\n") + 1
-    if not tail.startswith(RECORD_START, last):
+    if not begins_a_record(tail[last:]):
         return True
     os.ftruncate(descriptor, start + last)
     return False

@@ -20,10 +20,11 @@ BIG = 1 << 20
         (RECORD, RECORD * 2),
         # The part of a record that a crash has left: nobody was answered for it.
         (RECORD[:12], RECORD),
+        (RECORD + RECORD[:1], RECORD * 2),
         (RECORD + RECORD[:-1], RECORD * 2),
         # Text of other programs stays, on a line of its own.
         (b"something else", b"something else\n" + RECORD),
-        (RECORD + b"{", RECORD + b"{\n" + RECORD),
+        (RECORD + b"{x", RECORD + b"{x\n" + RECORD),
     ],
 )
 def test_an_incomplete_record_is_removed(tmp_path: Path, before: bytes, after: bytes) -> None:
