@@ -5,6 +5,7 @@ Everything raises LdapFault rather than returning a part of the groups.
 
 import asyncio
 import logging
+import re
 from collections.abc import Coroutine, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,6 +28,7 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
@@ -159,11 +161,12 @@ class GroupLookup:
         return tuple(self._names)
 
     def _add_name(self, name: str | None, source: str) -> None:
-        """Add a name; skip a group without one.
+        """Add a name; skip a group without one, or with control characters in it.
 
-        No access list could name such a group, so leaving it out changes no answer.
+        No access list names such a group, so leaving it out changes no answer; requests must not
+        state it either.
         """
-        if name:
+        if name and not _CONTROL.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
         else:
