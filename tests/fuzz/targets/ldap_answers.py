@@ -7,8 +7,8 @@ as bytes on the connection, which ends after them.
 
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import ldap
@@ -18,11 +18,18 @@ from pyasn1_modules import rfc2251
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, SearchResult
 from queuegate_server.identity.resolvers.ldap.directory import Directory
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, to_fault
+from queuegate_server.identity.resolvers.ldap.errors import (
+    LdapFault,
+    NoSuchEntry,
+    ServerFault,
+    TooManyEntries,
+    to_fault,
+)
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from tests.fuzz.targets.event_loop import run
 from tests.support.fakes import ldap_server
+from tests.support.oracles.requests import is_control
 
 USER: Final = "alice"
 _RAW: Final = 128
@@ -35,6 +42,8 @@ _ERRORS: Final = (
     ldap.SIZELIMIT_EXCEEDED, ldap.NO_SUCH_OBJECT, ldap.REFERRAL, ldap.SERVER_DOWN, ldap.BUSY,
     ldap.INVALID_CREDENTIALS, ldap.INSUFFICIENT_ACCESS, ldap.TIMEOUT, ldap.PARTIAL_RESULTS,
 )  # fmt: skip
+_DN_SPACE: Final = " \t\n\r"
+"""What libldap skips around the values in a DN."""
 _ALICE: Final = b"uid=alice,ou=people,dc=x"
 TOKENS: Final = (
     *(_ANSWER, _ENTRY, _ATTRIBUTE, _VALUE, b"\x1euid\x1falice", _ALICE, b",ou=groups,dc=x"),
@@ -77,22 +86,36 @@ def target(data: bytes) -> None:
     if not data:
         return
     number = data[0] % _RAW % len(_OPTIONS)
-    options = _OPTIONS[number]
-    is_raw = data[0] >= _RAW
-    connect = _bytes_on_connection if is_raw else _answers_of_driver
-    try:
-        outcome = run(_look_up(number, connect, data[1:]))
-    except LdapFault as fault:
-        outcome = fault
+    if data[0] >= _RAW:
+        outcome = run(_look_up_on_bytes(number, data[1:]))
+    else:
+        connection = _ScriptedConnection(_OPTIONS[number], data[1:].split(_ANSWER))
+        outcome = run(_look_up(number, connection))
+        if isinstance(outcome, Found):
+            _judge(outcome.groups, connection)
     assert isinstance(outcome, Found | NoSuchUser | LdapFault)
-    if not isinstance(outcome, Found):
-        return
-    assert len(set(outcome.groups)) == len(outcome.groups) <= options.max_groups + 1
-    names = None if is_raw else _names(data[1:], options)
-    for group in outcome.groups:
-        assert group
-        assert group.encode()
-        assert names is None or group in names, f"{group!r} is not one of {names}"
+    if isinstance(outcome, Found):
+        limit = _OPTIONS[number].max_groups + 1
+        assert len(set(outcome.groups)) == len(outcome.groups) <= limit
+        for group in outcome.groups:
+            assert group.encode()
+            assert not any(map(is_control, group)), f"{group!r} is no name"
+
+
+def _judge(groups: Sequence[str], connection: "_ScriptedConnection") -> None:
+    """The user was there, nothing that failed was passed over, and each group was named."""
+    dns, values = _texts(connection.asked)
+    assert any(value.casefold() == USER for value in values), "the user was not there"
+    assert all(isinstance(fault, NoSuchEntry | TooManyEntries) for fault in connection.faults)
+    user, options = connection.asked[0].lower(), connection.options
+    has_range = b"\x1ememberof;range=" in user and _ENTRY not in user
+    if has_range and options.groups_from == "member_of" and options.nested != "in_chain":
+        assert any(b"-*" in answer for answer in connection.asked), "a range was not read"
+    names = {USER, *values, *_first_values(dns | values)}
+    if options.name_case == "lower":
+        names = {name.lower() for name in names}
+    for group in groups:
+        assert group in names, f"{group!r} is not one of {names}"
 
 
 def seeds() -> Iterable[bytes]:
@@ -142,27 +165,23 @@ def _encoded(number: int, answer: Sequence[tuple[bytes, dict[bytes, list[bytes]]
     return b"".join([*entries, ldap_server._message(number, "searchResDone", done)])
 
 
-async def _look_up(number: int, connect: Callable[..., Any], data: bytes) -> object:
-    async with connect(_OPTIONS[number], data) as connection:
+async def _look_up(number: int, connection: Any) -> object:
+    try:
         return await _DIRECTORIES[number]._look_up(connection, USER)
+    except LdapFault as fault:
+        return fault
 
 
-@asynccontextmanager
-async def _answers_of_driver(options: LdapOptions, data: bytes) -> AsyncIterator[Any]:
-    yield _ScriptedConnection(options, data.split(_ANSWER))
-
-
-@asynccontextmanager
-async def _bytes_on_connection(options: LdapOptions, data: bytes) -> AsyncIterator[LdapConnection]:
+async def _look_up_on_bytes(number: int, data: bytes) -> object:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with theirs:
         bridge: Any = _FakeBridge()
-        connection = LdapConnection(bridge, ours.detach(), options, lambda _step: None)
+        connection = LdapConnection(bridge, ours.detach(), _OPTIONS[number], lambda _step: None)
         try:
             theirs.sendall(data)
             theirs.shutdown(socket.SHUT_WR)
-            yield connection
+            return await _look_up(number, connection)
         finally:
             connection.close()
 
@@ -177,6 +196,9 @@ class _ScriptedConnection:
         self.options = options
         self.observe: Callable[..., None] = lambda _step: None
         self._answers = iter(answers)
+        self.asked: list[bytes] = []
+        """The answers that were taken."""
+        self.faults: list[LdapFault] = []
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -184,10 +206,12 @@ class _ScriptedConnection:
 
     async def search(self, *_asked: object, **_options: object) -> SearchResult:
         answer = next(self._answers, b"")
+        self.asked.append(answer)
         if answer.startswith(_FAULT):
             error = _ERRORS[answer[1] % len(_ERRORS)] if answer[1:] else ldap.OTHER
             text = answer[2:].decode("latin-1")
-            raise to_fault(error({"desc": "failed", "info": text, "result": 1}))
+            self.faults.append(to_fault(error({"desc": "failed", "info": text, "result": 1})))
+            raise self.faults[-1]
         controls = []
         if answer.startswith(_PAGE):
             cookie, _, answer = answer[1:].partition(_ENTRY)
@@ -211,22 +235,24 @@ def _entry(text: bytes) -> tuple[str | None, Any]:
     return dn.decode(), found
 
 
-def _names(data: bytes, options: LdapOptions) -> set[str]:
-    """Return every text that may be the name of a group: whole values, and first values of DNs."""
-    found = {USER}
-    for entry in re.split(b"[%b]" % (_ANSWER + _ENTRY), data):
-        dn, *attributes = entry.split(_ATTRIBUTE)
-        values = [value for attribute in attributes for value in attribute.split(_VALUE)[1:]]
-        found |= {value.decode(errors="replace") for value in (dn, *values)}
-    for text in list(found):
-        for part in re.split(r"(?<!\\)[+,;]", text):
-            value = part.partition("=")[2].strip(" ")
-            found.add(_unescaped(value))
-            found.add(_unescaped(f"{value} "))
-            found.add(_unescaped(value.strip('"')))
-    if options.name_case == "lower":
-        found |= {name.lower() for name in found}
-    return found
+def _texts(answers: Iterable[bytes]) -> tuple[set[str], set[str]]:
+    """Return the DNs and the values in answers."""
+    dns, values = set(), set()
+    for answer in answers:
+        for entry in answer.split(_ENTRY):
+            dn, *attributes = entry.split(_ATTRIBUTE)
+            dns.add(dn.decode(errors="replace"))
+            for attribute in attributes:
+                values |= {each.decode(errors="replace") for each in attribute.split(_VALUE)[1:]}
+    return dns, values
+
+
+def _first_values(dns: Iterable[str]) -> Iterator[str]:
+    """Yield texts that the driver may read as a value in a DN."""
+    for dn in dns:
+        for part in re.split(r"(?<!\\)[+,;]", dn):
+            value = part.partition("=")[2].strip(_DN_SPACE)
+            yield from map(_unescaped, (value, f"{value} ", value.strip('"')))
 
 
 def _unescaped(value: str) -> str:

@@ -78,10 +78,10 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
 
 
 def is_name(text: str) -> bool:
-    return 1 <= len(text.encode()) <= 1_024 and not any(map(_is_control, text))
+    return 1 <= len(text.encode()) <= 1_024 and not any(map(is_control, text))
 
 
-def _is_control(character: str) -> bool:
+def is_control(character: str) -> bool:
     number = ord(character)
     return number < 0x20 or 0x7F <= number < 0xA0 or number in {0x2028, 0x2029}
 
