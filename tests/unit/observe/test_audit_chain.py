@@ -173,6 +173,12 @@ def test_an_incomplete_record_is_no_break_at_the_end_only(length: int) -> None:
     assert broken_at(LINES[0] + torn, LINES[1])[:2] == ("0", 2)
 
 
+def test_a_changed_line_feed_at_the_end_makes_no_incomplete_record() -> None:
+    content = b"".join(LINES)[:-1]
+    assert verified(content).is_torn
+    assert broken_at(content + b"x") == ("0", NUMBER, "not a record of a hash chain")
+
+
 def test_a_line_without_an_end_takes_no_memory() -> None:
     endless = b'{"time":' + b"x" * (3 * BIG)
     assert broken_at(LINES[0] + endless)[1] == 2
