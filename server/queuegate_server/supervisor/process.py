@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from queuegate_server.runtime.sd_notify import SOCKET
@@ -46,11 +46,15 @@ class WorkerProcess:
         """Sends a request and returns its response. Raises ChannelError."""
 
     @classmethod
-    async def start(cls, spec: Mapping[str, Any], handlers: Mapping[str, Handler]) -> Self:
+    async def start(
+        cls, index: int, spec: Callable[[], Mapping[str, Any]], handlers: Mapping[str, Handler]
+    ) -> Self:
         """Run the command line of this process again, as a worker. Raises OSError.
 
         Args:
-            spec: What `spec_message` returned.
+            index: The number of the worker.
+            spec: Returns what `spec_message` returned. It is called last: a change that comes
+                later finds the worker running.
             handlers: Answer the worker's requests other than `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
@@ -64,10 +68,10 @@ class WorkerProcess:
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
-        worker = cls(spec["index"], process, handlers)
+        worker = cls(index, process, handlers)
         await worker._channel.open(ours)
         with contextlib.suppress(ChannelError):  # it has ended already
-            worker._channel.send(spec)
+            worker._channel.send(spec())
         return worker
 
     @property

@@ -144,9 +144,13 @@ class Supervisor:
                 await asyncio.gather(*running, return_exceptions=True)
         _LOG.info("stopped")
 
-    async def ask_all(self, name: str, *, seconds: float) -> dict[int, Any | ChannelError]:
-        """Ask every worker that serves; return the answers, or why there are none."""
-        workers = [worker for worker in self.workers if worker.ready.is_set()]
+    async def ask_all(
+        self, name: str, *, seconds: float, starting: bool = False
+    ) -> dict[int, Any | ChannelError]:
+        """Ask every worker that serves, or also those that start; return the answers, or why there
+        are none.
+        """
+        workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
         answers = await asyncio.gather(
             *(worker.ask(name, seconds=seconds) for worker in workers), return_exceptions=True
         )
@@ -183,9 +187,11 @@ class Supervisor:
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
 
-        spec = spec_message(index, self._ports, self._initial_content, self._current_content)
+        def spec() -> dict[str, Any]:
+            return spec_message(index, self._ports, self._initial_content, self._current_content)
+
         handlers = {"revision": self._on_revision, "broadcast": on_broadcast}
-        self._workers[index] = worker = await WorkerProcess.start(spec, handlers)
+        self._workers[index] = worker = await WorkerProcess.start(index, spec, handlers)
         serving = asyncio.create_task(self._await_ready(worker))
         watching = asyncio.create_task(worker.kill_if_silent(self._settings.worker_timeout))
         try:
@@ -200,7 +206,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker serves", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
-            # The signal may have come while it started; it also logs what needs a restart.
+            # For what it logs: what needs a restart.
             with contextlib.suppress(ChannelError):
                 await worker.ask("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:
@@ -239,7 +245,9 @@ class Supervisor:
             settings, content = await self._reader.read()
             self._settings = with_changes(self._settings, settings)
             self._current_content = content
-        for index, answer in (await self.ask_all("reload", seconds=RELOAD_TIMEOUT)).items():
+        # A worker that starts may be listening already, with the settings before this reload.
+        answers = await self.ask_all("reload", seconds=RELOAD_TIMEOUT, starting=True)
+        for index, answer in answers.items():
             if isinstance(answer, ChannelError):
                 fields = {"index": index, "error": str(answer)}
                 _LOG.warning("a worker did not confirm the reload", extra=fields)

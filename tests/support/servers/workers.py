@@ -66,11 +66,22 @@ def pids(server: RunningServer) -> dict[int, int]:
 
 def is_alive(pid: int) -> bool:
     """Say whether a process runs; one that has ended and waits for its parent does not."""
+    return _status(pid)[0] not in "ZX"
+
+
+def is_child(pid: int, parent: int) -> bool:
+    """Say whether a process runs and is the child of another one."""
+    state, of = _status(pid)
+    return state not in "ZX" and of == parent
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """Return the state of a process, and its parent."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
+        return "X", 0
+    return fields[0], int(fields[1])
 
 
 def wait_for_replacement(server: RunningServer, index: int, pid: int) -> int:
