@@ -21,6 +21,8 @@ PYTEST_ARGS ?=
 # Which fuzz targets run (empty: all), and how long each.
 FUZZ ?=
 FUZZ_SECONDS ?= 60
+# How long `make history` runs.
+MINUTES ?= 30
 # `make lock LOCK_ARGS=--upgrade` moves every pin to its newest release.
 LOCK_ARGS ?=
 IMAGE  ?= queuegate:0.1.0
@@ -29,7 +31,7 @@ IMAGE  ?= queuegate:0.1.0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick test-native fuzz bare check audit proto blocking lock bench soak faults bench-peers webhook-certificate kube-tools dist image sbom clean
+.PHONY: help serve test quick test-native fuzz bare check audit proto blocking lock bench soak history faults bench-peers webhook-certificate kube-tools dist image sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -83,6 +85,9 @@ bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, np
 
 soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak --minutes 30
+
+history: $(TEST) ## half an hour (MINUTES=) of calls and changes: does an order of events explain all answers?
+	$(BIN)/python -m tests.resilience.history --minutes $(MINUTES)
 
 faults: $(TEST) ## measure the faults, and write tests/resilience/FAULTS.md
 	$(BIN)/pytest tests/resilience --faults-report

@@ -31,6 +31,12 @@ class NotifySocket:
         if not self._address.startswith("@"):
             Path(self._address).unlink()
 
+    def count(self, text: str) -> int:
+        """Return how often a state has been received so far."""
+        while select.select([self._socket], [], [], 0)[0]:
+            self.received.append(self._socket.recv(4096).decode())
+        return sum(text in states for states in self.received)
+
     def wait_for(self, text: str, *, count: int = 1, seconds: float = 60) -> None:
         """Wait until a state was received `count` times."""
         end = time.monotonic() + seconds

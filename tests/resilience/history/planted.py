@@ -1,0 +1,97 @@
+"""`queuegate-server` with a fault, named by the variable PLANTED, that the checker must find."""
+
+import functools
+import os
+from collections.abc import Callable, Collection
+from typing import Any
+
+from queuegate_server.cli.main import main
+from queuegate_server.engine import Snapshot
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.rpc import response_cache
+from queuegate_server.rpc.response_cache import ResponseCache
+from queuegate_server.rpc.tokens import TokenFile
+from queuegate_server.settings.reload import ConfigReloader
+from queuegate_server.supervisor import worker_client
+
+
+def memo_outlives_invalidation() -> None:
+    """Responses stay in the response cache when their groups are invalidated."""
+    original = GroupCache.invalidate
+
+    def invalidate(self: GroupCache, users: Collection[str]) -> int:
+        entries = [entry for user in users if (entry := self._find(user)) is not None]
+        kept = [(entry, entry.refresh_at) for entry in entries]
+        dropped = original(self, users)
+        for entry, refresh_at in kept:
+            entry.refresh_at = refresh_at
+        return dropped
+
+    _replace(GroupCache, "invalidate", invalidate)
+
+
+def slow_look_up_undoes_invalidation() -> None:
+    """An answer that the resolver gave before an invalidation is stored after it."""
+    _replace(GroupCache, "_outdate", lambda self, user: None)
+
+
+def memo_outlives_swap() -> None:
+    """Responses of a policy stay in the response cache when another one is served."""
+
+    def reset(self: ResponseCache, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    _replace(ResponseCache, "reset", reset)
+
+
+def stale_revision() -> None:
+    """A decision names the revision at which it was first made."""
+    original = response_cache._encode
+    known: dict[Any, Any] = {}
+
+    def encode(decision: Any, revision: int) -> Any:
+        return known.setdefault(decision, original(decision, revision))
+
+    _replace(response_cache, "_encode", encode)
+
+
+def memo_ignores_trust() -> None:
+    """The response cache does not ask whether the caller may assert groups."""
+    for name in ("get", "put", "newest"):
+        original = getattr(ResponseCache, name)
+
+        def method(*arguments: Any, trusted: bool, original: Callable[..., Any] = original) -> Any:
+            return original(*arguments, trusted=True)
+
+        _replace(ResponseCache, name, method)
+
+
+def revoked_token_is_known() -> None:
+    """Whose a token is, is remembered for ever."""
+    _replace(TokenFile, "name_of", functools.cache(TokenFile.name_of))
+
+
+def roles_stay() -> None:
+    """The settings are not read again, though the reload is reported as done."""
+
+    async def read_nothing(self: ConfigReloader) -> None:
+        pass
+
+    _replace(ConfigReloader, "_read_settings", read_nothing)
+
+
+def invalidation_stays_in_one_worker() -> None:
+    """An invalidation is not passed on to the other workers."""
+    broadcast = dict(worker_client._BROADCAST)
+    del broadcast["InvalidateUserGroups"]
+    _replace(worker_client, "_BROADCAST", broadcast)
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    assert hasattr(owner, name)
+    setattr(owner, name, value)
+
+
+if __name__ == "__main__":
+    globals()[os.environ["PLANTED"]]()
+    main()

@@ -1,0 +1,17 @@
+"""The checker finds faults of caches in a real server: each breaks a promise about groups."""
+
+import pytest
+
+from tests.resilience.history import faults, rounds
+
+
+@pytest.mark.parametrize(
+    ("fault", "workers"),
+    [
+        ("memo_outlives_invalidation", 1),
+        ("slow_look_up_undoes_invalidation", 1),
+        ("invalidation_stays_in_one_worker", rounds.WORKERS),
+    ],
+)
+def test_groups_that_outlive_an_invalidation_are_found(fault: str, workers: int) -> None:
+    assert "outdated groups" in faults.kinds_found(fault, workers=workers)
