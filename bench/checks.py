@@ -123,7 +123,7 @@ async def _check(access: AccessServicer, requests: Sequence[bytes], asked: Seque
         for result in access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
     ]
     for question, result in zip(asked, results, strict=True):
-        if result.HasField("error") or result.decision.allowed != question.allowed:
+        if not result.HasField("decision") or result.decision.allowed != question.allowed:
             raise CannotMeasure(f"{question} was answered by {result}")
 
 

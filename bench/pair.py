@@ -101,7 +101,7 @@ class Pair:
             result for batch in batches(asked, BATCH) for result in _ask(self.ours, batch).results
         ]
         for question, result in zip(asked, results, strict=True):
-            if result.HasField("error") or result.decision.allowed != question.allowed:
+            if not result.HasField("decision") or result.decision.allowed != question.allowed:
                 raise CannotMeasure(f"{question} was answered by {result}")
 
 

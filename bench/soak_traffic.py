@@ -113,11 +113,11 @@ class Traffic:
                     number, begin = sent.pop(answer.id)
                     self.latencies.append((time.monotonic() - begin) * 1000)
                     for result in answer.batch.results:
-                        if result.HasField("error"):
-                            self.failed += 1
-                        else:
+                        if result.HasField("decision"):
                             self.decisions += 1
                             self.wrong += result.decision.allowed is not self._allowed[number]
+                        else:
+                            self.failed += 1
             except grpc.RpcError:
                 self.failed += len(sent)
             await asyncio.sleep(_STREAM_PAUSE)

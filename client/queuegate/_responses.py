@@ -88,18 +88,19 @@ def results(
         raise ServerError(
             f"the server answered {asked} questions with {answered} results", code="INTERNAL"
         )
-    return [_result(result) for result in response.results]
-
-
-def _result(
-    result: access_pb2.CheckResult | access_pb2.ApplicationCheckResult,
-) -> Decision | CheckFailure:
-    match result.WhichOneof("outcome"):
-        case "decision":
-            return decision(result.decision)
-        case "error":
-            return CheckFailure(_errors.from_item(result.error))
-    return CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
+    absent = CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
+    failures: dict[int, CheckFailure] = {}
+    found: list[Decision | CheckFailure] = []
+    for result in response.results:
+        number, outcome = len(found), result.WhichOneof("outcome")
+        if outcome == "decision":
+            found.append(decision(result.decision))
+            continue
+        if outcome == "error":
+            failures[number] = CheckFailure(_errors.from_item(result.error))
+        place = result.same_error_as if outcome == "same_error_as" else number
+        found.append(failures.get(place, absent))
+    return found
 
 
 def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Explanation:

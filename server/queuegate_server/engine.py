@@ -190,6 +190,20 @@ class Engine:
         entry = served.groups.cached(user)
         return None if entry is None else self._decide_with(query, entry)
 
+    def check_application(self, query: ApplicationQuery) -> Decision | None:
+        """Do for an application what `check` does for a queue, by the same rules.
+
+        Raises GroupsUnavailable.
+        """
+        decision = query.judge(query.groups or None).decision
+        if decision is not None:
+            return decision
+        entry = query.served.groups.cached(query.user)
+        if entry is None:
+            return None
+        groups = self._groups(query.served, entry)
+        return UNKNOWN_USER if groups is None else _final(query.judge(groups).decision)
+
     async def resolve_and_check(self, query: Query) -> Verdict:
         """Look the user's groups up, and decide with them: the work that `check` leaves.
 
@@ -208,8 +222,11 @@ class Engine:
             ),
         )
 
-    async def check_application(self, query: ApplicationQuery) -> Explained[ApplicationDecision]:
-        """Decide about an application. Raises GroupsUnavailable and ApplicationsUnsupported."""
+    async def explain_application(self, query: ApplicationQuery) -> Explained[ApplicationDecision]:
+        """Decide as `check_application` does, and show the evaluated lists.
+
+        Raises GroupsUnavailable.
+        """
         return await self._explained(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:

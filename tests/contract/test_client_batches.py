@@ -1,6 +1,7 @@
 """Batches of both clients: in order, in as few requests as possible, each result apart."""
 
 import pytest
+from google.rpc import status_pb2
 
 import queuegate
 from queuegate import Check, CheckFailure
@@ -65,10 +66,53 @@ async def test_check_many_refuses_a_wrong_number_of_results(
         await ask("check_many", [Check("a", "root"), Check("b", "root")])
 
 
-async def test_a_result_without_an_outcome_is_a_failure(ask: Ask, script: Script) -> None:
+ALLOWED = access_pb2.CheckResult(decision=access_pb2.CheckQueueAccessResponse(allowed=True))
+DENIED = access_pb2.CheckResult(decision=access_pb2.CheckQueueAccessResponse())
+UNAVAILABLE = access_pb2.CheckResult(error=status_pb2.Status(code=14, message="ldap"))
+UNKNOWN = access_pb2.CheckResult(error=status_pb2.Status(code=5, message="partition"))
+
+
+def same(place: int) -> access_pb2.CheckResult:
+    return access_pb2.CheckResult(same_error_as=place)
+
+
+async def test_an_error_that_is_sent_once_is_the_error_of_each(ask: Ask, script: Script) -> None:
+    results = [UNAVAILABLE, ALLOWED, same(0), UNKNOWN, same(3), same(0), DENIED]
     script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
-        results=[access_pb2.CheckResult()]
+        results=results
     )
-    (result,) = await ask("check_many", [Check("a", "root")])
-    assert not result
-    assert isinstance(result.error, queuegate.ServerError)
+    found = await ask("check_many", [Check("a", "root")] * len(results))
+    assert [isinstance(result, CheckFailure) for result in found] == [
+        *(True, False, True, True, True, True, False)
+    ]
+    assert [bool(result) for result in found] == [False, True, *[False] * 5]
+    assert [str(found[place].error) for place in (0, 2, 5)] == ["ldap"] * 3
+    assert [type(found[place].error) for place in (3, 4)] == [queuegate.UnknownPartition] * 2
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [access_pb2.CheckResult()],
+        [same(0)],
+        [same(1), UNAVAILABLE],
+        [ALLOWED, same(0)],
+        [UNAVAILABLE, same(0), same(1)],
+        [UNAVAILABLE, same(2**32 - 1)],
+        [access_pb2.CheckResult.FromString(b"\x20\x01")],
+    ],
+    ids=["unset", "itself", "later", "no error", "no error of its own", "absent", "newer outcome"],
+)
+async def test_a_result_without_an_outcome_is_a_failure(
+    ask: Ask, script: Script, results: list[access_pb2.CheckResult]
+) -> None:
+    """Nobody is let in by an outcome that the client cannot read."""
+    script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
+        results=results
+    )
+    found = await ask("check_many", [Check("a", "root")] * len(results))
+    for given, result in zip(results, found, strict=True):
+        assert bool(result) == (given == ALLOWED)
+        if given not in (ALLOWED, UNAVAILABLE, same(0)):
+            assert isinstance(result.error, queuegate.ServerError)
+    assert isinstance(found[-1], CheckFailure)

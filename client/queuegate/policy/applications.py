@@ -52,12 +52,15 @@ class AccessList(NamedTuple):
 
 
 class Application(NamedTuple):
-    """A YARN application. `queue` is a path as `Partition.path` returns it."""
+    """A YARN application. `queue` is a path as `Partition.path` returns it.
+
+    Its ACLs are texts, or parsed already with the semantics of the cluster.
+    """
 
     queue: str
     owner: str
-    view_acl: str = " "
-    modify_acl: str = " "
+    view_acl: Acl | str = " "
+    modify_acl: Acl | str = " "
 
 
 class ApplicationDecision(NamedTuple):
@@ -169,11 +172,11 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
     owners = frozenset({application.owner}) - {""}
     yield AccessList(AccessListKind.OWNER, "", Acl(text=application.owner, users=owners))
     if action is not Action.MODIFY:
-        acl = parse_yarn(application.view_acl, cluster.semantics)
+        acl = _parsed(application.view_acl, cluster.semantics)
         yield AccessList(AccessListKind.VIEW, "", acl)
     if action is Action.MODIFY or documented:
         # As documented, users who may modify an application may also view it.
-        acl = parse_yarn(application.modify_acl, cluster.semantics)
+        acl = _parsed(application.modify_acl, cluster.semantics)
         yield AccessList(AccessListKind.MODIFY, "", acl)
     if documented:
         yield from _queue(partition, application.queue, submit=False)
@@ -181,6 +184,10 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
     if action is not Action.VIEW_LOGS:
         yield from _queue(partition, application.queue, submit=False)
     yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)
+
+
+def _parsed(acl: Acl | str, semantics: Semantics) -> Acl:
+    return parse_yarn(acl, semantics) if isinstance(acl, str) else acl
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:

@@ -17,6 +17,16 @@ from queuegate.policy.yarn_acl import TRIMMED
 
 _ENABLE: Final = "spark.acls.enable"
 _MAPPING: Final = "spark.user.groups.mapping"
+_VIEW: Final = "spark.ui.view.acls"
+_MODIFY: Final = "spark.modify.acls"
+_ADMIN: Final = "spark.admin.acls"
+_GROUPS: Final = ".groups"
+PROPERTIES: Final = (
+    _ENABLE,
+    _MAPPING,
+    *(name + of for name in (_VIEW, _MODIFY, _ADMIN) for of in ("", _GROUPS)),
+)
+"""The properties that matter to access."""
 _SHELL: Final = "org.apache.spark.security.ShellBasedGroupsMappingProvider"
 _TRUTHS: Final = {"true": True, "false": False}
 
@@ -101,15 +111,15 @@ def spark_acls(
     return SparkAcls(
         enabled,
         Acl(text=",".join(sorted(users)), users=users),
-        _acl(properties, "spark.ui.view.acls"),
-        _acl(properties, "spark.modify.acls"),
-        _acl(properties, "spark.admin.acls"),
+        _acl(properties, _VIEW),
+        _acl(properties, _MODIFY),
+        _acl(properties, _ADMIN),
         properties.get(_MAPPING, _SHELL) == _SHELL,
     )
 
 
 def _acl(properties: Mapping[str, str], key: str) -> Acl:
-    texts = [properties.get(name, "") for name in (key, f"{key}.groups")]
+    texts = [properties.get(name, "") for name in (key, key + _GROUPS)]
     users, groups = (
         frozenset(name for entry in text.split(",") if (name := entry.strip(TRIMMED)))
         for text in texts

@@ -395,12 +395,19 @@ Global___BatchCheckQueueAccessRequest: _TypeAlias = BatchCheckQueueAccessRequest
 
 @_typing.final
 class CheckResult(_message.Message):
-    """The result of one question of a batch."""
+    """The result of one question of a batch. One without a `decision` is an error,
+    also for a reader that does not know which.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DECISION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
+    same_error_as: _builtins.int
+    """The question has the same error as an earlier one of this batch: the
+    position of its result, from 0. That result has an `error`.
+    """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
         """The answer."""
@@ -414,12 +421,13 @@ class CheckResult(_message.Message):
         *,
         decision: Global___CheckQueueAccessResponse | None = ...,
         error: _status_pb2.Status | None = ...,
+        same_error_as: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome", "same_error_as", b"same_error_as"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome", "same_error_as", b"same_error_as"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["decision", "error"]  # noqa: Y015
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["decision", "error", "same_error_as"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
@@ -1114,12 +1122,19 @@ Global___BatchCheckApplicationAccessRequest: _TypeAlias = BatchCheckApplicationA
 
 @_typing.final
 class ApplicationCheckResult(_message.Message):
-    """The result of one question about an application."""
+    """The result of one question about an application. One without a `decision` is
+    an error, as in CheckResult.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DECISION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
+    same_error_as: _builtins.int
+    """The position, from 0, of an earlier result of this batch, with the same
+    error; that result has an `error`.
+    """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
         """The answer."""
@@ -1133,12 +1148,13 @@ class ApplicationCheckResult(_message.Message):
         *,
         decision: Global___CheckApplicationAccessResponse | None = ...,
         error: _status_pb2.Status | None = ...,
+        same_error_as: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome", "same_error_as", b"same_error_as"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error", "outcome", b"outcome", "same_error_as", b"same_error_as"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["decision", "error"]  # noqa: Y015
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["decision", "error", "same_error_as"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 

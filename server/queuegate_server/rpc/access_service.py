@@ -3,24 +3,27 @@
 import asyncio
 import bisect
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from queuegate.policy.decide import usable
 from queuegate.policy.names import is_at_or_below
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import Engine, Query
+from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import columns, validation, wire
-from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
+from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
-from queuegate_server.rpc.batch import CHUNK, BatchRunner
+from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message
-from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
+from queuegate_server.rpc.response_cache import ResponseCache
 
 _DEFAULT_PAGE_SIZE: Final = 1_000
 _MAX_PAGE_SIZE: Final = 10_000
+_CHUNK: Final = 100
+"""Queues that are listed without looking at the clock."""
 _BATCH_FIELD: Final = access_pb2.StreamQueueAccessResponse.BATCH_FIELD_NUMBER
 _RECORD_BYTES: Final = 256
 """About the size of an audit record, which is more than its part of a request with columns."""
@@ -51,8 +54,7 @@ class AccessServicer(ApplicationServicer):
             clock: The monotonic clock of the group caches.
             batches_in_flight: How many batches of one stream may be in progress.
         """
-        super().__init__(engine, decisions)
-        self._queue = queue
+        super().__init__(engine, decisions, queue)
         self._limiter = limiter
         self._draining = draining
         self._batches_in_flight = batches_in_flight
@@ -66,7 +68,11 @@ class AccessServicer(ApplicationServicer):
             snapshot = self._engine.snapshot
             response = self._cache.get(snapshot, data, trusted=trusted)
             if response is None:
-                query = validation.check_query(data, snapshot, trusted=trusted)
+                if len(data) <= MAX_SHORT_REQUEST:
+                    query = validation.check_query(data, snapshot, trusted=trusted)
+                else:
+                    parse = partial(validation.check_query, data, snapshot, trusted=trusted)
+                    query = await self._queue.in_turn(data, parse)
                 verdict = self._engine.check(query)
                 if verdict is None:
                     with self._limiter.room():
@@ -89,11 +95,8 @@ class AccessServicer(ApplicationServicer):
         method = "CheckQueueAccessColumns"
         async with self._queue.for_call() as slot:
             try:
-                request = wire.parse(columns.Request, data)
-                snapshot = self._engine.snapshot
-                # Each step of 100,000 checks takes milliseconds; other calls go in between.
-                await slot.pause()
-                query = columns.ColumnsQuery(request, snapshot, trusted=trusted)
+                parse = partial(self._columns, data, trusted=trusted)
+                request, snapshot, query = await slot.run(data, parse)
                 await slot.pause()
                 distinct = await self._runner.run(
                     snapshot, query.distinct, query.query, trusted=trusted, slot=slot
@@ -105,8 +108,8 @@ class AccessServicer(ApplicationServicer):
         await asyncio.sleep(0)
         results = query.spread(distinct)
         await asyncio.sleep(0)
-        reasons = _reasons(results)
-        due = self._decisions.count(reasons, _errors(results))
+        reasons = reasons_of(results)
+        due = self._decisions.count(reasons, error_reasons(results))
         revision = snapshot.policy.revision
         detailed = (
             columns.response(results, reasons, revision, with_decisions=True)
@@ -164,7 +167,9 @@ class AccessServicer(ApplicationServicer):
         """Decide one check, and show its evaluation."""
         method = "ExplainQueueAccess"
         try:
-            request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
+            request = await self._queue.in_turn(
+                data, partial(wire.parse, access_pb2.ExplainQueueAccessRequest, data)
+            )
             snapshot = self._engine.snapshot
             query = validation.query(request, snapshot, trusted=trusted)
             explained = await self._engine.explain(query)
@@ -179,15 +184,14 @@ class AccessServicer(ApplicationServicer):
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
         """List the existing queues that the user may use, by pages."""
         async with self._queue.for_call() as slot:
-            request = wire.parse(access_pb2.ListQueuesRequest, data)
+            request = await slot.run(data, partial(wire.parse, access_pb2.ListQueuesRequest, data))
             snapshot = self._engine.snapshot
             query, after = validation.list_query(request, snapshot, trusted=trusted)
             size = min(request.page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
             paths = query.served.partition.paths
-            start = bisect.bisect_right(paths, after)
-            candidates = [path for path in paths[start:] if is_at_or_below(path, query.path)]
             # One more than a page holds shows whether there is another page.
-            found = await self._usable(query, candidates, size + 1, slot)
+            start = bisect.bisect_right(paths, after)
+            found = await self._usable(query, start, size + 1, slot)
         page = found[:size]
         return access_pb2.ListQueuesResponse(
             queues=page,
@@ -195,15 +199,18 @@ class AccessServicer(ApplicationServicer):
             policy_revision=snapshot.policy.revision,
         ).SerializeToString()
 
-    async def _usable(
-        self, query: Query, paths: Sequence[str], limit: int, slot: Slot
-    ) -> list[str]:
-        """Return the first `limit` of the queues at `paths` that the user may use."""
-        user, given, served, _, access, real_user = query
+    async def _usable(self, query: Query, first: int, limit: int, slot: Slot) -> list[str]:
+        """Return at most `limit` of the queues that the user may use, beginning with that number.
+
+        They are at or below the path of the query.
+        """
+        user, given, served, above, access, real_user = query
+        paths = served.partition.paths
         groups: Sequence[str] | None = given or None
         found: list[str] = []
-        for start in range(0, len(paths), CHUNK):
-            chunk = paths[start : start + CHUNK]
+        for start in range(first, len(paths), _CHUNK):
+            part = paths[start : start + _CHUNK]
+            chunk = [path for path in part if is_at_or_below(path, above)]
             allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
                 slot.release()
@@ -214,8 +221,16 @@ class AccessServicer(ApplicationServicer):
             found += allowed or ()
             if len(found) >= limit:
                 break
-            await slot.pause()
+            if slot.is_due:
+                await slot.pause()
         return found[:limit]
+
+    def _columns(
+        self, data: bytes, *, trusted: bool
+    ) -> tuple[columns.Request, Snapshot, columns.ColumnsQuery]:
+        request = wire.parse(columns.Request, data)
+        snapshot = self._engine.snapshot
+        return request, snapshot, columns.ColumnsQuery(request, snapshot, trusted=trusted)
 
     async def _stream_batch(self, data: bytes, *, trusted: bool) -> bytes:
         number = 0
@@ -235,10 +250,13 @@ class AccessServicer(ApplicationServicer):
             try:
                 checks = wire.batch_items(data)
                 snapshot = self._engine.snapshot
+                budget = wire.search_budget()
                 results = await self._runner.run(
                     snapshot,
                     checks,
-                    lambda index: validation.check_query(checks[index], snapshot, trusted=trusted),
+                    lambda index: validation.check_query(
+                        checks[index], snapshot, trusted=trusted, budget=budget
+                    ),
                     trusted=trusted,
                     slot=slot,
                 )
@@ -246,18 +264,7 @@ class AccessServicer(ApplicationServicer):
                 slot.release()
                 await self._decisions.failed(method, b"", error)
                 raise
-        response = b"".join([result.batch_result for result in results])
-        if due := self._decisions.count(_reasons(results), _errors(results)):
-            await self._decisions.record(method, data, response, due)
-        return response
-
-
-def _reasons(results: list[CheckResponse]) -> bytes:
-    return bytes([result.reason for result in results])
-
-
-def _errors(results: list[CheckResponse]) -> list[str]:
-    return [result.error_reason for result in results if isinstance(result, FailedCheck)]
+        return await self._batch_response(method, data, results)
 
 
 def _cancel(*tasks: asyncio.Task[Any]) -> None:

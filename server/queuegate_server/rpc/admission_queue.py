@@ -7,12 +7,19 @@ Single checks do not queue: they are decided between two chunks of a long call.
 import asyncio
 from collections import deque
 from collections.abc import Callable, MutableMapping
-from typing import Final, NamedTuple, Self
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple, Self, TypeVar
 
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.throttling import CoDel
 
+T = TypeVar("T")
+
+MAX_SHORT_REQUEST: Final = 16 * 1024
+"""Bytes. Work on a longer request is done in a thread, by one such call at a time."""
+STEP_SECONDS: Final = 0.0005
+"""For how long a call computes before it lets single checks be decided."""
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
 _MAX_BUSY_SECONDS: Final = 0.01
@@ -54,6 +61,19 @@ class AdmissionQueue:
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
+        # One thread, also if calls are cancelled while it works for them.
+        self.thread = ThreadPoolExecutor(1, "requests")
+
+    async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
+        """Do work that takes the longer the longer a request is, such as parsing it: at once if
+        the request is short, otherwise when its turn has come.
+
+        Raises Overloaded if the call is shed, and what the work raises.
+        """
+        if len(request) <= MAX_SHORT_REQUEST:
+            return work()
+        async with self.for_call() as slot:
+            return await slot.run(request, work)
 
     def for_call(self) -> "Slot":
         """Return the slot of a call, which may be shed."""
@@ -128,7 +148,7 @@ class AdmissionQueue:
 class Slot:
     """The slot of one call, held within `async with`."""
 
-    __slots__ = ("_clock", "_is_held", "_line", "_queue", "_since")
+    __slots__ = ("_clock", "_is_held", "_line", "_queue", "_since", "_step_end")
 
     def __init__(self, queue: AdmissionQueue, line: _Line) -> None:
         """Wait in a line of the queue when entered."""
@@ -137,6 +157,7 @@ class Slot:
         self._line = line
         self._is_held = False
         self._since = 0.0
+        self._step_end = 0.0
 
     async def __aenter__(self) -> Self:
         """Wait for the slot. Raises Overloaded if the call is shed."""
@@ -154,6 +175,17 @@ class Slot:
             self._is_held = False
             self._queue.release()
 
+    async def run(self, request: bytes, work: Callable[[], T]) -> T:
+        """Do work on a request, or on a part of it: in a thread if that is long."""
+        if len(request) <= MAX_SHORT_REQUEST:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the call has computed for long enough to pause."""
+        return self._clock() >= self._step_end
+
     async def pause(self) -> None:
         """Let single checks be decided, and after 20 ms other long calls as well."""
         if self._queue.has_waiters and self._clock() - self._since >= _MAX_HOLD_SECONDS:
@@ -161,6 +193,7 @@ class Slot:
             await self.reacquire()
         else:
             await self._queue.pause()
+        self._step_end = self._clock() + STEP_SECONDS
 
     async def reacquire(self) -> None:
         """Wait for the slot again after `release`."""
@@ -170,3 +203,4 @@ class Slot:
     def _hold(self) -> None:
         self._is_held = True
         self._since = self._clock()
+        self._step_end = self._since + STEP_SECONDS

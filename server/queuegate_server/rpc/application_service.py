@@ -1,6 +1,7 @@
 """Checks about applications of YARN and Spark: from bytes to bytes."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from queuegate.policy.applications import (
@@ -8,18 +9,22 @@ from queuegate.policy.applications import (
     AccessListKind,
     Action,
     Application,
-    ApplicationDecision,
-    ApplicationsUnsupported,
     decide_application,
 )
-from queuegate.policy.spark import SparkError, spark_acls
+from queuegate.policy.decision import Decision
+from queuegate.policy.spark import PROPERTIES, SparkError, spark_acls
+from queuegate.policy.yarn_acl import parse_yarn
 from queuegate.v1 import access_pb2
-from queuegate_server.engine import ApplicationQuery, Engine, Explained, ServedPartition, Snapshot
+from queuegate_server.engine import ApplicationQuery, Engine, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
-from queuegate_server.rpc.batch import for_each
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
+from queuegate_server.rpc.batch import encode, error_reasons, failed, for_each, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import InvalidRequest, reason_name, to_status
+from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import REASONS, explained_groups
+from queuegate_server.rpc.response_cache import CheckResponse, answered
+
+_Check = access_pb2.CheckApplicationAccessRequest
 
 _MAX_ACL_BYTES: Final = 1_048_576
 _ACTIONS: Final = {
@@ -43,22 +48,24 @@ _LISTS: Final = {
 class ApplicationServicer:
     """The methods of AccessService that are about applications."""
 
-    def __init__(self, engine: Engine, decisions: DecisionLog) -> None:
-        """Use an engine, and the log that counts and records decisions."""
+    def __init__(self, engine: Engine, decisions: DecisionLog, queue: AdmissionQueue) -> None:
+        """Use an engine, the log that counts and records decisions, and the queue of long calls."""
         self._engine = engine
         self._decisions = decisions
+        self._queue = queue
 
     async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check."""
         method = "CheckApplicationAccess"
         try:
-            request = wire.parse(access_pb2.CheckApplicationAccessRequest, data)
-            snapshot = self._engine.snapshot
-            explained = await self._decide(request, snapshot, trusted=trusted)
+            snapshot, query = await self._queue.in_turn(
+                data, lambda: self._read(wire.parse(_Check, data), trusted=trusted)
+            )
+            explained = await self._engine.explain_application(query)
         except Exception as error:
             await self._decisions.failed(method, data, error)
             raise
-        message = _decision(explained, snapshot)
+        message = _decision(explained.decision, snapshot)
         response = message.SerializeToString()
         await self._decisions.decided(method, data, response, message.reason)
         return response
@@ -66,54 +73,80 @@ class ApplicationServicer:
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide a batch, on one snapshot; a check that fails does not affect the others."""
         method = "BatchCheckApplicationAccess"
-        try:
-            request = wire.parse(access_pb2.BatchCheckApplicationAccessRequest, data)
-            wire.batch_items(data)
-            response, errors = await self._results(request, trusted=trusted)
-        except Exception as error:
-            await self._decisions.failed(method, b"", error)
-            raise
-        reasons = bytes([result.decision.reason for result in response.results])
-        due = self._decisions.count(reasons, errors)
-        result = response.SerializeToString()
-        if due:
-            await self._decisions.record(method, data, result, due)
-        return result
+        async with self._queue.for_call() as slot:
+            try:
+                checks = wire.batch_items(data)
+                results = await self._results(checks, slot, trusted=trusted)
+            except Exception as error:
+                slot.release()
+                await self._decisions.failed(method, b"", error)
+                raise
+        return await self._batch_response(method, data, results)
 
     async def _results(
-        self, request: access_pb2.BatchCheckApplicationAccessRequest, *, trusted: bool
-    ) -> tuple[access_pb2.BatchCheckApplicationAccessResponse, list[str]]:
-        """Return the results, and the error reasons of the checks that failed."""
+        self, checks: Sequence[bytes], slot: Slot, *, trusted: bool
+    ) -> list[CheckResponse]:
+        """Return the results of the checks of a batch, in their order."""
         snapshot = self._engine.snapshot
-        response = access_pb2.BatchCheckApplicationAccessResponse()
-        errors: list[str] = []
+        budget = wire.search_budget()
+        found: list[CheckResponse | None] = []
+        waiting: list[tuple[int, ApplicationQuery]] = []
 
-        async def decide(check: access_pb2.CheckApplicationAccessRequest) -> None:
-            result = response.results.add()
+        def read(check: bytes) -> ApplicationQuery:
+            return _query(wire.parse(_Check, check, budget), snapshot, trusted=trusted)
+
+        for check in checks:
+            response: CheckResponse | None = None
             try:
-                explained = await self._decide(check, snapshot, trusted=trusted)
+                query = await slot.run(check, partial(read, check))
+                decision = self._engine.check_application(query)
+                if decision is None:
+                    waiting.append((len(found), query))
+                else:
+                    response = _response(decision, snapshot)
             except Exception as error:
-                errors.append(reason_name(error))
-                result.error.CopyFrom(to_status(error).proto)
-            else:
-                result.decision.CopyFrom(_decision(explained, snapshot))
+                response = failed(error)
+            found.append(response)
+            if slot.is_due:
+                await slot.pause()
 
-        # Items are taken in order, so the results are in the order of the checks.
-        await for_each(request.checks, decide)
-        return response, errors
+        async def look_up(waiting: tuple[int, ApplicationQuery]) -> None:
+            index, query = waiting
+            try:
+                explained = await self._engine.explain_application(query)
+                found[index] = _response(explained.decision, snapshot)
+            except Exception as error:
+                found[index] = failed(error)
+
+        if waiting:
+            slot.release()
+            await for_each(waiting, look_up)
+        return found  # type: ignore[return-value] # no result is missing
+
+    async def _batch_response(
+        self, method: str, data: bytes, results: Sequence[CheckResponse]
+    ) -> bytes:
+        """Return the response to a batch, once its decisions are counted and recorded."""
+        reasons = reasons_of(results)
+        response = encode(results, reasons)
+        if due := self._decisions.count(reasons, error_reasons(results)):
+            await self._decisions.record(method, data, response, due)
+        return response
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check, and show its evaluation."""
         method = "ExplainApplicationAccess"
+        kind = access_pb2.ExplainApplicationAccessRequest
         try:
-            request = wire.parse(access_pb2.ExplainApplicationAccessRequest, data)
-            snapshot = self._engine.snapshot
-            explained = await self._decide(request.check, snapshot, trusted=trusted)
+            snapshot, query = await self._queue.in_turn(
+                data, lambda: self._read(wire.parse(kind, data).check, trusted=trusted)
+            )
+            explained = await self._engine.explain_application(query)
         except Exception as error:
             await self._decisions.failed(method, data, error)
             raise
         message = access_pb2.ExplainApplicationAccessResponse(
-            decision=_decision(explained, snapshot),
+            decision=_decision(explained.decision, snapshot),
             steps=[_step(listed) for listed in explained.evaluation.lists],
             groups=explained_groups(explained),
         )
@@ -121,28 +154,22 @@ class ApplicationServicer:
         await self._decisions.decided(method, data, response, message.decision.reason)
         return response
 
-    async def _decide(
-        self,
-        request: access_pb2.CheckApplicationAccessRequest,
-        snapshot: Snapshot,
-        *,
-        trusted: bool,
-    ) -> Explained[ApplicationDecision]:
-        try:
-            return await self._engine.check_application(_query(request, snapshot, trusted=trusted))
-        except ApplicationsUnsupported:
-            text = "is a partition of YuniKorn, which has no ACLs for applications"
-            raise InvalidRequest([("partition", text)]) from None
+    def _read(
+        self, request: access_pb2.CheckApplicationAccessRequest, *, trusted: bool
+    ) -> tuple[Snapshot, ApplicationQuery]:
+        snapshot = self._engine.snapshot
+        return snapshot, _query(request, snapshot, trusted=trusted)
 
 
 def _query(
     request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot, *, trusted: bool
 ) -> ApplicationQuery:
+    """Return the query of a check, with all lists of names split; raises as `check_query` does."""
     violations: validation.Violations = []
     served = validation.find_partition(request.partition, snapshot, violations)
     user, groups = validation.user_and_groups(request.user, served, violations)
     kind = request.WhichOneof("subject")
-    validation.check_real_user(request.real_user, violations)
+    real_user = validation.check_real_user(request.real_user, violations)
     action = _action(request, violations)
     if kind is None:
         violations.append(("application", "is required"))
@@ -154,12 +181,20 @@ def _query(
     if kind == "spark":
         return _spark_query(request.spark, served, action, user, asserted)
     partition = served.partition
+    if partition.cluster is None:
+        text = "is a partition of YuniKorn, which has no ACLs for applications"
+        raise InvalidRequest([("partition", text)])
+    semantics = partition.cluster.semantics
+    split = application._replace(
+        view_acl=parse_yarn(request.application.view_acl, semantics),
+        modify_acl=parse_yarn(request.application.modify_acl, semantics),
+    )
     return ApplicationQuery(
         user,
         asserted,
         served,
         lambda known: decide_application(
-            partition, application, action, user, known, target=target, real_user=request.real_user
+            partition, split, action, user, known, target=target, real_user=real_user
         ),
     )
 
@@ -206,7 +241,9 @@ def _spark_query(
     user: str,
     groups: Sequence[str],
 ) -> ApplicationQuery:
-    properties = {**served.spark_defaults, **stated.properties}
+    given = stated.properties
+    known = {name: given[name] for name in PROPERTIES if name in given}
+    properties = {**served.spark_defaults, **known}
     try:
         acls = spark_acls(properties, stated.spark_user, stated.process_user)
     except SparkError as error:
@@ -214,10 +251,7 @@ def _spark_query(
     return ApplicationQuery(user, groups, served, lambda known: acls.decide(action, user, known))
 
 
-def _decision(
-    explained: Explained[ApplicationDecision], snapshot: Snapshot
-) -> access_pb2.CheckApplicationAccessResponse:
-    decision = explained.decision
+def _decision(decision: Decision, snapshot: Snapshot) -> access_pb2.CheckApplicationAccessResponse:
     return access_pb2.CheckApplicationAccessResponse(
         allowed=decision.allowed,
         reason=REASONS[decision.reason],
@@ -225,6 +259,11 @@ def _decision(
         matched_subject=decision.matched_subject,
         policy_revision=snapshot.policy.revision,
     )
+
+
+def _response(decision: Decision, snapshot: Snapshot) -> CheckResponse:
+    message = _decision(decision, snapshot)
+    return answered(message.SerializeToString(), message.reason)
 
 
 def _step(listed: AccessList) -> access_pb2.ApplicationStep:

@@ -7,21 +7,25 @@ wait without it, a few at a time.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
-from queuegate_server.rpc.admission_queue import Slot
+from queuegate_server.rpc import wire
+from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
 T = TypeVar("T")
 
-CHUNK: Final = 100
-"""Checks that are decided before other work may run."""
 MAX_LOOK_UPS: Final = 16
 """Look-ups of one request at the same time."""
+_LOOK_UPS_PER_STEP: Final = 8
+"""Look-ups, answered at once, after which each of those at the same time lets other work run."""
+_RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
+_ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
 class BatchRunner:
@@ -64,21 +68,25 @@ class BatchRunner:
         if not missing:
             return found  # type: ignore[return-value] # no index is missing
         waiting: list[tuple[int, Query]] = []
-        for count, index in enumerate(missing, start=1):
+        for index in missing:
             request = requests[index]
             response: CheckResponse | None = self._cache.get(snapshot, request, trusted=trusted)
             if response is None:
                 try:
-                    query = query_of(index)
+                    query = (
+                        query_of(index)
+                        if len(request) <= MAX_SHORT_REQUEST
+                        else await slot.run(request, partial(query_of, index))
+                    )
                     verdict = self._engine.check(query)
                     if verdict is None:
                         waiting.append((index, query))
                     else:
                         response = self._cache.put(snapshot, request, verdict, trusted=trusted)
                 except Exception as error:
-                    response = _failed(error)
+                    response = failed(error)
             found[index] = response
-            if count % CHUNK == 0:
+            if slot.is_due:
                 await slot.pause()
         if waiting:
             slot.release()
@@ -102,7 +110,7 @@ class BatchRunner:
                 verdict = await self._engine.resolve_and_check(query)
                 found[index] = self._cache.put(snapshot, requests[index], verdict, trusted=trusted)
             except Exception as error:
-                found[index] = _failed(error)
+                found[index] = failed(error)
 
         await for_each(waiting, decide)
 
@@ -114,15 +122,48 @@ async def for_each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> 
     async def worker() -> None:
         for count, item in enumerate(remaining, start=1):
             await work(item)
-            if count % CHUNK == 0:
+            if count % _LOOK_UPS_PER_STEP == 0:
                 await asyncio.sleep(0)
 
     # Not a TaskGroup: on Python 3.11, one that is cancelled leaves a cycle with the whole request.
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOK_UPS, len(items)))))
 
 
-def _failed(error: Exception) -> FailedCheck:
-    status = to_status(error).proto
-    result = access_pb2.CheckResult(error=status)
-    framed = access_pb2.BatchCheckQueueAccessResponse(results=[result]).SerializeToString()
-    return FailedCheck(status.SerializeToString(), framed, ERROR, reason_name(error))
+def failed(error: Exception) -> FailedCheck:
+    """Return the result of a check that could not be decided."""
+    return FailedCheck(to_status(error).trailer, ERROR, reason_name(error))
+
+
+def reasons_of(results: Sequence[CheckResponse]) -> bytes:
+    """Return the number of the reason of each result."""
+    return bytes([result.reason for result in results])
+
+
+def error_reasons(results: Sequence[CheckResponse]) -> list[str]:
+    """Return the reasons of the results that are errors, as in their ErrorInfo."""
+    return [result.error_reason for result in results if isinstance(result, FailedCheck)]
+
+
+def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
+    """Return the response to a batch, of either kind: their results have the same fields.
+
+    An error that several checks have is sent once: an outage of the directory would otherwise make
+    the response many times as long as the request.
+
+    Args:
+        results: The result of each check.
+        reasons: Their reasons.
+    """
+    if ERROR not in reasons:
+        return b"".join([result.batch_result for result in results])  # type: ignore[union-attr]
+    first: dict[bytes, int] = {}
+    parts = []
+    for number, result in enumerate(results):
+        if not isinstance(result, FailedCheck):
+            parts.append(result.batch_result)
+        elif (earlier := first.setdefault(result.response, number)) == number:
+            parts.append(wire.embedded(_RESULTS, wire.embedded(_ERROR, result.response)))
+        else:
+            same = access_pb2.CheckResult(same_error_as=earlier)
+            parts.append(wire.embedded(_RESULTS, same.SerializeToString()))
+    return b"".join(parts)

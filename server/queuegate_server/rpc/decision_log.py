@@ -13,7 +13,7 @@ from queuegate.v1 import access_pb2
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.rpc import decision_records
 from queuegate_server.rpc.authentication import current_caller
-from queuegate_server.rpc.errors import AuditUnavailable, reason_name
+from queuegate_server.rpc.errors import AuditUnavailable, UnreadableRequest, reason_name
 from queuegate_server.rpc.messages import DENIED_REASONS, ERROR
 
 _REASONS: Final = range(1, max(access_pb2.Reason.values()) + 1)
@@ -54,10 +54,11 @@ class DecisionLog:
         self.counts[ERROR] += 1
         self._errors[reason_name(error)] += 1
         if self._audit is not None:
+            kept = None if isinstance(error, UnreadableRequest) else request
             failed = decision_records.Failed(
-                method, self._wall(), current_caller(), request, reason_name(error)
+                method, self._wall(), current_caller(), kept, reason_name(error)
             )
-            if not await self._audit.append(failed.records, 1, len(request)):
+            if not await self._audit.append(failed.records, 1, len(kept or b"")):
                 raise AuditUnavailable from error
 
     def count(self, reasons: bytes, errors: Iterable[str]) -> int:

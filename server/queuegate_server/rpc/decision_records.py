@@ -88,13 +88,17 @@ class Answered:
             return
         checks = wire.first_field_items(self.request)
         answers = wire.first_field_items(self.response)
-        for request, data in zip(checks, answers, strict=True):
+        reasons: dict[int, str] = {}
+        for number, (request, data) in enumerate(zip(checks, answers, strict=True)):
             result = results.FromString(data)
-            if result.WhichOneof("outcome") == "error":
-                reason = _error_reason(result.error)
-                yield Failed(self.method, self.time, self.caller, request, reason).record()
-            else:
+            outcome = result.WhichOneof("outcome")
+            if outcome == "decision":
                 yield from self._record(_fields(self.method, request), result.decision)
+                continue
+            if outcome == "error":
+                reasons[number] = _error_reason(result.error)
+            reason = reasons[number if outcome == "error" else result.same_error_as]
+            yield Failed(self.method, self.time, self.caller, request, reason).record()
 
     def _columns(self) -> Iterator[Record]:
         """Yield a record for each check. The response has its decisions, whether or not the
@@ -144,7 +148,8 @@ class Failed:
     method: str
     time: float
     caller: str
-    request: bytes
+    request: bytes | None
+    """None if it is known not to be a message."""
     reason: str
 
     def records(self) -> Iterator[Record]:
@@ -154,7 +159,7 @@ class Failed:
     def record(self) -> Record:
         """Return the record."""
         head = _head(self.method, self.time, self.caller)
-        fields = _fields(self.method, self.request)
+        fields = {} if self.request is None else _fields(self.method, self.request)
         return head | fields | {"decision": "error", "reason": self.reason}
 
 

@@ -26,7 +26,8 @@ DETAILS_TRAILER: Final = "grpc-status-details-bin"
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
 _RETRY_RESOLUTION: Final = 1 / 64
-"""Seconds. Retry delays are rounded up to it, so that equal statuses can be reused."""
+"""Seconds. Retry delays are rounded up to it, so that equal statuses can be reused, and in a
+batch sent once."""
 _MAX_CACHED_STATUSES: Final = 64
 _MAX_NAMED_PARTITIONS: Final = 10
 _MAX_VIOLATIONS: Final = 10
@@ -50,6 +51,10 @@ class InvalidRequest(Exception):
         if len(violations) > len(texts):
             texts.append(f"and {len(violations) - len(texts)} more")
         super().__init__("; ".join(texts))
+
+
+class UnreadableRequest(InvalidRequest):
+    """The bytes of a request are not a message; parsing them again is of no use."""
 
 
 class Overloaded(Exception):
@@ -116,6 +121,7 @@ _CODES: Final = {
 """Errors whose message is the status message."""
 _REASONS: Final = {
     InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
+    UnreadableRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
     UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
     GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
     TooManyLookUps: errors_pb2.ERROR_REASON_OVERLOADED,
@@ -146,8 +152,7 @@ def to_status(error: Exception) -> CallStatus:
     known = _CODES.get(type(error))
     if known is not None:
         retry_after = getattr(error, "retry_after", 0.0)
-        rounded = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
-        return _cached_status(*known, str(error), rounded)
+        return _cached_status(*known, str(error), _rounded(retry_after))
     match error:
         case InvalidRequest():
             violations = [
@@ -175,7 +180,7 @@ def to_status(error: Exception) -> CallStatus:
                 _REASONS[type(error)],
                 f"groups are needed and resolver {error.resolver!r} could not be asked:"
                 f" {error.detail}",
-                _retry_info(error.retry_after),
+                _retry_info(_rounded(error.retry_after)),
             )
         case NotReady() | NotConfirmed():
             return _status(
@@ -218,6 +223,10 @@ def _cached_status(
 ) -> CallStatus:
     """Build a status once: a refusal must cost less than an answer."""
     return _status(code, reason, text, *((_retry_info(seconds),) if seconds else ()))
+
+
+def _rounded(seconds: float) -> float:
+    return ceil(seconds / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
 
 
 def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:

@@ -1,19 +1,21 @@
 """PolicyService: shows, validates and reloads policies."""
 
 import asyncio
-from collections.abc import Iterator
+import itertools
+from functools import partial
 from typing import Final
 
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
-from queuegate_server.engine import Engine, ServedPartition
+from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
 
@@ -21,8 +23,8 @@ MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""
 _MAX_VALIDATIONS: Final = 16
 """Validations that run, one at a time, or wait."""
-_CHUNK: Final = 500
-"""Queues or diagnostics that are converted before other work may run."""
+_CHUNK: Final = 100
+"""Queues or diagnostics that are converted without a pause."""
 _CONTENT_NAME: Final = ""
 """The file name in diagnostics about a text that was sent."""
 
@@ -30,16 +32,21 @@ _CONTENT_NAME: Final = ""
 class PolicyServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(self, engine: Engine, reloader: Reloader) -> None:
-        """Show the policy of an engine, and reload it."""
+    def __init__(self, engine: Engine, reloader: Reloader, queue: AdmissionQueue) -> None:
+        """Show the policy of an engine, and reload it. Long calls wait in the queue."""
         self._engine = engine
         self._reloader = reloader
+        self._queue = queue
         self._validating = asyncio.Lock()
         self._validations = 0
 
     async def GetPolicy(self, data: bytes) -> bytes:
         """Show the policy of a partition."""
-        request = wire.parse(policy_pb2.GetPolicyRequest, data)
+        async with self._queue.for_call() as slot:
+            parse = partial(wire.parse, policy_pb2.GetPolicyRequest, data)
+            return await self._policy(await slot.run(data, parse), slot)
+
+    async def _policy(self, request: policy_pb2.GetPolicyRequest, slot: Slot) -> bytes:
         violations: validation.Violations = []
         validation.partition_name(request.partition, violations)
         validation.raise_if(violations)
@@ -59,15 +66,21 @@ class PolicyServicer:
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
-        for count, queue in enumerate(_below(served, prefix), start=1):
-            response.queues.append(_queue(queue))
-            if count % _CHUNK == 0:
-                await asyncio.sleep(0)
-        return response.SerializeToString()
+        # The encodings of parts of a message, joined, are that of the whole.
+        parts = [response.SerializeToString()]
+        queues = iter(served.partition.queues.items())
+        while chunk := [*itertools.islice(queues, _CHUNK)]:
+            shown = [_queue(queue) for path, queue in chunk if is_at_or_below(path, prefix)]
+            parts.append(policy_pb2.GetPolicyResponse(queues=shown).SerializeToString())
+            if slot.is_due:
+                await slot.pause()
+        return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
         """Validate a configuration text, in a child process and one at a time."""
-        request = wire.parse(policy_pb2.ValidatePolicyRequest, data)
+        request = await self._queue.in_turn(
+            data, partial(wire.parse, policy_pb2.ValidatePolicyRequest, data)
+        )
         content = request.content.encode()
         if len(content) > MAX_CONTENT_BYTES:
             text = f"is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server validate on it"
@@ -90,26 +103,22 @@ class PolicyServicer:
         finally:
             self._validations -= 1
         response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(found))
+        parts = [response.SerializeToString()]
         for start in range(0, len(found), _CHUNK):
-            response.diagnostics.extend(diagnostics(found[start : start + _CHUNK]))
+            part = diagnostics(found[start : start + _CHUNK])
+            parts.append(policy_pb2.ValidatePolicyResponse(diagnostics=part).SerializeToString())
             await asyncio.sleep(0)
-        return response.SerializeToString()
+        return b"".join(parts)
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Read the configuration again."""
-        wire.parse(policy_pb2.ReloadPolicyRequest, data)
+        await self._queue.in_turn(data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data))
         state = await self._reloader.reload()
         return policy_pb2.ReloadPolicyResponse(
             succeeded=state.succeeded,
             revision=self._engine.snapshot.policy.revision,
             diagnostics=diagnostics(state.diagnostics),
         ).SerializeToString()
-
-
-def _below(served: ServedPartition, prefix: str) -> Iterator[Queue]:
-    return (
-        queue for path, queue in served.partition.queues.items() if is_at_or_below(path, prefix)
-    )
 
 
 def _queue(queue: Queue) -> policy_pb2.PolicyQueue:

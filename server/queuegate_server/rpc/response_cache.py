@@ -54,7 +54,6 @@ class FailedCheck(NamedTuple):
 
     response: bytes
     """The google.rpc.Status."""
-    batch_result: bytes
     reason: int
     """ERROR."""
     error_reason: str
@@ -131,6 +130,12 @@ def _empty() -> dict[bool, tuple[dict[bytes, CachedResponse], dict[bytes, Cached
     return {trusted: ({}, {}) for trusted in (False, True)}
 
 
+def answered(response: bytes, reason: int) -> CachedResponse:
+    """Return the response of a decision that used no groups of the cache, given its bytes."""
+    framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
+    return CachedResponse(response, framed, reason)
+
+
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, revision: int) -> CachedResponse:
     """Return the response of a decision that used no groups of the cache.
@@ -138,5 +143,4 @@ def _encode(decision: Decision, revision: int) -> CachedResponse:
     There are few different decisions: a queue, and the name that matched.
     """
     response = decision_message(decision, revision).SerializeToString()
-    framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
-    return CachedResponse(response, framed, REASONS[decision.reason])
+    return answered(response, REASONS[decision.reason])

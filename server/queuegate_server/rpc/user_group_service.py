@@ -1,11 +1,13 @@
 """UserGroupService: the groups of users, resolved and invalidated."""
 
+from functools import partial
 from typing import Final
 
 from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.messages import timestamp
 
 MAX_USERS: Final = 10_000
@@ -19,13 +21,16 @@ _OUTCOMES: Final = {
 class UserGroupServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Use the resolvers of the engine's snapshot."""
+    def __init__(self, engine: Engine, queue: AdmissionQueue) -> None:
+        """Use the resolvers of the engine's snapshot, and the queue of long calls."""
         self._engine = engine
+        self._queue = queue
 
     async def ResolveUserGroups(self, data: bytes) -> bytes:
         """Resolve the groups of a user."""
-        request = wire.parse(user_groups_pb2.ResolveUserGroupsRequest, data)
+        request = await self._queue.in_turn(
+            data, partial(wire.parse, user_groups_pb2.ResolveUserGroupsRequest, data)
+        )
         violations: validation.Violations = []
         validation.partition_name(request.partition, violations)
         validation.user_name("user", request.user, violations)
@@ -50,7 +55,9 @@ class UserGroupServicer:
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:
         """Drop the cached groups of users, or of all users."""
-        request = wire.parse(user_groups_pb2.InvalidateUserGroupsRequest, data)
+        request = await self._queue.in_turn(
+            data, partial(wire.parse, user_groups_pb2.InvalidateUserGroupsRequest, data)
+        )
         violations: validation.Violations = []
         validation.partition_name(request.partition, violations)
         if len(request.users) > MAX_USERS:

@@ -44,19 +44,23 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _QueueRequest = access_pb2.CheckQueueAccessRequest | access_pb2.ExplainQueueAccessRequest
 
 
-def check_query(data: bytes, snapshot: Snapshot, *, trusted: bool) -> Query:
+def check_query(
+    data: bytes, snapshot: Snapshot, *, trusted: bool, budget: wire.Budget | None = None
+) -> Query:
     """Return the query of a serialized CheckQueueAccessRequest.
 
     Args:
         data: The bytes of the request.
         snapshot: The snapshot that decides; its partitions say which names are well-formed.
         trusted: Whether the groups that this caller asserts are used.
+        budget: That of the batch, if the request is an item of one.
 
     Raises:
         InvalidRequest: The request is malformed.
         UnknownPartition: It names a partition that does not exist.
     """
-    return query(wire.parse(access_pb2.CheckQueueAccessRequest, data), snapshot, trusted=trusted)
+    request = wire.parse(access_pb2.CheckQueueAccessRequest, data, budget)
+    return query(request, snapshot, trusted=trusted)
 
 
 def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query:
@@ -162,15 +166,15 @@ def user_and_groups(
     """
     user = information.user
     user_name("user.user", user, violations)
-    groups = information.groups[:]
-    if not groups:
-        return user, groups
+    if not information.groups:
+        return user, ()
     if user and not _is_yarn(served) and not is_user_name(user):
         # YuniKorn's ConvertUGI checks a name only if it does not have to look up its groups.
         violations.append(("user.user", _NOT_A_YUNIKORN_USER))
-    if len(groups) > MAX_GROUPS:
+    if len(information.groups) > MAX_GROUPS:
         violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
-        return user, groups
+        return user, ()
+    groups = information.groups[:]
     # One check of all groups, because they are nearly always well-formed.
     joined = "".join(groups)
     is_short = _is_short(joined) or _is_short(max(groups, key=len))

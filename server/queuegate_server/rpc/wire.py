@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from queuegate.v1 import access_pb2
-from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
+from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest, UnreadableRequest
 
 M = TypeVar("M", bound=Message)
 
@@ -36,6 +36,10 @@ _MAX_UINT64: Final = 2**64 - 1
 _MAX_TAG_BYTES: Final = 5
 _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
+"""Fields of a batch that is split here: far more than any batch needs, and each costs time."""
+_MAX_STREAM_FIELDS: Final = 1_000
+_MAX_SEARCHED_FIELDS: Final = 2_000
+"""Fields, on all levels together, among which those at fault are searched for."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
 """A longer message may hold far too many items, so it is split item by item."""
@@ -72,12 +76,24 @@ def _items_class() -> type[_Items]:
 _ITEMS: Final = _items_class()
 
 
-def parse(message: type[M], data: bytes) -> M:
-    """Parse a request; raise InvalidRequest, which names the fields that are not UTF-8."""
+Budget = Iterator[None]
+"""As many items as fields may still be read."""
+
+
+def search_budget() -> Budget:
+    """Return how many fields the searches for faults of one request may read in all."""
+    return itertools.repeat(None, _MAX_SEARCHED_FIELDS)
+
+
+def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
+    """Parse a request; raise UnreadableRequest, which names the fields that are not UTF-8.
+
+    Those that the budget does not reach are not named. Parts of one request share a budget.
+    """
     try:
         return message.FromString(data)
     except DecodeError:
-        raise InvalidRequest(_violations(message, data)) from None
+        raise UnreadableRequest(_violations(message, data, budget or search_budget())) from None
 
 
 def first_field_items(data: bytes) -> list[bytes]:
@@ -112,7 +128,7 @@ def stream_request(data: bytes) -> tuple[int, bytes]:
     """
     number = 0
     batches = []
-    for field, wire_type, value in _fields(data):
+    for field, wire_type, value in _fields(data, itertools.repeat(None, _MAX_STREAM_FIELDS)):
         if field == _STREAM_ID and wire_type == _VARINT:
             number = cast("int", value)
         elif field == _STREAM_BATCH and wire_type == _LENGTH_DELIMITED:
@@ -136,7 +152,7 @@ def embedded(field_number: int, message: bytes) -> bytes:
 
 def _items_one_by_one(data: bytes) -> list[bytes]:
     items = []
-    for field, wire_type, value in _fields(data):
+    for field, wire_type, value in _fields(data, itertools.repeat(None, _MAX_FIELDS)):
         if field == 1 and wire_type == _LENGTH_DELIMITED:
             items.append(cast("bytes", value))
             if len(items) > MAX_BATCH:
@@ -144,15 +160,14 @@ def _items_one_by_one(data: bytes) -> list[bytes]:
     return items
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes]]:
     """Yield number, wire type and value of each field; skip groups, a deprecated kind of field.
 
-    Raises InvalidRequest for what protobuf refuses, and for more fields than any request needs:
-    each costs time.
+    Raises InvalidRequest for what protobuf refuses, and when the budget is spent.
     """
     position, end = 0, len(data)
     groups: list[int] = []
-    for _ in range(_MAX_FIELDS):
+    for _ in budget:
         if position == end and not groups:
             return
         number, wire_type, position = _tag(data, position)
@@ -195,20 +210,20 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
 
 
-def _violations(message: type[Message], data: bytes) -> list[tuple[str, str]]:
+def _violations(message: type[Message], data: bytes, budget: Budget) -> list[tuple[str, str]]:
     descriptor = cast("Descriptor", message.DESCRIPTOR)
     found = [
         (path, "must be UTF-8")
-        for path in itertools.islice(_not_utf8(descriptor, data, ""), _MAX_VIOLATIONS)
+        for path in itertools.islice(_not_utf8(descriptor, data, "", budget), _MAX_VIOLATIONS)
     ]
     return found or [(WHOLE_REQUEST, _NOT_A_MESSAGE)]
 
 
-def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str) -> Iterator[str]:
+def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str, budget: Budget) -> Iterator[str]:
     """Yield the paths of text fields that are not UTF-8, in a message that protobuf refused."""
     seen: dict[int, int] = {}
     with contextlib.suppress(InvalidRequest):
-        for number, wire_type, value in _fields(data):
+        for number, wire_type, value in _fields(data, budget):
             field = descriptor.fields_by_number.get(number)
             if field is None or wire_type != _LENGTH_DELIMITED:
                 continue
@@ -218,7 +233,8 @@ def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str) -> Iterator[str]
                 seen[number] = index + 1
                 path = f"{path}[{index}]"
             if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type:
-                yield from _not_utf8(field.message_type, cast("bytes", value), f"{path}.")
+                part = cast("bytes", value)
+                yield from _not_utf8(field.message_type, part, f"{path}.", budget)
             elif field.type == FieldDescriptor.TYPE_STRING and not _is_utf8(cast("bytes", value)):
                 yield path
 

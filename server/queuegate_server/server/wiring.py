@@ -97,16 +97,21 @@ def build_server(
     refusal = Refusal(overloaded.proto.message, ((DETAILS_TRAILER, overloaded.trailer),), refused)
     server = registry.build(transport, settings.limits, refusal, shares_port=worker is not None)
     draining = asyncio.Event()
+    queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused)
     access = AccessServicer(
         engine,
         decisions,
-        AdmissionQueue(time.monotonic, settings.limits.max_wait, refused),
+        queue,
         call_limit,
         draining,
         clock=time.monotonic,
         batches_in_flight=settings.limits.stream_batches_in_flight,
     )
-    servicers: list[object] = [access, UserGroupServicer(engine), PolicyServicer(engine, reloader)]
+    servicers: list[object] = [
+        access,
+        UserGroupServicer(engine, queue),
+        PolicyServicer(engine, reloader, queue),
+    ]
     if worker is not None:
         servicers = [worker.broadcast_methods(servicer) for servicer in servicers]
     interceptors = Interceptors(calls, tracer, call_limit, listeners.authorizer)

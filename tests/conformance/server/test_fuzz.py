@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 import queuegate
 from queuegate.v1 import access_pb2
+from tests.support.batch_results import with_errors
 from tests.support.eventually import eventually
 from tests.support.generators.policies import policy_text, random_queues
 from tests.support.generators.requests import GROUPS, USERS, RequestGenerator
@@ -96,7 +97,7 @@ def outcomes(data: bytes) -> list[str]:
 
 
 def _results(data: bytes) -> Sequence[access_pb2.CheckResult]:
-    return access_pb2.BatchCheckQueueAccessResponse.FromString(data).results
+    return with_errors(access_pb2.BatchCheckQueueAccessResponse.FromString(data).results)
 
 
 class Fuzz:

@@ -12,6 +12,7 @@ import pytest
 
 import queuegate
 from queuegate.v1 import access_pb2
+from tests.support.batch_results import with_errors
 from tests.support.generators.requests import RequestGenerator
 from tests.support.generators.yarn import random_cluster
 from tests.support.generators.yarn_requests import YarnRequestGenerator
@@ -80,7 +81,7 @@ def of_queues(channel: grpc.Channel, items: Sequence[bytes]) -> list[str]:
     )
     answer = call(request.SerializeToString(), timeout=60)
     results = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
-    return [outcome(result) for result in results]
+    return [outcome(result) for result in with_errors(results)]
 
 
 def of_applications(channel: grpc.Channel, items: Sequence[bytes]) -> list[str]:
@@ -92,7 +93,7 @@ def of_applications(channel: grpc.Channel, items: Sequence[bytes]) -> list[str]:
     )
     answer = call(request.SerializeToString(), timeout=60)
     results = access_pb2.BatchCheckApplicationAccessResponse.FromString(answer).results
-    return [outcome(result) for result in results]
+    return [outcome(result) for result in with_errors(results)]
 
 
 def single(

@@ -11,7 +11,12 @@ from queuegate_server.engine import NotReady
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.rpc.authentication import Principal, set_current_principal
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import AuditUnavailable
+from queuegate_server.rpc.errors import (
+    AuditUnavailable,
+    InvalidRequest,
+    UnreadableRequest,
+    to_status,
+)
 from queuegate_server.settings.callers import Rights
 
 REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
@@ -105,12 +110,40 @@ async def test_batches(allowed: bool, number: int, made: int) -> None:
     assert len(audit.records) == made
 
 
-async def test_requests_that_are_no_messages_have_a_record_too() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(RuntimeError(), "internal"), (UnreadableRequest([]), "invalid_field")],
+    ids=["parsed in vain", "not parsed again"],
+)
+async def test_requests_that_are_no_messages_have_a_record_too(
+    error: Exception, reason: str
+) -> None:
     audit = Audit()
     decisions = DecisionLog(audit, wall=lambda: 0.0)
-    await decisions.failed("CheckQueueAccess", b"\xff", RuntimeError())
-    assert audit.records[0]["reason"] == "internal"
+    await decisions.failed("CheckQueueAccess", b"\xff", error)
+    assert audit.records[0]["reason"] == reason
     assert "user" not in audit.records[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "results"),
+    [
+        ("BatchCheckQueueAccess", access_pb2.BatchCheckQueueAccessResponse),
+        ("BatchCheckApplicationAccess", access_pb2.BatchCheckApplicationAccessResponse),
+    ],
+)
+async def test_an_error_that_was_sent_once_is_in_each_record(method: str, results: Any) -> None:
+    audit = Audit()
+    decisions = DecisionLog(audit, wall=lambda: 0.0)
+    request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 4).SerializeToString()
+    response = results()
+    response.results.add().decision.reason = access_pb2.REASON_NO_MATCH
+    response.results.add().error.CopyFrom(to_status(NotReady()).proto)
+    response.results.add().error.CopyFrom(to_status(InvalidRequest([("queue", "bad")])).proto)
+    response.results.add().same_error_as = 1
+    await decisions.record(method, request, response.SerializeToString(), 4)
+    reasons = [record["reason"] for record in audit.records]
+    assert reasons == ["no_match", "not_ready", "invalid_field", "not_ready"]
 
 
 async def test_names_are_cut_to_the_longest_allowed() -> None:

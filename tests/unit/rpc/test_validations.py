@@ -1,6 +1,7 @@
 """Validations of configuration texts take turns."""
 
 import asyncio
+import time
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,13 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob
 from queuegate_server.rpc import policy_service
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
+
+
+def policies() -> policy_service.PolicyServicer:
+    queue = AdmissionQueue(time.monotonic, 60, {})
+    return policy_service.PolicyServicer(cast("Any", None), cast("Any", None), queue)
 
 
 async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +34,7 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
         return (Diagnostic(name, 0, 0, Severity.WARNING, data.decode()),)
 
     monkeypatch.setattr(parser_process, "check", check)
-    servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
+    servicer = policies()
     texts = [str(number) for number in range(16)]
     asked = [
         asyncio.create_task(
@@ -50,13 +57,13 @@ async def test_a_parser_that_cannot_be_started_is_no_fault_of_the_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
-    servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
+    servicer = policies()
     with pytest.raises(Overloaded, match="cannot be started: No such file"):
         await servicer.ValidatePolicy(b"")
 
 
 async def test_a_text_has_a_bound() -> None:
-    servicer = policy_service.PolicyServicer(cast("Any", None), cast("Any", None))
+    servicer = policies()
     request = policy_pb2.ValidatePolicyRequest(
         content="é" * (policy_service.MAX_CONTENT_BYTES // 2)
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.rpc.errors import InvalidRequest, UnreadableRequest
 
 UNKNOWN = b"\xf8\x01\x01"
 
@@ -94,3 +94,37 @@ def test_faults_name_their_fields(data: bytes, fields: list[str]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         wire.parse(access_pb2.CheckQueueAccessRequest, data)
     assert [field for field, _ in caught.value.violations] == fields
+
+
+def user_with(groups: bytes) -> bytes:
+    return wire.embedded(1, groups)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x28\x01" * 5_000 + b"\x12\x01\xff",
+        user_with(b"\x12\x00" * 10) * 500 + b"\x12\x01\xff",
+        user_with(b"\x12\x00" * 5_000) + b"\x12\x01\xff",
+    ],
+    ids=["fields", "fields of many messages", "fields of one message"],
+)
+def test_a_fault_is_searched_for_among_so_many_fields(data: bytes) -> None:
+    """All levels share one budget; what it does not reach is not named."""
+    with pytest.raises(UnreadableRequest) as caught:
+        wire.parse(access_pb2.CheckQueueAccessRequest, data)
+    assert caught.value.violations == [("request", "the bytes are not a message of this type")]
+
+
+def test_the_parts_of_a_request_share_a_budget() -> None:
+    budget = wire.search_budget()
+    named = []
+    for _ in range(10):
+        with pytest.raises(UnreadableRequest) as caught:
+            wire.parse(
+                access_pb2.CheckQueueAccessRequest,
+                b"\x28\x01" * 400 + b"\x12\x01\xff",
+                budget,
+            )
+        named += [field for field, _ in caught.value.violations]
+    assert named == ["partition"] * 4 + ["request"] * 6

@@ -1,0 +1,21 @@
+"""Reads the results of a batch as a caller must."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from queuegate.v1 import access_pb2
+
+Result = TypeVar("Result", access_pb2.CheckResult, access_pb2.ApplicationCheckResult)
+
+
+def with_errors(results: Sequence[Result]) -> list[Result]:
+    """Return the results, each of which has a decision or an error of its own."""
+    found = []
+    for number, result in enumerate(results):
+        if result.WhichOneof("outcome") == "same_error_as":
+            assert result.same_error_as < number
+            found.append(results[result.same_error_as])
+            assert found[-1].HasField("error")
+        else:
+            found.append(result)
+    return found
