@@ -104,6 +104,8 @@ class AccessLog:
     async def abort(self, error: Exception) -> NoReturn:
         """End the call with the status of an error, and log it."""
         status = to_status(error)
+        # Their frames hold the request.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         request = self._request_context()
         if not request.request_id:
             request = request._replace(request_id=secrets.token_hex(8))

@@ -23,6 +23,7 @@ from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.response_cache import ResponseCache
+from tests.support.batch_results import with_errors
 
 USERS = ("alice", "bob", "carol", "dave")
 QUEUES = ("root", "root.a.x", "root.b")
@@ -199,7 +200,8 @@ class CachedResponses(RuleBasedStateMachine):
 
     async def _ask_in_batch(self, data: bytes) -> None:
         answer = await self.access.BatchCheckQueueAccess(batch(data, data), trusted=True)
-        first, second = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
+        results = access_pb2.BatchCheckQueueAccessResponse.FromString(answer).results
+        first, second = with_errors(results)
         assert first == second
         beside = await self._beside(data)
         if isinstance(beside, bytes):
