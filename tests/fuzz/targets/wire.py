@@ -28,6 +28,7 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from tests.fuzz.targets.event_loop import run
+from tests.support.batch_results import with_errors
 from tests.support.generators.policies import Queues, policy_text, random_queues
 from tests.support.generators.requests import GROUPS, USERS, RequestGenerator
 from tests.support.generators.yarn import random_cluster
@@ -276,14 +277,12 @@ def _expected_of_batch(data: bytes, expected: Callable[[bytes], str]) -> tuple[s
     return "OK", [expected(item) for item in items.field1]
 
 
-def _outcomes(
-    results: Iterable[access_pb2.CheckResult | access_pb2.ApplicationCheckResult],
-) -> list[str]:
+def _outcomes(results: Any) -> list[str]:
     return [
         (GRANTED if result.decision.allowed else DENIED)
         if result.HasField("decision")
         else _outcome_of_status(result.error)
-        for result in results
+        for result in with_errors(results)
     ]
 
 
@@ -422,13 +421,8 @@ def _explained_application(data: bytes) -> None:
 def _application_batch(data: bytes) -> None:
     name, answer = _ask(_YARN.access.BatchCheckApplicationAccess, data)
     found = access_pb2.BatchCheckApplicationAccessResponse.FromString(answer)
-    request = _parsed(access_pb2.BatchCheckApplicationAccessRequest, data)
-    if request is None or not request.checks:
-        _same(name, INVALID)
-        return
-    items = [check.SerializeToString() for check in request.checks]
-    expected = [_YARN_ORACLE.expected_of_application(item) for item in items]
-    _same((name, _outcomes(found.results)), ("OK", expected))
+    expected = _expected_of_batch(data, _YARN_ORACLE.expected_of_application)
+    _same((name, _outcomes(found.results)), expected)
 
 
 _METHODS: Final[Sequence[Callable[[bytes], None]]] = (
