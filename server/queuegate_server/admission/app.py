@@ -18,6 +18,15 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from queuegate.policy.acl import AclNames
+from queuegate_server.admission.bodies import (
+    JSON,
+    SMALL_BODY_BYTES,
+    LargeBodies,
+    RequestRejected,
+    error_response,
+    read_body,
+    write_answer,
+)
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.namespaces import CachedNamespaces, NamespaceUnknown
 from queuegate_server.admission.review import MalformedReview, read_review, write_review
@@ -33,13 +42,9 @@ from queuegate_server.admission.rules import (
 from queuegate_server.admission.settings import AdmissionSettings
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import WatchedValue
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
-_JSON: Final = "application/json"
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024
-"""Two objects of the largest size that the API server accepts, and the review around them."""
-_BODY_SECONDS: Final = 5.0
-"""How long a body may take to arrive."""
 _MAX_CONFIG_MAP_CHECKS: Final = 2
 """How many ConfigMaps are checked at once, each by a process that may take seconds."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
@@ -49,15 +54,6 @@ _SECONDS: Final = (
 )
 
 _Answer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
-
-
-class _Rejected(Exception):
-    """The request is answered with an HTTP error."""
-
-    def __init__(self, status: int, outcome: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.outcome = outcome
 
 
 class AdmissionMetrics:
@@ -132,6 +128,7 @@ class Webhook:
         self._metrics = metrics
         self._acl_names = acl_names
         self._checks = asyncio.Semaphore(_MAX_CONFIG_MAP_CHECKS)
+        self._turn = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of the web application."""
@@ -159,11 +156,18 @@ class Webhook:
 
     def _route(self, path: str, answer: _Answer) -> web.RouteDef:
         endpoint = path.removeprefix("/")
+        large = LargeBodies()
 
         async def handle(request: web.Request) -> web.Response:
             started = time.perf_counter()
             with self._metrics.in_flight.track_inprogress():
-                response, outcome = await self._respond(request, answer)
+                try:
+                    async with large.place(request):
+                        response, outcome = await self._respond(request, answer)
+                        await write_answer(request, response)
+                except RequestRejected as error:
+                    response = error_response(error.status, str(error))
+                    outcome = error.outcome
             self._metrics.reviews.labels(endpoint, outcome).inc()
             self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
             return response
@@ -173,18 +177,18 @@ class Webhook:
     async def _respond(self, request: web.Request, answer: _Answer) -> tuple[web.Response, str]:
         """Return the response, and the outcome as the metrics name it."""
         try:
-            review = read_review(await self._body(request))
+            review = await self._read(request)
             decided = await answer(review)
             content = write_review(review.uid, decided)
-        except _Rejected as error:
-            return error_response(error.status, str(error)), error.outcome
+        except RequestRejected:
+            raise
         except MalformedReview as error:
             return error_response(400, str(error)), "malformed"
         except Exception:
             number = uuid4().hex
             _LOG.exception("a review failed", extra={"failure": number})
             return error_response(500, f"internal error {number}"), "failed"
-        response = web.Response(body=content, content_type=_JSON)
+        response = web.Response(body=content, content_type=JSON)
         if decided.allowed:
             return response, "patched" if decided.patch else "allowed"
         _LOG.info(
@@ -199,27 +203,11 @@ class Webhook:
         )
         return response, "denied"
 
-    async def _body(self, request: web.Request) -> bytes:
-        """Read the body within the bounds on its size and on the time it takes."""
-        if request.content_type != _JSON:
-            raise _Rejected(415, "malformed", f"the content type must be {_JSON}")
-        too_large = _Rejected(413, "too_large", f"the body is longer than {MAX_BODY_BYTES} bytes")
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise too_large
-        try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                return await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            raise too_large from None
-        except TimeoutError:
-            raise _Rejected(408, "slow", "the body took too long to arrive") from None
-        except (OSError, web.RequestPayloadError):
-            raise _Rejected(400, "disconnected", "the body ended early") from None
-
-
-def error_response(status: int, message: str) -> web.Response:
-    """Return an HTTP error, after which the connection ends."""
-    response = web.Response(status=status, text=f"{message}\n")
-    # The rest of the body may still be on the connection.
-    response.force_close()
-    return response
+    async def _read(self, request: web.Request) -> AdmissionRequest:
+        body = await read_body(request)
+        if len(body) <= SMALL_BODY_BYTES:
+            return read_review(body)
+        async with self._turn:
+            # Others are answered between two large bodies, each of which takes milliseconds.
+            await asyncio.sleep(PAUSE_SECONDS)
+            return read_review(body)

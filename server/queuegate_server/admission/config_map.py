@@ -13,6 +13,7 @@ from queuegate_server.admission.rules import (
     denied,
 )
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
+from queuegate_server.admission.workloads import UnreadableObject
 from queuegate_server.files.configmap import CONFIGS, DEFAULTS, decompress, is_compressed
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import YUNIKORN
@@ -34,6 +35,8 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         or _name(request) not in {CONFIGS, DEFAULTS}
     ):
         return ALLOWED
+    if isinstance(request.new, UnreadableObject):
+        return denied(str(request.new))
     config_map = request.new if isinstance(request.new, dict) else {}
     texts = config_map.get("data") or {}
     binary = config_map.get("binaryData") or {}

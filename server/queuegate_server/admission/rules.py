@@ -44,6 +44,7 @@ class AdmissionRequest:
     user: str
     groups: tuple[str, ...]
     new: object = None
+    """Members of the object, as JSON values, or the UnreadableObject that says what is wrong."""
     old: object = None
     uid: str = ""
     """Identifies the request; the response repeats it."""

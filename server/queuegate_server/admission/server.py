@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,13 @@ from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
-from queuegate_server.admission.app import MAX_BODY_BYTES, AdmissionMetrics, Webhook, error_response
+from queuegate_server.admission.app import AdmissionMetrics, Webhook
+from queuegate_server.admission.bodies import MAX_BODY_BYTES, error_response
+from queuegate_server.admission.connections import (
+    READ_BUFFER_BYTES,
+    TLS_SHUTDOWN_SECONDS,
+    Connections,
+)
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
@@ -22,22 +27,14 @@ from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals
-from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _GRACE_SECONDS: Final = 20.0
-_HANDSHAKE_SECONDS: Final = 5.0
-_TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""An idle client does not answer the end of the connection."""
-_FIRST_REQUEST_SECONDS: Final = 10.0
-"""From the start of a connection until the headers of its first request have arrived."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
 """How long the rest of a rejected body is read, so that the client reads the answer."""
 _MAX_HEADERS: Final = 64
-_MAX_CONNECTIONS: Final = 8192
-_BACKLOG: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +47,10 @@ class AdmissionOptions:
     """The address of health and metrics, HTTP."""
     tls_cert: Path
     tls_key: Path
+    client_ca_file: Path | None
+    """The authority of clients, who must then present a certificate."""
+    client_names: frozenset[str]
+    """The names of which a client's certificate must have one; empty: any certificate."""
     config_maps: tuple[Path, ...]
     """The folders of the mounted ConfigMaps; a later one wins."""
     namespace_annotations: bool
@@ -84,7 +85,7 @@ async def serve_admission(
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
     )
-    certificate = CertificateReloader(options.tls_cert, options.tls_key)
+    certificate = CertificateReloader(options.tls_cert, options.tls_key, options.client_ca_file)
     metrics = AdmissionMetrics(settings, certificate)
     namespaces = None
     if options.namespace_annotations:
@@ -92,7 +93,8 @@ async def serve_admission(
         namespaces = CachedNamespaces(api_server.fetch, time.monotonic)
     webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)
     stop = asyncio.Event()
-    server = WebhookServer(options.listen, webhook.routes(), certificate)
+    connections = Connections(options.listen, certificate, options.client_names)
+    server = WebhookServer(connections, webhook.routes())
     admin = AdminServer(options.ops_listen, _AdminSource(metrics, stop))
     handle_signals(stop)
     async with asyncio.TaskGroup() as group:
@@ -101,7 +103,7 @@ async def serve_admission(
             watches.append(group.create_task(settings.watch()))
         await server.start()
         await admin.start()
-        started(server.address, admin.address)
+        started(connections.address, admin.address)
         await stop.wait()
         _LOG.info("draining")
         await asyncio.sleep(options.drain_seconds)
@@ -115,26 +117,17 @@ async def serve_admission(
 class WebhookServer:
     """Serves the webhook over HTTPS, with bounds on what clients may cost."""
 
-    def __init__(
-        self, address: HostPort, routes: list[web.RouteDef], certificate: CertificateReloader
-    ) -> None:
-        """Bind the address; new connections get the certificate that was loaded last.
-
-        Raises CannotListen.
-        """
-        self._socket = open_tcp(*address)
-        self.address = address_of(self._socket)
-        """The address with the port in use."""
-        self._certificate = certificate
-        self._without_request: set[asyncio.BaseProtocol] = set()
-        """Connections that have not sent the headers of a request yet."""
+    def __init__(self, connections: Connections, routes: list[web.RouteDef]) -> None:
+        """Serve these routes to the clients of these connections."""
+        self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
-        self._listener: asyncio.Server | None = None
+        self._accepting: asyncio.Task[None] | None = None
         app = web.Application(middlewares=[self._bounded], client_max_size=MAX_BODY_BYTES)
         app.add_routes(routes)
+        app.on_response_prepare.append(self._before_headers)
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -142,26 +135,24 @@ class WebhookServer:
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
             max_headers=_MAX_HEADERS,
-            shutdown_timeout=_TLS_SHUTDOWN_SECONDS,
+            read_bufsize=READ_BUFFER_BYTES,
+            shutdown_timeout=TLS_SHUTDOWN_SECONDS,
         )
 
     async def start(self) -> None:
         """Start to serve."""
         await self._runner.setup()
-        self._listener = await asyncio.get_running_loop().create_server(
-            self._connection,
-            sock=self._socket,
-            backlog=_BACKLOG,
-            ssl=self._tls(),
-            ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS,
-        )
+        server = self._runner.server
+        if server is None:
+            raise AssertionError("set up above")
+        self._accepting = asyncio.create_task(self._connections.accept(server))
 
     async def close(self) -> None:
         """Stop listening, answer the requests that have begun, and close all connections."""
         self._draining = True
-        if self._listener is not None:
-            self._listener.close()
+        if self._accepting is not None:
+            self._accepting.cancel()
+        self._connections.close()
         try:
             async with asyncio.timeout(_GRACE_SECONDS):
                 await self._idle.wait()
@@ -169,57 +160,27 @@ class WebhookServer:
             _LOG.warning("reviews in progress are cancelled", extra={"in_flight": self._in_flight})
         await self._runner.cleanup()
 
-    def _tls(self) -> ssl.SSLContext:
-        """Return a context whose handshakes continue with the newest certificate.
-
-        Another context takes over, instead of this one loading the new files: it would serve
-        nobody if it had loaded half of a pair.
-        """
-
-        def use_newest(connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-            connection.context = self._certificate.value.context
-
-        context = self._certificate.value.context
-        context.sni_callback = use_newest
-        return context
-
-    def _connection(self) -> asyncio.Protocol:
-        """Begin a connection, and cut it if the headers of its first request do not arrive."""
-        if self._runner.server is None:
-            raise RuntimeError("the port is closed")
-        connection = self._runner.server()
-        self._without_request.add(connection)
-
-        def cut() -> None:
-            if connection in self._without_request:
-                self._without_request.discard(connection)
-                if connection.transport is not None:
-                    connection.transport.abort()
-
-        asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, cut)
-        return connection
-
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        self._without_request.discard(request.protocol)
+        self._connections.has_request(request.protocol)
         self._in_flight += 1
         self._idle.clear()
-        server = self._runner.server
         try:
-            if server is not None and len(server.connections) > _MAX_CONNECTIONS:
-                response: web.StreamResponse = error_response(503, "too many connections")
-            else:
-                response = await handler(request)
+            refusal = self._connections.refusal(request)
+            response = error_response(403, refusal) if refusal else await handler(request)
         except web.HTTPException as error:
             response = web.Response(status=error.status, text=f"{error.reason}\n")
         finally:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
+        return response
+
+    async def _before_headers(self, _: web.Request, response: web.StreamResponse) -> None:
         if self._draining:
             response.force_close()
+            response.headers["Connection"] = "close"
         response.headers["Server"] = "queuegate"
-        return response
 
 
 class _AdminSource:

@@ -73,6 +73,8 @@ class PodMetadata:
 
 def pod_metadata(kind: str, value: object) -> PodMetadata:
     """Return the pod's metadata in an object of a kind of METADATA. Raises UnreadableObject."""
+    if isinstance(value, UnreadableObject):
+        raise value
     path = METADATA[kind]
     node = _mapping(value, f"the {kind}")
     parents = 0

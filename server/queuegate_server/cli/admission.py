@@ -23,6 +23,13 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
         raise click.BadParameter(f"{value!r}: {error}") from None
 
 
+def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    for value in values:
+        if not value.startswith(("spiffe://", "uri:", "dns:", "cn:")):
+            raise click.BadParameter(f"{value!r}: write spiffe://…, uri:…, dns:… or cn:…")
+    return frozenset(value.lower() if value.startswith("dns:") else value for value in values)
+
+
 @click.command(context_settings={"auto_envvar_prefix": "QUEUEGATE_ADMISSION"})
 @click.option(
     "--listen",
@@ -45,6 +52,20 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
     help="The certificate, PEM; loaded again when it changes.",
 )
 @click.option("--tls-key", type=FILE, required=True, help="Its key, PEM.")
+@click.option(
+    "--client-ca-file",
+    type=FILE,
+    help="The authority of clients, PEM: with it, every client must present a certificate. "
+    "Loaded again when it changes. The health port asks for none.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    callback=_names,
+    help="A name that a client's certificate may have: spiffe://…, uri:…, dns:… or cn:…. May be "
+    "given several times. Without it, any certificate of the authority will do.",
+)
 @click.option(
     "--defaults",
     type=_FOLDER,
@@ -124,6 +145,8 @@ def admission(
     from queuegate_server.admission.settings import AdmissionSettingsError  # noqa: PLC0415 - as above
     from queuegate_server.files.watcher import BadFile  # noqa: PLC0415 - as above
 
+    if options["client_names"] and options["client_ca_file"] is None:
+        raise Failure("--client-name needs --client-ca-file, which verifies certificates")
     logs.configure(log_level, log_format)
     config_maps = tuple(folder for folder in (defaults, configs) if folder is not None)
     admission_options = server.AdmissionOptions(

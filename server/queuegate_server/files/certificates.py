@@ -102,6 +102,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._client_ca_file is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
             try:
                 context.load_verify_locations(self._client_ca_file)
             except ssl.SSLError:

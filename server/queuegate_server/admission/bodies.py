@@ -1,0 +1,109 @@
+"""Reads the bodies of requests and writes the answers, within bounds on memory and time.
+
+Nearly all reviews are small: they are read at once, at most one on each connection. Each of the
+few large ones takes a place, from before it is read until its answer is on the way. If none
+is free it waits, because the API server asks each question once: a wait of milliseconds costs it
+nothing, while after a refusal with `Retry-After` it sleeps for a second before it asks again. It
+is refused only when it has waited for so long that the API server would soon give up.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiohttp import web
+
+JSON: Final = "application/json"
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+"""The API server reads no request that is longer, and stores objects of half that size."""
+SMALL_BODY_BYTES: Final = 64 * 1024
+_LARGE_BODIES: Final = 4
+"""For each endpoint: at most 36 MiB of large bodies are in memory."""
+_WAIT_SECONDS: Final = 1.5
+_SMALL_BODY_SECONDS: Final = 5.0
+_LARGE_BODY_SECONDS: Final = 2.0
+"""How long a body may take to arrive."""
+_ANSWER_SECONDS: Final = 2.0
+"""How long a client may take to read an answer that does not fit into the buffers on the way."""
+
+
+class RequestRejected(Exception):
+    """The request is answered with an HTTP error."""
+
+    def __init__(self, status: int, outcome: str, message: str) -> None:
+        """Set the status, the outcome as the metrics name it, and what the client reads."""
+        super().__init__(message)
+        self.status = status
+        self.outcome = outcome
+
+
+class LargeBodies:
+    """The places of large bodies of one endpoint."""
+
+    def __init__(self) -> None:
+        """Start with all places free."""
+        self._places = asyncio.Semaphore(_LARGE_BODIES)
+
+    @asynccontextmanager
+    async def place(self, request: web.Request) -> AsyncIterator[None]:
+        """Hold a place, if the body may be large. Raises RequestRejected if none gets free."""
+        length = request.content_length
+        if length is not None and length <= SMALL_BODY_BYTES:
+            yield
+            return
+        if length is not None and length > MAX_BODY_BYTES:
+            raise _too_large()
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            message = "too many large bodies at once"
+            raise RequestRejected(429, "overloaded", message) from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Return the body. Raises RequestRejected."""
+    if request.content_type != JSON:
+        raise RequestRejected(415, "malformed", f"the content type must be {JSON}")
+    length = request.content_length
+    small = length is not None and length <= SMALL_BODY_BYTES
+    try:
+        async with asyncio.timeout(_SMALL_BODY_SECONDS if small else _LARGE_BODY_SECONDS):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except TimeoutError:
+        raise RequestRejected(408, "slow", "the body took too long to arrive") from None
+    except (OSError, web.RequestPayloadError):
+        raise RequestRejected(400, "disconnected", "the body ended early") from None
+
+
+async def write_answer(request: web.Request, response: web.Response) -> None:
+    """Send a response, and cut the connection if the client does not read it."""
+    try:
+        await response.prepare(request)
+        await response.write_eof()
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await request.writer.drain()
+    except (OSError, TimeoutError):
+        if request.transport is not None:
+            request.transport.abort()
+
+
+def error_response(status: int, message: str) -> web.Response:
+    """Return an HTTP error, after which the connection ends."""
+    response = web.Response(status=status, text=f"{message}\n")
+    # The rest of the body may still be on the connection.
+    response.force_close()
+    if status in {429, 503}:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+def _too_large() -> RequestRejected:
+    return RequestRejected(413, "too_large", f"the body is longer than {MAX_BODY_BYTES} bytes")

@@ -1,0 +1,261 @@
+"""Floods of the admission webhook, each in a process of its own, and a client that asks meanwhile.
+
+As a program it takes the address, a PEM file with the authority and the name of a flood, prints a
+line once the flood is under way, and goes on until its standard input is closed.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.support.servers.webhook import Webhook
+
+MAX_BODY = 3 * 1024 * 1024
+HEAD = (
+    b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+)
+UNDER_WAY = 20
+"""How many exchanges, or attempts, of a flood have ended when the other client begins."""
+PERIOD = 0.01
+
+
+def review(value: bytes, kind: str = "Pod") -> bytes:
+    """The body of a review of an object."""
+    return (
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u",'
+        b'"kind":{"kind":"%s"},"operation":"CREATE","namespace":"dev",'
+        b'"userInfo":{"username":"bob","groups":["dev"]},"object":%s}}' % (kind.encode(), value)
+    )
+
+
+def filled(before: bytes, unit: bytes, after: bytes, size: int = MAX_BODY) -> bytes:
+    """A review of the largest size, with one thing again and again in its object."""
+    count = (size - len(review(before + after))) // len(unit)
+    return review(before + unit * count + after)
+
+
+def many(opening: bytes, closing: bytes) -> bytes:
+    """A review of the largest size with as many different names as fit."""
+    names = b",".join(b'"%x":""' % number for number in range(MAX_BODY // 11))
+    return review(opening + names + closing)
+
+
+def legal() -> bytes:
+    """A pod as an API server sends it, of the largest size."""
+    container: dict[str, Any] = {
+        "name": "c",
+        "image": "registry.example/image:1",
+        "args": ["--flag"] * 50,
+    }
+    container["env"] = [{"name": f"NAME_{n}", "value": "some value"} for n in range(50)]
+    text = json.dumps(container, separators=(",", ":")).encode() + b","
+    annotation = b'{"metadata":{"annotations":{"a":"%s"}},' % (b"x" * 250_000)
+    return filled(annotation + b'"spec":{"containers":[', text, b"{}]}}")
+
+
+BODIES: dict[str, Callable[[], bytes]] = {
+    "large legal reviews": legal,
+    "many empty lists": lambda: filled(b'{"spec":[', b"[],", b"1]}"),
+    "many annotations": lambda: many(b'{"metadata":{"annotations":{', b"}}}"),
+    "half a surrogate pair": lambda: filled(b'{"spec":"\\ud800', b"[],", b'"}'),
+    "half a surrogate pair at the end": lambda: filled(b'{"spec":[', b"[],", b'"\\ud800"]}'),
+    "deeply nested": lambda: filled(b'{"spec":', b"[", b"}"),
+    "too large": lambda: filled(b'{"spec":"', b"y", b'"}', 8 * 1024 * 1024),
+}
+
+
+class Flood:
+    """What the connections of a flood do, and how much they have done."""
+
+    def __init__(self, address: str, context: ssl.SSLContext) -> None:
+        self._host, _, port = address.rpartition(":")
+        self._port = int(port)
+        self._context = context
+        self.turns = 0
+        self.started = asyncio.Event()
+
+    async def run(self, name: str) -> None:
+        if name in BODIES:
+            body = BODIES[name]()
+            await self._at_once(40, lambda *ends: self._exchange(body, *ends))
+        elif name == "slow large bodies":
+            await self._at_once(200, lambda *ends: self._trickle(MAX_BODY, *ends))
+        elif name == "slow small bodies":
+            await self._at_once(500, lambda *ends: self._trickle(60_000, *ends))
+        elif name == "idle connections":
+            await self._at_once(4_000, self._wait)
+        elif name == "answers nobody reads":
+            body = legal()
+            await self._at_once(100, lambda *ends: self._send_only(body, *ends))
+        else:
+            raise ValueError(name)
+
+    async def _at_once(
+        self,
+        count: int,
+        act: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    ) -> None:
+        few = asyncio.Semaphore(20)
+
+        async def forever() -> None:
+            while True:
+                with contextlib.suppress(OSError, EOFError):
+                    async with few:
+                        ends = await asyncio.open_connection(
+                            self._host,
+                            self._port,
+                            ssl=self._context,
+                            server_hostname="localhost",
+                        )
+                    try:
+                        await act(*ends)
+                    finally:
+                        ends[1].transport.abort()
+                self._ended()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(forever())
+
+    def _ended(self) -> None:
+        self.turns += 1
+        if self.turns >= UNDER_WAY:
+            self.started.set()
+
+    async def _exchange(
+        self, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        request = HEAD % (b"/mutate", len(body)) + body
+        while True:
+            writer.write(request)
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(head.partition(b"content-length:")[2].split(None, 1)[0])
+            await reader.readexactly(length)
+            self._ended()
+            if not head.startswith(b"http/1.1 200"):
+                return
+
+    async def _trickle(
+        self, size: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(HEAD % (b"/mutate", size) + b" " * (size // 2))
+        self._ended()
+        while not reader.at_eof():
+            writer.write(b" ")
+            await writer.drain()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await reader.read(1_000)
+                    return
+
+    async def _wait(self, reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        self._ended()
+        await reader.read()
+
+    async def _send_only(
+        self, body: bytes, _: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        request = HEAD % (b"/mutate", len(body)) + body
+        while not writer.transport.is_closing():
+            writer.write(request)
+            await writer.drain()
+            self._ended()
+
+
+FLOODS = (
+    *BODIES,
+    "slow large bodies",
+    "slow small bodies",
+    "idle connections",
+    "answers nobody reads",
+)
+
+
+@contextlib.contextmanager
+def flooded(webhook: Webhook, name: str) -> Iterator[None]:
+    """Flood a webhook while the block runs."""
+    authority = webhook.files / "authority.pem"
+    webhook.ca.cert_pem.write_to_path(str(authority))
+    pipe = subprocess.PIPE
+    command = (sys.executable, "-m", "tests.resilience.webhook_floods")
+    with subprocess.Popen(
+        [*command, webhook.address, str(authority), name], stdin=pipe, stdout=pipe
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == b"under way\n"
+        try:
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(60)
+
+
+@dataclass
+class Asked:
+    """What a client saw that asked one small review after the other."""
+
+    seconds: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def p99(self) -> float:
+        return sorted(self.seconds)[int(0.99 * len(self.seconds))]
+
+    @property
+    def failed(self) -> float:
+        """The share of reviews without an answer."""
+        return len(self.failures) / (len(self.failures) + len(self.seconds))
+
+
+def ask(webhook: Webhook, count: int) -> Asked:
+    """Ask from time to time, over connections that are kept, as an API server does."""
+    asked = Asked()
+    body: dict[str, Any] = json.loads(review(b'{"metadata":{"name":"p"},"spec":{}}'))
+    for _ in range(count):
+        time.sleep(PERIOD)
+        started = time.perf_counter()
+        try:
+            assert webhook.review("/mutate", body)["allowed"]
+        except (httpx2.HTTPError, AssertionError) as error:
+            asked.failures.append(repr(error))
+        else:
+            asked.seconds.append(time.perf_counter() - started)
+    return asked
+
+
+def peak_memory(webhook: Webhook) -> int:
+    """The most memory that the process has had so far, in bytes."""
+    status = Path(f"/proc/{webhook.server.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+async def main(address: str, authority: str, name: str) -> None:
+    # A flood comes from another machine, and takes no processor time from the webhook.
+    os.nice(19)
+    flood = Flood(address, ssl.create_default_context(cafile=authority))
+    task = asyncio.create_task(flood.run(name))
+    started = asyncio.create_task(flood.started.wait())
+    await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    print("under way", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    print(flood.turns, file=sys.stderr, flush=True)
+    task.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
