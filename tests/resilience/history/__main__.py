@@ -31,20 +31,30 @@ def main() -> None:
     calls: Counter[str] = Counter()
     events: Counter[str] = Counter()
     decisions, check_seconds, begin = 0, 0.0, time.monotonic()
-    set_ups = itertools.cycle(itertools.product(("grpcio", "native"), (1, rounds.WORKERS)))
+    set_ups = itertools.cycle(
+        itertools.product(("grpcio", "native"), (1, rounds.WORKERS), (True, False))
+    )
     for seed in itertools.count(given.seed):
         left = given.minutes * 60 - (time.monotonic() - begin)
         if left <= 0:
             break
-        transport, workers = next(set_ups)
-        seconds = min(ROUND_SECONDS, left)
-        one = rounds.run(seconds, transport=transport, workers=workers, restarts=3, seed=seed)
+        transport, workers, invalidates = next(set_ups)
+        one = rounds.run(
+            min(ROUND_SECONDS, left),
+            transport=transport,
+            workers=workers,
+            invalidates=invalidates,
+            # Groups must live long enough to be too old.
+            restarts=3 if invalidates else 1,
+            seed=seed,
+        )
         calls += one.calls
         events += one.events
         decisions += one.decisions
         check_seconds += one.check_seconds
         print(
-            f"{transport}, workers: {workers}, seed {seed}: {one.calls.total()} calls,"
+            f"{transport}, workers: {workers}, {'in' if invalidates else 'no in'}validations,"
+            f" seed {seed}: {one.calls.total()} calls,"
             f" {one.decisions} answers, checked in {one.check_seconds:.1f} s,"
             f" violations: {len(one.violations)}",
             flush=True,

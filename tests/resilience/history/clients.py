@@ -36,6 +36,8 @@ MAX_PAUSE = 0.06
 """Seconds between the calls of a client, at the most."""
 CALLS_OF_CONNECTION, STREAMS_OF_CONNECTION = 100, 4
 """At the most; new connections reach workers that have just started."""
+CLIENTS, STREAMS = 10, 2
+"""How many ask at once, and how many of these on streams."""
 BATCH = 12
 UNANSWERED = "OK without all answers"
 """Not a status of gRPC: how no stream may end."""
@@ -260,9 +262,7 @@ class Client:
             self._record(method, role, caller, begin, **_failure(error))
 
 
-async def keep_asking(
-    address: str, history: History, chance: random.Random, *, clients: int, streams: int
-) -> None:
+async def keep_asking(address: str, history: History, chance: random.Random) -> None:
     """Ask on some connections at once, and on others after them, until cancelled."""
 
     async def ask(*, on_streams: bool) -> None:
@@ -274,8 +274,8 @@ async def keep_asking(
                 await client.close()
 
     async with asyncio.TaskGroup() as group:
-        for number in range(clients + streams):
-            group.create_task(ask(on_streams=number >= clients))
+        for number in range(CLIENTS):
+            group.create_task(ask(on_streams=number < STREAMS))
 
 
 def _failure(error: grpc.aio.AioRpcError) -> dict[str, str]:

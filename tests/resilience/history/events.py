@@ -3,14 +3,11 @@ and roles change, caches are invalidated, processes are killed.
 """
 
 import asyncio
-import hashlib
 import itertools
 import json
 import os
-import random
 import signal
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,37 +17,17 @@ import grpc.aio
 
 from queuegate.v1 import policy_pb2, policy_pb2_grpc, user_groups_pb2, user_groups_pb2_grpc
 from tests.resilience.history import model
-from tests.resilience.history.clients import OPTIONS, TOKENS
-from tests.resilience.history.recorder import Recorder
-from tests.resilience.history.records import FAILED, Groups, Lifetimes
+from tests.resilience.history.clients import OPTIONS
 from tests.resilience.history.registers import ALL_USERS, USER
-from tests.support.atomic_files import replace
+from tests.resilience.history.world import SLOW, World
 from tests.support.fakes.notify_socket import NotifySocket
-from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.workers import is_alive, is_child
 
 CONFIRM_SECONDS = 60.0
-_ROLES = ("check", "read", "admin")
-_CHOICES = ((), ("check",), ("check", "read"), ("read",), _ROLES)
-TTL, NEGATIVE_TTL, MAX_STALE, LOOKUP_TIMEOUT = 2.0, 1.0, 2.0, 1.0
-CACHE = {
-    "positive_ttl": f"{TTL}s",
-    "negative_ttl": f"{NEGATIVE_TTL}s",
-    "failure_ttl": "200ms",
-    "max_stale": f"{MAX_STALE}s",
-    "stale_wait": "50ms",
-}
-BUSY = 10.0
-"""Seconds that the machine may do something else before the server stores an answer."""
-LIFETIMES = Lifetimes(
-    groups=LOOKUP_TIMEOUT + TTL + MAX_STALE + BUSY,
-    no_such_user=LOOKUP_TIMEOUT + NEGATIVE_TTL + BUSY,
-)
+MAX_OUTAGE = 20.0
 START_SECONDS = 1.5
 """About what a worker needs to start."""
-SLOW = (0.02, 0.1, 0.3)
-"""Seconds of slow look-ups: enough for the groups to change before the answer comes."""
 _sockets = itertools.count()
 
 
@@ -58,110 +35,13 @@ class NotConfirmed(Exception):
     """The server did not confirm a change; what it uses is unknown."""
 
 
-class World:
-    """What the server reads: the files, and the directory of users."""
-
-    def __init__(self, folder: Path, workers: int, seed: int) -> None:
-        self.recorder = Recorder(LIFETIMES, workers)
-        self.chance = random.Random(seed)
-        self.counts: Counter[str] = Counter()
-        self.directory = ScriptedDirectory(folder)
-        self._folder = folder
-        self._settings = {
-            "workers": workers,
-            "resolvers": {"corp": self.directory.resolver(lookup_timeout=f"{LOOKUP_TIMEOUT}s")},
-            "partitions": {"default": {"resolver": "corp", "cache": CACHE}},
-        }
-        self._policy = folder / "policy" / "queues.yaml"
-        self._policy.parent.mkdir()
-        self._tokens = folder / "tokens"
-        self._numbers = itertools.count()
-        self._versions: Counter[str] = Counter()
-        self.policy_is_valid = asyncio.Lock()
-        """Held while the file has a policy that cannot be served."""
-        for user in model.USERS:
-            self.change_groups(user, certain=True)
-        self.change_policy()
-        self.change_tokens(list(TOKENS))
-        self.config = self.change_roles(dict.fromkeys(TOKENS, _ROLES))
-
-    def change_groups(self, user: str, *, certain: bool = False) -> None:
-        """Give a user other groups, or none."""
-        self.counts["group changes"] += 1
-        self._versions[user] += 1
-        kind = 0.5 if certain else self.chance.random()
-        answer: dict[str, Any]
-        value: Groups
-        if kind < 0.08:
-            value, answer = None, {"unknown": "not there"}
-        elif kind < 0.16:
-            value, answer = FAILED, {"failed": "the directory is away"}
-        else:
-            value = (model.GROUPS[self._versions[user] % len(model.GROUPS)],)
-            answer = {"groups": value}
-        if self.chance.random() < 0.4:
-            answer["seconds"] = self.chance.choice(SLOW)
-        with self.recorder.write(USER + user, value):
-            self.directory.answer({user: answer})
-
-    def change_policy(self, number: int | None = None) -> None:
-        """Write a new policy, or that of an earlier number again."""
-        self.counts["policy changes"] += 1
-        acls = model.acls(next(self._numbers) if number is None else number)
-        text = model.text(acls)
-        name = hashlib.sha256(text.encode()).hexdigest().upper()
-        self.recorder.policies[name] = acls
-        with self.recorder.write("policy", name):
-            replace(self._policy, text)
-
-    def break_policy(self) -> None:
-        """Write a policy that cannot be served."""
-        self.counts["invalid policies"] += 1
-        with self.recorder.write("policy", ""):
-            replace(self._policy, model.INVALID)
-
-    def an_earlier_policy(self) -> int:
-        """Return the number of a policy that was written before."""
-        return self.chance.randrange(len(self.recorder.policies))
-
-    def change_tokens(self, names: list[str]) -> None:
-        """Let these tokens be known."""
-        self.counts["token changes"] += 1
-        lines = (f"{name}:{hashlib.sha256(TOKENS[name].encode()).hexdigest()}" for name in names)
-        with self.recorder.write("tokens", tuple(names)):
-            replace(self._tokens, "\n".join((*lines, "")))
-
-    def change_roles(self, roles: Mapping[str, tuple[str, ...]]) -> str:
-        """Give the callers with tokens other roles."""
-        self.counts["role changes"] += 1
-        callers = {
-            "loopback": {"roles": _ROLES},
-            "token_file": str(self._tokens),
-            "tokens": {name: {"roles": roles[name]} for name in roles},
-        }
-        settings = {
-            **self._settings,
-            "policy": {"path": str(self._policy)},
-            "callers": callers,
-        }
-        with self.recorder.write("roles", dict(roles)):
-            return settings_file(self._folder, settings)
-
-    def some_tokens(self) -> list[str]:
-        return [name for name in TOKENS if self.chance.random() < 0.7]
-
-    def some_roles(self) -> dict[str, tuple[str, ...]]:
-        names = [name for name in TOKENS if self.chance.random() < 0.9]
-        return {name: self.chance.choice(_CHOICES) for name in names}
-
-
 class Service:
     """The server that reads the world; one after the other."""
 
-    def __init__(self, world: World, program: Path | None, environment: dict[str, str]) -> None:
+    def __init__(self, world: World, fault: str) -> None:
         self.world = world
-        self._program = program
-        self._environment = environment
+        self._program = Path(__file__).with_name("planted.py") if fault else None
+        self._fault = fault
         self._hung_up = 0
 
     @asynccontextmanager
@@ -176,7 +56,7 @@ class Service:
                 self.world.config,
                 program=self._program,
                 environment={
-                    **self._environment,
+                    "PLANTED": self._fault,
                     **self.world.directory.environment,
                     **self._manager.environment,
                 },
@@ -257,48 +137,67 @@ async def _confirmed(call: Awaitable[Any]) -> Any:
 class Events:
     """Changes the world, and lets the server know or not."""
 
-    def __init__(self, world: World, service: Service) -> None:
+    def __init__(self, world: World, service: Service, *, invalidates: bool, kills: bool) -> None:
+        """Invalidate groups, or see how long they live; kill workers, or not."""
+        self._invalidates = invalidates
+        self._kills = kills
         self._world = world
         self._service = service
         self._chance = world.chance
         self._counts = world.counts
         self._one_change_of_rights = asyncio.Lock()
+        self._one_change_of_directory = asyncio.Lock()
         self.ended = asyncio.Event()
 
-    async def cause(self, *, kills: bool) -> None:
+    async def cause(self) -> None:
         """Cause events until `ended` is set; an event that has begun is completed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._repeat(0.0, 0.2, self._groups))
             group.create_task(self._repeat(0.0, 0.2, self._groups))
-            group.create_task(self._repeat(0.1, 0.8, self._invalidation))
             group.create_task(self._repeat(0.2, 1.2, self._policy))
             group.create_task(self._repeat(0.2, 1.2, self._rights))
-            if kills:
+            if self._invalidates:
+                group.create_task(self._repeat(0.1, 0.8, self._invalidation))
+            else:
+                group.create_task(self._repeat(0.5, 5.0, self._outage))
+            if self._kills:
                 group.create_task(self._repeat(1.0, 4.0, self._kill))
 
     async def _repeat(
         self, least: float, most: float, event: Callable[[], Awaitable[None]]
     ) -> None:
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._chance.uniform(least, most)):
-                    await self.ended.wait()
-                    return
+        while not await self._ends_within(self._chance.uniform(least, most)):
             try:
                 await event()
             except NotConfirmed:
                 self._counts["not confirmed"] += 1
 
+    async def _ends_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
+        return self.ended.is_set()
+
     async def _groups(self) -> None:
         user = self._chance.choice(model.USERS)
-        invalidates = self._chance.random() < 0.5
+        invalidates = self._invalidates and self._chance.random() < 0.5
         # Twice: clients look the user up in between, and may get the answer after the second time.
         for _ in range(self._chance.choice((1, 2))):
-            self._world.change_groups(user)
+            async with self._one_change_of_directory:
+                self._world.change_groups(user)
             if invalidates:
                 await self._service.invalidate(user)
                 self._counts["invalidations"] += 1
                 await asyncio.sleep(self._chance.choice(SLOW))
+
+    async def _outage(self) -> None:
+        """Take the directory away, perhaps for longer than groups may be used without it."""
+        async with self._one_change_of_directory:
+            self._world.take_directory_away()
+            await self._ends_within(self._chance.uniform(0, MAX_OUTAGE))
+            for user in model.USERS:
+                self._world.change_groups(user, certain=True)
+            self._counts["outages"] += 1
 
     async def _invalidation(self) -> None:
         users = self._chance.sample(model.USERS, self._chance.choice((0, 1, 3)))
@@ -333,5 +232,5 @@ class Events:
         self._counts["kills of a worker"] += 1
         # Something changes while the worker that replaces it starts.
         await asyncio.sleep(self._chance.uniform(0, START_SECONDS))
-        await self._chance.choice((self._rights, self._policy, self._invalidation))()
+        await self._chance.choice((self._rights, self._rights, self._policy))()
         await replaced()

@@ -1,13 +1,14 @@
 """`queuegate-server` with a fault, named by the variable PLANTED, that the checker must find."""
 
 import functools
+import math
 import os
 from collections.abc import Callable, Collection
 from typing import Any
 
 from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
-from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.rpc import response_cache
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.tokens import TokenFile
@@ -33,6 +34,23 @@ def memo_outlives_invalidation() -> None:
 def slow_look_up_undoes_invalidation() -> None:
     """An answer that the resolver gave before an invalidation is stored after it."""
     _replace(GroupCache, "_outdate", lambda self, user: None)
+
+
+def groups_never_expire() -> None:
+    """Groups are used for as long as nobody invalidates them."""
+    original = GroupCache._renew
+
+    def renew(self: GroupCache, entry: CacheEntry) -> CacheEntry:
+        original(self, entry)
+        entry.expires_at = entry.refresh_at = math.inf
+        return entry
+
+    _replace(GroupCache, "_renew", renew)
+
+
+def stale_groups_never_expire() -> None:
+    """Expired groups are used for as long as the directory is away."""
+    _replace(GroupCache, "_stale_until", lambda self, entry: math.inf)
 
 
 def memo_outlives_swap() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tests.resilience.history.checker import Violation, check
 from tests.resilience.history.clients import keep_asking
-from tests.resilience.history.events import Events, Service, World
+from tests.resilience.history.events import Events, Service
 from tests.resilience.history.records import History
+from tests.resilience.history.world import World
 from tests.support.servers.queuegate_server import over
 
 WORKERS = 2
@@ -43,10 +44,10 @@ def run(
     transport: str = "grpcio",
     workers: int = 1,
     restarts: int = 0,
+    invalidates: bool = True,
+    busy: float = 10.0,
     seed: int | None = None,
-    program: Path | None = None,
-    environment: dict[str, str] | None = None,
-    clients: int = 8,
+    fault: str = "",
 ) -> Round:
     """Run a round.
 
@@ -55,33 +56,37 @@ def run(
         transport: Over which transport.
         workers: How many workers the server has.
         restarts: How often the server is killed or stopped, and started again.
+        invalidates: Whether caches are invalidated. If not, groups live as long as they may, and
+            the directory is away at times.
+        busy: The seconds by which the machine may delay the end of a look-up.
         seed: Of the random choices.
-        program: Stands in for `queuegate-server`.
-        environment: Further variables of the server.
-        clients: How many clients ask, one thing after the other; streams come on top.
+        fault: The fault to plant in the server.
     """
     with tempfile.TemporaryDirectory(prefix="queuegate-history-") as name, over(transport):
-        world = World(Path(name), workers, random.randrange(2**32) if seed is None else seed)
-        service = Service(world, program, environment or {})
-        asyncio.run(_run(world, service, seconds / (restarts + 1), restarts, clients))
+        chosen = random.randrange(2**32) if seed is None else seed
+        world = World(Path(name), workers, chosen, busy)
+        service = Service(world, fault)
+        part = seconds / (restarts + 1)
+        asyncio.run(_run(world, service, part, restarts, invalidates=invalidates))
     begin = time.monotonic()
     histories = world.recorder.histories
     violations = [(history, each) for history in histories for each in check(history)]
     return Round(histories, violations, world.counts, time.monotonic() - begin)
 
 
-async def _run(world: World, service: Service, seconds: float, restarts: int, clients: int) -> None:
+async def _run(
+    world: World, service: Service, seconds: float, restarts: int, *, invalidates: bool
+) -> None:
     for turn in range(restarts + 1):
         kills = turn < restarts and turn % 2 == 0
         async with service.running():
             history = world.recorder.now
             chance = random.Random(world.chance.random())
             address = service.server.address
-            events = Events(world, service)
-            causing = asyncio.create_task(events.cause(kills=history.workers > 1))
-            asking = asyncio.create_task(
-                keep_asking(address, history, chance, clients=clients, streams=2)
-            )
+            kills_workers = history.workers > 1
+            events = Events(world, service, invalidates=invalidates, kills=kills_workers)
+            causing = asyncio.create_task(events.cause())
+            asking = asyncio.create_task(keep_asking(address, history, chance))
             # Neither ends by itself, unless something is wrong with the test.
             tasks = {causing, asking}
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -9,6 +9,6 @@ from tests.resilience.history import rounds
 def test_some_order_of_events_explains_all_answers(transport: str, workers: int) -> None:
     one = rounds.run(5, transport=transport, workers=workers, restarts=1)
     assert [violation for _, violation in one.violations] == []
-    assert one.calls["OK"] > 100
+    assert one.calls["OK"] > 20
     assert one.events["invalidations"]
     assert one.events["kills of the server"] == 1
