@@ -147,6 +147,8 @@ def test_a_review_that_has_begun_is_answered_after_sigterm(tmp_path: Path) -> No
             ("--listen", "8443"),
             "'8443': not an address: write host:port or [ipv6]:port",
         ),
+        ("no authority", ("--client-name", "cn:x"), "--client-name needs --client-ca-file"),
+        ("no name", ("--client-name", "x"), "'x': write spiffe://…, uri:…, dns:… or cn:…"),
         ("no pattern", (), "the pattern '(' is not valid"),
         ("taken", (), "cannot listen on '127.0.0.1:"),
     ],
