@@ -37,6 +37,9 @@ _LOG = logging.getLogger(__name__)
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
 """One in this number of concurrent look-ups may be a refresh."""
+QUEUE_REFRESH_SHARE: Final = 8
+"""The same while look-ups are queued: a flood of names must not keep known users from fresh groups
+until these are too old to be used."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 _GIVEN_UP: Final = LookupFailed(
@@ -78,20 +81,21 @@ class GuardedResolver:
         self.breaker = CircuitBreaker(name, options, timed, clock)
         self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
-        self._max_refreshes = max(1, options.max_concurrent // REFRESH_SHARE)
+        self._max_concurrent = options.max_concurrent
 
     @property
     def refresh_capacity(self) -> int:
         """How many refreshes may run at this moment.
 
-        Users about whom nothing is known come first, and while the circuit breaker is open
-        nobody is refreshed.
+        Most of them are for users about whom nothing is known, and while the circuit breaker is
+        open nobody is refreshed.
         """
         if self.breaker.refuses:
             return 0
-        if self.bulkhead.waiting or self.breaker.state is CircuitState.HALF_OPEN:
+        if self.breaker.state is CircuitState.HALF_OPEN:
             return 1
-        return self._max_refreshes
+        share = QUEUE_REFRESH_SHARE if self.bulkhead.waiting else REFRESH_SHARE
+        return max(1, self._max_concurrent // share)
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
@@ -252,7 +256,9 @@ class GroupResolver:
             return Resolution(entry, cached=True, stale=False)
         failure = self._cache.negative_entry(user)
         # While the resolver is unavailable or busy, a look-up would not change the answer.
-        if self._cache.has_groups(user) and (failure is not None or not self._refresh(user)):
+        if self._cache.has_groups(user) and (
+            failure is not None or not self._refresh(user) or self._guarded.bulkhead.waiting
+        ):
             stale = self._stale(user)
             if stale is not None:
                 return stale

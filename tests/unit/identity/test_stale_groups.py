@@ -255,7 +255,7 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
     waiting = [asyncio.create_task(stack.resolve(f"u{number}")) for number in range(many)]
     await run_ready_callbacks()
     assert stack.guarded.bulkhead.waiting == 1
-    assert stack.guarded.refresh_capacity == 1, "others wait for their turn"
+    assert stack.guarded.refresh_capacity == ResolverOptions().max_concurrent // 8
     stack.directory.hold.set()
     await asyncio.gather(*waiting)
     stack.directory.broken = True
@@ -264,6 +264,28 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
     assert stack.guarded.refresh_capacity == 0, "the source is left alone"
     stack.clock.advance(10)
     assert stack.guarded.refresh_capacity == 1, "one look-up tries whether it is back"
+
+
+async def test_nobody_waits_for_groups_behind_names_that_are_looked_up(clock: ManualClock) -> None:
+    """A flood of names fills the queue: known users have their groups, and are refreshed."""
+    directory = FakeDirectory(sue=("g1",))
+    options = ResolverOptions(max_concurrent=8)
+    shared = GuardedResolver("corp", directory, options, clock=clock)
+    cache = GroupCache(CacheOptions(stale_wait=60), clock, clock)
+    groups = GroupResolver(shared, cache, clock=clock)
+    await groups.resolve("sue")
+    clock.advance(301)
+    directory.hold.clear()
+    flood = [asyncio.create_task(groups.resolve(f"made-up-{number}")) for number in range(20)]
+    await run_ready_callbacks()
+    async with asyncio.timeout(30):
+        for _ in range(2):
+            assert describe(await groups.resolve("sue")) == "stale g1"
+    directory.hold.set()
+    await asyncio.gather(*flood)
+    assert not (await groups.resolve("sue")).stale
+    assert directory.asked["sue"] == 2
+    await groups.close()
 
 
 async def test_the_time_to_wait_can_change(clock: ManualClock) -> None:
