@@ -79,7 +79,7 @@ def _yunikorn(fields: Sequence[str], names: AclNames) -> None:
     assert acl.is_empty is not (oracle.everybody or bool(oracle.users or oracle.groups))
     if has_only_valid_names(text, names):
         assert (acl.dropped_users, acl.dropped_groups, acl.allows_all) == ((), (), False)
-    _compare(acl, text, user, "", groups, lambda name: oracle.admits(name, groups))
+    _compare(acl, text, user, "", groups, oracle.admits)
 
 
 def _of_yarn(fields: Sequence[str], semantics: Semantics) -> None:
@@ -87,7 +87,12 @@ def _of_yarn(fields: Sequence[str], semantics: Semantics) -> None:
     acl = parse_yarn(text, semantics)
     oracle = YarnAclOracle(text, semantics)
     _compare(
-        acl, text, user, real_user, groups, lambda name: oracle.admits(name, groups, real_user)
+        acl,
+        text,
+        user,
+        real_user,
+        groups,
+        lambda who, of_whom: oracle.admits(who, of_whom, real_user),
     )
     describe_difference(text)
 
@@ -103,16 +108,17 @@ def _compare(
     user: str,
     real_user: str,
     groups: Sequence[str],
-    admits: Callable[[str], bool],
+    admits: Callable[[str, Sequence[str]], bool],
 ) -> None:
-    """Ask for the user and for each name in the text."""
+    """Ask for the user and the groups, and for each name in the text as a user and as a group."""
     assert acl.text == text
     partition = build_partition("default", "", [QueueAcls("root", acl, EMPTY)])
-    for name in [user, "*", text, text.strip(), *re.split(r"[\s,]", text)][:_MAX_NAMES]:
-        found = decide(partition, "root", Access.SUBMIT, name, groups, real_user=real_user)
+    names = [user, "*", text, text.strip(), *re.split(r"[\s,]", text)][:_MAX_NAMES]
+    for who, of_whom in (*((name, groups) for name in names), *((user, [name]) for name in names)):
+        found = decide(partition, "root", Access.SUBMIT, who, of_whom, real_user=real_user)
         assert found is not None
-        assert found.allowed is admits(name), (text, name, groups)
-        early = decide(partition, "root", Access.SUBMIT, name, None, real_user=real_user)
+        assert found.allowed is admits(who, of_whom), (text, who, of_whom)
+        early = decide(partition, "root", Access.SUBMIT, who, None, real_user=real_user)
         assert early is None or early.allowed is found.allowed
 
 

@@ -6,44 +6,36 @@ the second answer may come from the response cache.
 
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
-from google.protobuf.message_factory import GetMessageClass
 from google.rpc import status_pb2
 
-from queuegate.policy.tree import Policy
-from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.engine import Engine, ServedPartition, Snapshot
-from queuegate_server.formats.registry import FormatOptions, load_policy
-from queuegate_server.formats.yarn.load import YarnOptions
-from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from tests.fuzz.targets.event_loop import run
+from tests.fuzz.targets.wire_services import (
+    ITEMS,
+    ORACLE,
+    QUEUES,
+    STREAM,
+    YARN,
+    YARN_ORACLE,
+    YUNIKORN,
+    restart,
+)
 from tests.support.batch_results import with_errors
-from tests.support.generators.policies import Queues, policy_text, random_queues
-from tests.support.generators.requests import GROUPS, USERS, RequestGenerator
-from tests.support.generators.yarn import random_cluster
+from tests.support.generators.requests import RequestGenerator
 from tests.support.generators.yarn_requests import YarnRequestGenerator
-from tests.support.oracles.queue_access import PolicyOracle
 from tests.support.oracles.requests import (
     DENIED,
     GRANTED,
     INVALID,
     UNAVAILABLE,
     UNKNOWN_PARTITION,
-    RequestOracle,
 )
-from tests.support.oracles.yarn_requests import YarnRequestOracle
-from tests.support.snapshots import groups_from, servicer, zero
 
 TOKENS: Final = (
     b"\x0a\x07\x0a\x05alice",
@@ -69,130 +61,46 @@ TOKENS: Final = (
 M = TypeVar("M", bound=Message)
 _CODES: Final = {3: INVALID, 5: UNKNOWN_PARTITION, 14: UNAVAILABLE}
 _SEED: Final = 20
-_KINDS: Final = {
-    "default": ("fair-scheduler", "documented"),
-    "fair": ("fair-scheduler", "hadoop"),
-    "capacity": ("capacity-scheduler", "documented"),
-    "leaf": ("capacity-scheduler", "hadoop"),
-}
-
-
-def _raw_class() -> Any:
-    """Return a function that returns a class by its name: `Items` has `repeated bytes field1`,
-    `Stream` `uint64 field1` and `repeated bytes field2`. As such messages protobuf reads batches
-    and messages of streams, whatever the items are.
-    """
-    file = descriptor_pb2.FileDescriptorProto(name="raw.proto", package="raw", syntax="proto3")
-    for name, kinds in {"Items": (12,), "Stream": (4, 12)}.items():
-        message = file.message_type.add(name=name)
-        for number, kind in enumerate(kinds, start=1):
-            message.field.add(
-                name=f"field{number}", number=number, type=kind, label=3 if kind == 12 else 1
-            )
-    pool = DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return lambda name: GetMessageClass(pool.FindMessageTypeByName(f"raw.{name}"))
-
-
-_RAW: Final = _raw_class()
-_Items: Final[Any] = _RAW("Items")
-_Stream: Final[Any] = _RAW("Stream")
-
-
-@dataclass(frozen=True)
-class _Served:
-    """A service, and what it serves."""
-
-    engine: Engine
-    snapshot: Snapshot
-    access: AccessServicer
-
-    def restart(self) -> None:
-        """Forget every answer."""
-        self.engine.serve(self.snapshot)
-
-
-def _service(served: dict[str, ServedPartition]) -> _Served:
-    policy = Policy({name: each.partition for name, each in served.items()}, revision=1)
-    engine = Engine(zero)
-    return _Served(engine, Snapshot(policy, served, 0.0), servicer(engine))
-
-
-def _yunikorn() -> tuple[_Served, RequestOracle, dict[str, Queues]]:
-    rng = random.Random(_SEED)
-    queues = {name: random_queues(rng, 40, USERS, GROUPS) for name in ("default", "table")}
-    text = policy_text({name: ("", each) for name, each in queues.items()})
-    loaded = load_policy("yunikorn", text.encode(), "f").partitions
-    groups = {
-        "default": groups_from(NoResolver(ResolverOptions())),
-        "table": groups_from(StaticTableResolver(ResolverOptions())),
-    }
-    served = {
-        name: ServedPartition(partition, groups[name], trust_provided_groups=True)
-        for name, partition in loaded.items()
-    }
-    oracle = RequestOracle(PolicyOracle(queues["default"]), PolicyOracle(queues["table"]))
-    return _service(served), oracle, queues
-
-
-def _yarn() -> tuple[_Served, YarnRequestOracle]:
-    rng = random.Random(_SEED)
-    oracle = YarnRequestOracle({name: random_cluster(rng, *kind) for name, kind in _KINDS.items()})
-    served = {}
-    for name, found in oracle.clusters.items():
-        options = YarnOptions(
-            partition=name,
-            semantics=Semantics(found.cluster.semantics),
-            site=(found.site().encode(), "yarn-site.xml"),
-        )
-        loaded = load_policy(
-            found.format_name, found.xml().encode(), "f", FormatOptions(yarn=options)
-        )
-        groups = groups_from(NoResolver(ResolverOptions()))
-        served[name] = ServedPartition(loaded.partitions[name], groups, trust_provided_groups=True)
-    return _service(served), oracle
-
-
-_YUNIKORN, _ORACLE, _QUEUES = _yunikorn()
-_YARN, _YARN_ORACLE = _yarn()
 
 
 def target(data: bytes) -> None:
     """Ask one method."""
-    for served in (_YUNIKORN, _YARN):
-        served.restart()
+    restart()
     if data:
-        _METHODS[data[0] % len(_METHODS)](data[1:])
+        _METHODS[data[0] % len(_METHODS)][0](data[1:])
 
 
 def seeds() -> Iterable[bytes]:
     """Requests of the generators of the random tests, valid or nearly so."""
     rng = random.Random(_SEED)
-    queues = RequestGenerator(rng, [*_QUEUES["default"]])
-    yarn = YarnRequestGenerator(rng, _YARN_ORACLE)
-    batch = access_pb2.BatchCheckQueueAccessRequest
-    for number, method in enumerate(_METHODS):
+    for number in range(len(_METHODS)):
         for _ in range(8):
-            check = queues.question()
-            if method is _yarn_queue:
-                check = yarn.about_queue()
-            elif method in (_application, _application_batch):
-                check = yarn.about_application()
-            elif method is _explained_application:
-                check = wire.embedded(1, yarn.about_application()[:120])
-            if method in (_batch, _one_by_one, _application_batch):
-                check = wire.embedded(1, check) * 2 + wire.embedded(1, queues.question())
-            elif method is _stream:
-                asked = batch(checks=[access_pb2.CheckQueueAccessRequest.FromString(check)])
-                check = b"\x08\x07" + wire.embedded(2, asked.SerializeToString())
-            elif method is _columns:
-                check = _columns_of(access_pb2.CheckQueueAccessRequest.FromString(check))
-            elif method is _list:
-                check = _list_of(access_pb2.CheckQueueAccessRequest.FromString(check))
-            yield bytes([number]) + check
+            yield bytes([number]) + _made(number, rng)
 
 
-def _columns_of(check: access_pb2.CheckQueueAccessRequest) -> bytes:
+def mutated(data: bytes, rng: random.Random) -> bytes | None:
+    """Return the input with another request behind it, as protobuf merges two, or that alone."""
+    number = data[0] if data else rng.randrange(len(_METHODS))
+    made = _made(number % len(_METHODS), rng)
+    return bytes([number]) + (data[1:] + made if rng.random() < 0.5 else made)
+
+
+def _made(number: int, rng: random.Random) -> bytes:
+    """Return a request to a method."""
+    _, make = _METHODS[number]
+    return make(RequestGenerator(rng, [*QUEUES["default"]]), YarnRequestGenerator(rng, YARN_ORACLE))
+
+
+def _batch_of(queues: RequestGenerator, _: YarnRequestGenerator) -> bytes:
+    return wire.embedded(1, queues.question()) * 2 + wire.embedded(1, queues.question())
+
+
+def _batch_of_applications(queues: RequestGenerator, yarn: YarnRequestGenerator) -> bytes:
+    return wire.embedded(1, yarn.about_application()) * 2 + wire.embedded(1, queues.question())
+
+
+def _columns_of(queues: RequestGenerator, _: YarnRequestGenerator) -> bytes:
+    check = access_pb2.CheckQueueAccessRequest.FromString(queues.question())
     return access_pb2.CheckQueueAccessColumnsRequest(
         partition=check.partition,
         access=check.access,
@@ -203,7 +111,8 @@ def _columns_of(check: access_pb2.CheckQueueAccessRequest) -> bytes:
     ).SerializeToString()
 
 
-def _list_of(check: access_pb2.CheckQueueAccessRequest) -> bytes:
+def _list_of(queues: RequestGenerator, _: YarnRequestGenerator) -> bytes:
+    check = access_pb2.CheckQueueAccessRequest.FromString(queues.question())
     return access_pb2.ListQueuesRequest(
         user=check.user,
         partition=check.partition,
@@ -247,31 +156,31 @@ def _queue_check(call: Callable[..., Any], data: bytes, expected: str) -> None:
 
 
 def _check(data: bytes) -> None:
-    _queue_check(_YUNIKORN.access.CheckQueueAccess, data, _ORACLE.expected(data))
+    _queue_check(YUNIKORN.access.CheckQueueAccess, data, ORACLE.expected(data))
 
 
 def _yarn_queue(data: bytes) -> None:
-    expected = _YARN_ORACLE.expected_of_queue(data)
-    _queue_check(_YARN.access.CheckQueueAccess, data, expected)
+    expected = YARN_ORACLE.expected_of_queue(data)
+    _queue_check(YARN.access.CheckQueueAccess, data, expected)
 
 
 def _explain(data: bytes) -> None:
-    name, answer = _ask(_YUNIKORN.access.ExplainQueueAccess, data)
+    name, answer = _ask(YUNIKORN.access.ExplainQueueAccess, data)
     if name == "OK":
         explained = access_pb2.ExplainQueueAccessResponse.FromString(answer)
         name = GRANTED if explained.decision.allowed else DENIED
-    _same(name, _ORACLE.expected(data))
+    _same(name, ORACLE.expected(data))
 
 
 def _batch(data: bytes) -> None:
     for _ in range(2):
-        name, answer = _ask(_YUNIKORN.access.BatchCheckQueueAccess, data)
+        name, answer = _ask(YUNIKORN.access.BatchCheckQueueAccess, data)
         found = access_pb2.BatchCheckQueueAccessResponse.FromString(answer)
-        _same((name, _outcomes(found.results)), _expected_of_batch(data, _ORACLE.expected))
+        _same((name, _outcomes(found.results)), _expected_of_batch(data, ORACLE.expected))
 
 
 def _expected_of_batch(data: bytes, expected: Callable[[bytes], str]) -> tuple[str, list[str]]:
-    items = _parsed(_Items, data)
+    items = _parsed(ITEMS, data)
     if items is None or not items.field1:
         return INVALID, []
     return "OK", [expected(item) for item in items.field1]
@@ -288,7 +197,7 @@ def _outcomes(results: Any) -> list[str]:
 
 def _one_by_one(data: bytes) -> None:
     """The split of batches that are too long for protobuf's."""
-    items = _parsed(_Items, data)
+    items = _parsed(ITEMS, data)
     try:
         found = list(wire._items_one_by_one(data))
     except InvalidRequest:
@@ -303,16 +212,16 @@ def _stream(data: bytes) -> None:
         yield data
 
     async def answers() -> list[bytes]:
-        return [each async for each in _YUNIKORN.access.StreamQueueAccess(one(), trusted=True)]
+        return [each async for each in YUNIKORN.access.StreamQueueAccess(one(), trusted=True)]
 
     [answer] = run(answers())
     found = access_pb2.StreamQueueAccessResponse.FromString(answer)
-    parsed = _parsed(_Stream, data)
+    parsed = _parsed(STREAM, data)
     if parsed is None:
         _same(_outcome_of_status(found.error), INVALID)
         return
     batch = b"".join(parsed.field2)
-    name, outcomes = _expected_of_batch(batch, _ORACLE.expected)
+    name, outcomes = _expected_of_batch(batch, ORACLE.expected)
     _same(found.id, parsed.field1)
     if name == "OK":
         _same(_outcomes(found.batch.results), outcomes)
@@ -323,7 +232,7 @@ def _stream(data: bytes) -> None:
 def _columns(data: bytes) -> None:
     request = _parsed(access_pb2.CheckQueueAccessColumnsRequest, data)
     for _ in range(2):
-        name, answer = _ask(_YUNIKORN.access.CheckQueueAccessColumns, data)
+        name, answer = _ask(YUNIKORN.access.CheckQueueAccessColumns, data)
         _same(name, "OK" if request and _is_complete(request) else INVALID)
         if request is not None and name == "OK":
             _judge_columns(request, access_pb2.CheckQueueAccessColumnsResponse.FromString(answer))
@@ -356,11 +265,11 @@ def _judge_columns(
         if number in failures:
             assert not allowed
             found = _outcome_of_status(failures[number])
-        _same(found, _ORACLE.expected(single.SerializeToString()))
+        _same(found, ORACLE.expected(single.SerializeToString()))
 
 
 def _list(data: bytes) -> None:
-    name, answer = _ask(_YUNIKORN.access.ListQueues, data)
+    name, answer = _ask(YUNIKORN.access.ListQueues, data)
     request = _parsed(access_pb2.ListQueuesRequest, data)
     if request is None:
         _same(name, INVALID)
@@ -380,7 +289,7 @@ def _list(data: bytes) -> None:
     prefix, token = request.prefix.lower(), request.page_token.lower()
     expected = [
         path
-        for path in sorted(_QUEUES[partition])
+        for path in sorted(QUEUES[partition])
         if path > token
         and (not prefix or f"{path}.".startswith(f"{prefix}."))
         and _listed(request, path) == GRANTED
@@ -391,7 +300,7 @@ def _list(data: bytes) -> None:
 
 
 def _listed(request: access_pb2.ListQueuesRequest, path: str) -> str:
-    return _ORACLE.expected(
+    return ORACLE.expected(
         access_pb2.CheckQueueAccessRequest(
             user=request.user,
             partition=request.partition,
@@ -403,38 +312,41 @@ def _listed(request: access_pb2.ListQueuesRequest, path: str) -> str:
 
 
 def _application(data: bytes) -> None:
-    name, answer = _ask(_YARN.access.CheckApplicationAccess, data)
+    name, answer = _ask(YARN.access.CheckApplicationAccess, data)
     if name == "OK":
         allowed = access_pb2.CheckApplicationAccessResponse.FromString(answer).allowed
         name = GRANTED if allowed else DENIED
-    _same(name, _YARN_ORACLE.expected_of_application(data))
+    _same(name, YARN_ORACLE.expected_of_application(data))
 
 
 def _explained_application(data: bytes) -> None:
-    name, answer = _ask(_YARN.access.ExplainApplicationAccess, data)
+    name, answer = _ask(YARN.access.ExplainApplicationAccess, data)
     if name == "OK":
         explained = access_pb2.ExplainApplicationAccessResponse.FromString(answer)
         name = GRANTED if explained.decision.allowed else DENIED
-    _same(name, _YARN_ORACLE.expected_of_explanation(data))
+    _same(name, YARN_ORACLE.expected_of_explanation(data))
 
 
 def _application_batch(data: bytes) -> None:
-    name, answer = _ask(_YARN.access.BatchCheckApplicationAccess, data)
+    name, answer = _ask(YARN.access.BatchCheckApplicationAccess, data)
     found = access_pb2.BatchCheckApplicationAccessResponse.FromString(answer)
-    expected = _expected_of_batch(data, _YARN_ORACLE.expected_of_application)
+    expected = _expected_of_batch(data, YARN_ORACLE.expected_of_application)
     _same((name, _outcomes(found.results)), expected)
 
 
-_METHODS: Final[Sequence[Callable[[bytes], None]]] = (
-    _check,
-    _yarn_queue,
-    _explain,
-    _batch,
-    _one_by_one,
-    _stream,
-    _columns,
-    _list,
-    _application,
-    _explained_application,
-    _application_batch,
+_Judge = Callable[[bytes], None]
+_Make = Callable[[RequestGenerator, YarnRequestGenerator], bytes]
+_METHODS: Final[Sequence[tuple[_Judge, _Make]]] = (
+    (_check, lambda queues, _: queues.question()),
+    (_yarn_queue, lambda _, yarn: yarn.about_queue()),
+    (_explain, lambda queues, _: queues.question()),
+    (_batch, _batch_of),
+    (_one_by_one, _batch_of),
+    (_stream, lambda *made: b"\x08\x07" + wire.embedded(2, _batch_of(*made))),
+    (_columns, _columns_of),
+    (_list, _list_of),
+    (_application, lambda _, yarn: yarn.about_application()),
+    (_explained_application, lambda _, yarn: wire.embedded(1, yarn.about_application())),
+    (_application_batch, _batch_of_applications),
 )
+"""What judges a request to a method, and what makes one."""

@@ -3,6 +3,8 @@
 The first byte of an input selects the kind of the file and the semantics; the rest is the file.
 """
 
+import copy
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -51,6 +53,8 @@ TOKENS: Final = tuple(
         ),
     )
 )
+_TAGS: Final = ("property", "name", "value", "final", "queue", "pool", "aclSubmitApps", "x")
+_TEXTS: Final = ("true", "root", "a", "\u00a0a", " ", "*", "bob ops", "~bob", "yarn.acl.enable")
 _FILE: Final = "file"
 _MAX_CONVERTED: Final = 50
 """Queues of which the converted policy is compared."""
@@ -78,6 +82,28 @@ def seeds() -> Iterable[bytes]:
             yield bytes([kind + 1]) + text.encode()
         if "yarn_site" in asked:
             yield b"\4" + configuration(asked["yarn_site"]).encode()
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes | None:
+    """Return the input with one element copied, removed or changed; None if it is not XML."""
+    try:
+        root = ET.fromstring(data[1:])  # noqa: S314 - changed, and not used
+    except (ET.ParseError, LookupError, ValueError):
+        return None
+    elements = list(root.iter())
+    element = rng.choice(elements)
+    match rng.randrange(5):
+        case 0:
+            rng.choice(elements).append(copy.deepcopy(rng.choice([*element, element])))
+        case 1 if len(element):
+            element.remove(rng.choice(list(element)))
+        case 2:
+            element.tag = rng.choice([rng.choice(elements).tag, *_TAGS])
+        case 3:
+            element.set(rng.choice(["name", "value", "final"]), rng.choice(_TEXTS))
+        case _:
+            element.text = rng.choice([rng.choice(elements).text, *_TEXTS])
+    return data[:1] + ET.tostring(root)
 
 
 def _scheduler(data: bytes, kind: str, semantics: Semantics) -> None:

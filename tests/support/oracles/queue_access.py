@@ -101,6 +101,9 @@ class PolicyOracle:
             self._known[question] = allowed(self._queues, *question)
         return self._known[question]
 
+    def forget(self) -> None:
+        self._known.clear()
+
     def needs_groups(self, queue: str, access: str, user: str) -> bool:
         """Say whether an answer depends on the groups of the user."""
         if self.allows(queue, access, user, ()):
