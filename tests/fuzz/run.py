@@ -68,8 +68,8 @@ def _fuzz(name: str, seconds: int) -> None:
         module = importlib.import_module(f"tests.fuzz.targets.{name}")
     corpus = _CACHE / name
     corpus.mkdir(parents=True, exist_ok=True)
-    known = FOUND / name
-    for seed in (*module.seeds(), *(path.read_bytes() for path in known.glob("*"))):
+    seeds = [*module.seeds(), *(path.read_bytes() for path in (FOUND / name).glob("*"))]
+    for seed in seeds:
         (corpus / hashlib.sha256(seed).hexdigest()[:32]).write_bytes(seed)
     tokens = _CACHE / f"{name}.tokens"
     tokens.write_text("".join(f'"{_escaped(token)}"\n' for token in module.TOKENS))
@@ -87,11 +87,17 @@ def _fuzz(name: str, seconds: int) -> None:
     mutated = getattr(module, "mutated", None)
 
     def mutate(data: bytes, max_bytes: int, seed: int) -> bytes:
-        """Change the structure of an input now and then, where the target knows how to."""
-        changed = mutated(data, random.Random(seed)) if mutated and seed % 4 else None
-        if changed is None or len(changed) > max_bytes:
-            return bytes(atheris.Mutate(data, max_bytes))
-        return bytes(changed)
+        """Change bytes now and then, otherwise the structure of the input or, if it has none, of
+        a seed.
+        """
+        rng = random.Random(seed)
+        if mutated and seed % 4:
+            changed = mutated(data, rng) or rng.choice(seeds)
+            for _ in range(rng.randrange(3)):
+                changed = mutated(changed, rng) or changed
+            if len(changed) <= max_bytes:
+                return bytes(changed)
+        return bytes(atheris.Mutate(data, max_bytes))
 
     atheris.Setup(arguments, module.target, **({"custom_mutator": mutate} if mutated else {}))
     atheris.Fuzz()

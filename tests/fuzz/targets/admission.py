@@ -101,22 +101,24 @@ def seeds() -> Iterable[bytes]:
 
 def mutated(data: bytes, rng: random.Random) -> bytes | None:
     """Return the input with one member of an object set, copied or removed; None if the body is
-    not JSON.
+    no review.
     """
     try:
         review = json.loads(data[1:])
-    except (ValueError, RecursionError):
+        objects = list(_objects(review["request"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    objects = list(_objects(review))
     if not objects:
         return None
     where = rng.choice(objects)
-    key = rng.choice([*_VALUES, *where])
+    key = rng.choice([*where] if where and rng.random() < 0.7 else [*_VALUES])
     if key in where and rng.random() < 0.3:
         del where[key]
     else:
         others = [other[key] for other in objects if key in other]
-        where[key] = copy.deepcopy(rng.choice([*_VALUES.get(key, ()), *others, *_ANYTHING]))
+        where[key] = copy.deepcopy(
+            rng.choice([*_VALUES.get(key, ()), *others, rng.choice(_ANYTHING)])
+        )
     return data[:1] + json.dumps(review).encode()
 
 

@@ -5,10 +5,12 @@ look-up in their order, either as the driver returns them or, if the first byte 
 as bytes on the connection, which ends after them.
 """
 
+import random
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import ldap
@@ -146,6 +148,25 @@ def seeds() -> Iterable[bytes]:
                 _encoded(place, answer) for place, answer in enumerate(each, start=1)
             )
     yield b"\0" + _ANSWER.join([_FAULT + b"\0", _PAGE + b"x" + _ENTRY + _written(answers[0])])
+
+
+@cache
+def _known_answers() -> Sequence[bytes]:
+    return [answer for seed in seeds() if seed[0] < _RAW for answer in seed[1:].split(_ANSWER)]
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes | None:
+    """Return the input with one answer added, removed or replaced by that of a seed or a fault;
+    None if it is bytes on a connection.
+    """
+    if not data or data[0] >= _RAW:
+        return None
+    answers = data[1:].split(_ANSWER)
+    fault = _FAULT + bytes([rng.randrange(len(_ERRORS))])
+    new = rng.choice([[], [rng.choice(_known_answers())], [fault]])
+    place = rng.randrange(len(answers) + 1)
+    answers[place : place + rng.randrange(2)] = new
+    return data[:1] + _ANSWER.join(answers)
 
 
 def _written(answer: Sequence[tuple[bytes, dict[bytes, list[bytes]]]]) -> bytes:

@@ -4,11 +4,14 @@ The input is the file.
 """
 
 import json
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unittest import mock
+
+import yaml
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.formats import yaml_reader
@@ -48,6 +51,7 @@ TOKENS: Final = (
         b"(a|b)*",
     ),
 )
+_TEXTS: Final = ("root", "a", "*", "bob ops", "a b c", "", "~", "true", "10", "1G", "allow", "é")
 _FILE: Final = "file"
 _MAX_NODES: Final = 20_000
 """Instead of millions: aliases that stand for so much take seconds, which shows nothing new."""
@@ -69,6 +73,45 @@ def seeds() -> Iterable[bytes]:
         yield vector["yaml"].encode(errors="replace")
     for vector in json.loads((vectors / "queue_vectors.json").read_text())["documents"]:
         yield vector["yaml"].encode()
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes | None:
+    """Return the input with one mapping or list changed; a node that is then there twice becomes
+    an alias. None if the input is no such YAML.
+    """
+    try:
+        root = yaml.compose(data, yaml.BaseLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        return None
+    nodes = list(_nodes(root))
+    node = rng.choice(nodes) if nodes else None
+    known = [*nodes, *(yaml.ScalarNode("tag:yaml.org,2002:str", text) for text in _TEXTS)]
+    if isinstance(node, yaml.SequenceNode):
+        node.value.append(rng.choice(nodes))
+    elif not isinstance(node, yaml.MappingNode):
+        return None
+    elif node.value and rng.random() < 0.3:
+        del node.value[rng.randrange(len(node.value))]
+    else:
+        key = yaml.ScalarNode("tag:yaml.org,2002:str", rng.choice(["<<", *_KEYS.split()]))
+        node.value.append((key, rng.choice(known)))
+    return str(yaml.serialize(root, Dumper=yaml.BaseDumper, allow_unicode=True)).encode()
+
+
+def _nodes(root: Any) -> Iterator[Any]:
+    """Yield each node of a document once."""
+    seen = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, yaml.MappingNode):
+            stack += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            stack += node.value
 
 
 def _judge_document(data: bytes) -> None:
