@@ -10,6 +10,7 @@ from queuegate.v1 import (
     access_pb2_grpc,
     user_group_information_pb2,
 )
+from tests.support.batch_results import with_errors
 from tests.support.servers.contract import SUBMIT, check, raw, request, violations
 
 pytestmark = pytest.mark.both_transports
@@ -151,6 +152,47 @@ def test_one_bad_item_never_fails_the_others(channel: grpc.Channel) -> None:
         assert results[5].decision.allowed
         assert results[6].decision.reason == access_pb2.REASON_UNKNOWN_USER
         assert "user.user" in results[2].error.message
+
+
+WRONG = request(user="", queue="", groups=("", "\x01")).SerializeToString()
+WRONG_APPLICATION = access_pb2.CheckApplicationAccessRequest(
+    action=access_pb2.APPLICATION_ACTION_MOVE
+).SerializeToString()
+OTHERS = [request(partition=f"p{n}").SerializeToString() for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("method", "items", "distinct"),
+    [
+        ("BatchCheckQueueAccess", [WRONG] * 10_000, 1),
+        ("BatchCheckQueueAccess", [*OTHERS, WRONG] * 3_000, 3),
+        ("BatchCheckQueueAccess", [IN_USER, b"\x0a"] * 5_000, 2),
+        ("BatchCheckApplicationAccess", [WRONG_APPLICATION] * 10_000, 1),
+    ],
+)
+def test_an_error_of_many_is_sent_once(
+    channel: grpc.Channel, method: str, items: list[bytes], distinct: int
+) -> None:
+    data = b"".join(b"\x0a" + len(item).to_bytes(1, "big") + item for item in items)
+    answer = raw(channel, "AccessService", method, data)
+    assert len(answer) < 12 * len(items)
+    kind: Any = getattr(access_pb2, f"{method}Response")
+    results = kind.FromString(answer).results
+    assert [result.WhichOneof("outcome") for result in results[:distinct]] == ["error"] * distinct
+    assert {result.WhichOneof("outcome") for result in results[distinct:]} == {"same_error_as"}
+    single = method.removeprefix("Batch")
+    for item, result in zip(items[:10], with_errors(results), strict=False):
+        with pytest.raises(grpc.RpcError) as caught:
+            raw(channel, "AccessService", single, item)
+        assert caught.value.details() == result.error.message
+
+
+def test_an_application_that_is_no_message_fails_alone(channel: grpc.Channel) -> None:
+    data = b"".join(b"\x0a" + bytes([len(item)]) + item for item in (WRONG_APPLICATION, IN_USER))
+    answer = raw(channel, "AccessService", "BatchCheckApplicationAccess", data)
+    first, second = access_pb2.BatchCheckApplicationAccessResponse.FromString(answer).results
+    assert "action" not in first.error.message
+    assert second.error.message == "user.user: must be UTF-8"
 
 
 @pytest.mark.parametrize("count", [10_000, 10_001])

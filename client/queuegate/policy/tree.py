@@ -27,6 +27,9 @@ MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
 """Texts of which equal ones share one parsed ACL."""
 
+LONG_ACL: Final = 65_536
+"""Characters of an ACL that takes milliseconds to parse."""
+
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
 _NOBODY = ChainEnd(NO_MATCH, ChainIndexes())
@@ -165,6 +168,15 @@ class Partition:
         Freeing a large partition takes long. The holder of its parts can free a few at a time.
         """
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
+
+    def parse_long_acls(self) -> None:
+        """Parse the ACLs of queues with a long one, which are otherwise parsed when first needed.
+
+        Takes seconds for megabytes of names, so it is for a thread.
+        """
+        for queue in self.queues.values():
+            if max(map(len, queue.acl_texts)) > LONG_ACL:
+                _ = queue.submit_acl, queue.admin_acl
 
     def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
         if path in self.short_names and path not in self.queues:

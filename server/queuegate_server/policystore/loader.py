@@ -1,6 +1,7 @@
 """All policies that the settings name, and the files beside them, read and parsed together."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +21,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import File, ParsedPolicies, ParseJob, PolicyText, parse
-from queuegate_server.runtime.threads import AbandonableThreadPool
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang
 from queuegate_server.settings.model import PolicySource, Settings
 
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
@@ -120,6 +121,8 @@ class PolicyLoader:
             parsed = await parser_process.parse(job)
         else:
             parsed = await self._threads.run("", partial(parse, job))
+        with suppress(OSError, AllThreadsHang):  # Then they are parsed when they are needed.
+            await self._threads.run(None, partial(_parse_long_acls, parsed))
         if not has_errors(parsed.diagnostics):
             self._formats |= parsed.formats
         return parsed
@@ -161,6 +164,11 @@ def policy_files(source: PolicySource) -> FileSource[bytes]:
     if folders:
         return ConfigMaps(folders, source.group)
     return OneFile(source.path or EMBEDDED_DEFAULT, MAX_BYTES)
+
+
+def _parse_long_acls(parsed: ParsedPolicies) -> None:
+    for partition in parsed.partitions.values():
+        partition.parse_long_acls()
 
 
 def _beside(path: Path | None) -> FileWatcher[bytes] | None:

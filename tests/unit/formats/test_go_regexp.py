@@ -77,3 +77,14 @@ def test_a_regexp_is_accepted_with_a_warning_where_re2_is_missing(
     assert loaded.partitions
     assert 'warning: the regular expression "dev(.*" was not checked' in str(diagnostic)
     assert load_policy("yunikorn", (text % "'!'").encode(), "f").partitions == {}
+
+
+def test_a_regexp_that_would_take_a_minute_is_not_checked() -> None:
+    text = (
+        "partitions: [{queues: [{name: root}], "
+        "placementrules: [{name: user, filter: {users: [%s]}}]}]"
+    )
+    loaded = load_policy("yunikorn", (text % f"'{'[:' * 100_000}'").encode(), "f")
+    (diagnostic,) = loaded.diagnostics
+    assert loaded.partitions
+    assert "is too long to be checked (shorten it to 10000 characters)" in str(diagnostic)

@@ -37,6 +37,23 @@ def test_paths_may_be_added_in_their_order() -> None:
     assert builder.build().paths == ("root", "root.a", "root.b", "root.b.c")
 
 
+def test_long_texts_are_parsed_beforehand() -> None:
+    long = ",".join(f"user{number}" for number in range(10_000))
+    texts: list[str] = []
+
+    def spy(text: str) -> Acl:
+        texts.append(text)
+        return parse(text)
+
+    builder = PartitionBuilder("default", parse_acl=spy)
+    builder.add([*QUEUES, QueueAcls("root.long", "", long)])
+    partition = builder.build()
+    partition.parse_long_acls()
+    assert texts == ["", long]
+    assert len(partition.queues["root.long"].admin_acl.users) == 10_000
+    assert texts == ["", long]
+
+
 def test_equal_texts_are_one_acl_that_is_parsed_when_needed() -> None:
     texts: list[str] = []
 

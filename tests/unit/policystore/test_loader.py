@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from queuegate.policy.acl import Acl
 from queuegate_server.files.watcher import READ_SECONDS, FileSource, FileWatcher, OneFile
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.policystore import loader
@@ -71,6 +72,17 @@ async def test_all_are_read_together(folder: Path) -> None:
     cluster = found.partitions["hadoop"].cluster
     assert cluster is not None
     assert cluster.admins.users == {"carol"}
+
+
+@pytest.mark.parametrize("in_child", [False, True])
+async def test_long_acls_are_parsed_when_they_are_loaded(folder: Path, in_child: bool) -> None:
+    names = ",".join(f"user{number}" for number in range(10_000))
+    text = QUEUES.format("default").replace("alice", f'"{names}"')
+    (folder / "queues.yaml").write_text(text)
+    found = await sources(folder, YUNIKORN).load(in_child=in_child)
+    acl = found.partitions["default"].queues["root"]._submit_acl
+    assert isinstance(acl, Acl)
+    assert len(acl.users) == 10_000
 
 
 async def test_the_checksum_is_that_of_all_files(folder: Path) -> None:
