@@ -1,12 +1,19 @@
 """Long calls come one after another; a caller who leaves or is refused holds up nobody."""
 
 import asyncio
+import threading
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
+from queuegate.v1.access_pb2 import ACCESS_TYPE_SUBMIT, ListQueuesRequest
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.errors import Overloaded
+from queuegate_server.rpc.policy_service import PolicyServicer
+from tests.support.snapshots import serving
 
 
 class Clock:
@@ -133,3 +140,62 @@ async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> N
         await asyncio.sleep(0)
         lines.clock.now += 0.01
     await soon
+
+
+LONG = bytes(MAX_SHORT_REQUEST + 1)
+
+
+async def test_work_on_a_long_request_waits_for_its_turn_and_is_done_in_a_thread() -> None:
+    lines = Lines()
+    here = threading.get_ident()
+    assert await lines.queue.in_turn(LONG[1:], threading.get_ident) == here
+    async with lines.queue.for_call():
+        waiting = asyncio.create_task(lines.queue.in_turn(LONG, threading.get_ident))
+        await asyncio.sleep(0)
+        assert await lines.queue.in_turn(b"", threading.get_ident) == here
+        assert not waiting.done()
+    assert await waiting != here
+
+
+async def test_cancelled_work_is_never_done_beside_other_work() -> None:
+    """The thread goes on with it, and has no second one beside it."""
+    queue = Lines().queue
+    go_on, begun = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait(60)
+
+    cancelled = asyncio.create_task(queue.in_turn(LONG, work))
+    await asyncio.to_thread(begun.wait, 60)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    following = asyncio.create_task(queue.in_turn(LONG, go_on.is_set))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await following
+
+
+@pytest.mark.parametrize("method", ["GetPolicy", "ListQueues", "BatchCheckApplicationAccess"])
+async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
+    engine, access = serving()
+    queue = access._queue
+    policy = PolicyServicer(
+        engine, cast("Any", SimpleNamespace(state=SimpleNamespace(failed_at=None))), queue
+    )
+    user = UserGroupInformation(user="alice")
+    calls = {
+        "GetPolicy": lambda: policy.GetPolicy(b""),
+        "ListQueues": lambda: access.ListQueues(
+            ListQueuesRequest(user=user, access=ACCESS_TYPE_SUBMIT).SerializeToString(),
+            trusted=True,
+        ),
+        "BatchCheckApplicationAccess": lambda: access.BatchCheckApplicationAccess(
+            b"\x0a\x00", trusted=True
+        ),
+    }
+    async with queue.for_call():
+        waiting = asyncio.ensure_future(calls[method]())
+        await asyncio.sleep(0)
+        assert queue.has_waiters
+    assert await waiting
