@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
+from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, STEP_SECONDS, Slot
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
@@ -68,6 +68,8 @@ class BatchRunner:
         if not missing:
             return found  # type: ignore[return-value] # no index is missing
         waiting: list[tuple[int, Query]] = []
+        clock = self._clock
+        step_end = now + STEP_SECONDS
         for index in missing:
             request = requests[index]
             response: CheckResponse | None = self._cache.get(snapshot, request, trusted=trusted)
@@ -86,8 +88,9 @@ class BatchRunner:
                 except Exception as error:
                     response = failed(error)
             found[index] = response
-            if slot.is_due:
+            if clock() >= step_end:
                 await slot.pause()
+                step_end = clock() + STEP_SECONDS
         if waiting:
             slot.release()
             await self._look_up(snapshot, requests, found, waiting, trusted=trusted)

@@ -166,15 +166,16 @@ def user_and_groups(
     """
     user = information.user
     user_name("user.user", user, violations)
-    if not information.groups:
+    asserted = information.groups
+    if not asserted:
         return user, ()
     if user and not _is_yarn(served) and not is_user_name(user):
         # YuniKorn's ConvertUGI checks a name only if it does not have to look up its groups.
         violations.append(("user.user", _NOT_A_YUNIKORN_USER))
-    if len(information.groups) > MAX_GROUPS:
+    if len(asserted) > MAX_GROUPS:
         violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
         return user, ()
-    groups = information.groups[:]
+    groups = asserted[:]
     # One check of all groups, because they are nearly always well-formed.
     joined = "".join(groups)
     is_short = _is_short(joined) or _is_short(max(groups, key=len))
