@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -38,7 +39,7 @@ CALLS_OF_CONNECTION, STREAMS_OF_CONNECTION = 100, 4
 """At the most; new connections reach workers that have just started."""
 CLIENTS, STREAMS = 10, 2
 """How many ask at once, and how many of these on streams."""
-BATCH = 12
+BATCH, BATCHES_OF_STREAM = 12, 60
 UNANSWERED = "OK without all answers"
 """Not a status of gRPC: how no stream may end."""
 TOKENS = {name: f"qg_{name}_{'x' * 40}" for name in ("ci", "ops")}
@@ -236,16 +237,19 @@ class Client:
         caller, begin = self._caller(), time.monotonic()
         sent: dict[int, tuple[float, Sequence[Question]]] = {}
 
-        async def messages() -> AsyncIterator[access_pb2.StreamQueueAccessRequest]:
-            for number in range(self._chance.randint(1, 60)):
-                batch, questions = self._batch(caller)
-                sent[number] = time.monotonic(), questions
-                yield access_pb2.StreamQueueAccessRequest(id=number, batch=batch)
-                await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
+        stream = self._access.StreamQueueAccess(timeout=DEADLINE, metadata=_metadata(caller))
 
-        stream = self._access.StreamQueueAccess(
-            messages(), timeout=DEADLINE, metadata=_metadata(caller)
-        )
+        async def send() -> None:
+            # What ends the stream comes with the answers.
+            with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                for number in range(self._chance.randint(1, BATCHES_OF_STREAM)):
+                    batch, questions = self._batch(caller)
+                    sent[number] = time.monotonic(), questions
+                    await stream.write(access_pb2.StreamQueueAccessRequest(id=number, batch=batch))
+                    await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
+                await stream.done_writing()
+
+        sending = asyncio.create_task(send())
         method, role = "StreamQueueAccess", "check"
         try:
             async for response in stream:
@@ -260,6 +264,8 @@ class Client:
         except grpc.aio.AioRpcError as error:
             # What refuses the stream was seen at its begin or with one of its messages.
             self._record(method, role, caller, begin, **_failure(error))
+        finally:
+            sending.cancel()
 
 
 async def keep_asking(address: str, history: History, chance: random.Random) -> None:
