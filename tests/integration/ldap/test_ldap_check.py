@@ -121,12 +121,15 @@ def test_starttls_at_a_port_of_ldaps(
 def test_names_in_the_directory_cannot_steer_the_terminal(
     tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
 ) -> None:
-    own_directory.add(group("a\x1b[31m\nb", dn("carol")))
+    own_directory.add(group("a\u202eb", dn("carol")) + group("a\x1b[31m\nb", dn("carol")))
     config = settings(tmp_path, ca_file, password_file, own_directory.url)
     status, output = run(config, "--user", "carol")
     assert status == 0
     assert "\x1b" not in output
-    assert r"groups (2): level1, a\x1b[31m\nb" in output
+    assert "\u202e" not in output
+    # A name with control characters is no name at all.
+    assert r"groups (2): level1, a\u202eb" in output
+    assert "note: 1 groups have no readable name" in output
 
 
 def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: Path) -> None:
