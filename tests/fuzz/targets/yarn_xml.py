@@ -54,7 +54,18 @@ TOKENS: Final = tuple(
     )
 )
 _TAGS: Final = ("property", "name", "value", "final", "queue", "pool", "aclSubmitApps", "x")
-_TEXTS: Final = ("true", "root", "a", "\u00a0a", " ", "*", "bob ops", "~bob", "yarn.acl.enable")
+_TEXTS: Final = (
+    "true",
+    "root",
+    "a",
+    "\u00a0a",
+    " ",
+    "*",
+    "bob ops",
+    "~bob",
+    "yarn.acl.enable",
+    "\u00a0yarn.acl.enable",
+)
 _FILE: Final = "file"
 _MAX_CONVERTED: Final = 50
 """Queues of which the converted policy is compared."""
