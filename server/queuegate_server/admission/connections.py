@@ -65,6 +65,8 @@ class Connections:
         loop = asyncio.get_running_loop()
         self._socket.listen(_BACKLOG)
         while True:
+            # So that a storm of connections leaves time for requests.
+            await asyncio.sleep(0)
             try:
                 accepted, _ = await loop.sock_accept(self._socket)
             except OSError as error:
@@ -90,8 +92,10 @@ class Connections:
 
     def refusal(self, request: web.Request) -> str:
         """Return why the client's certificate does not count; empty if it does."""
-        if not self._client_names or request.transport is None:
+        if not self._client_names:
             return ""
+        if request.transport is None:
+            return "the connection is lost"
         der = request.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         peer = peer_certificate(ssl.DER_cert_to_PEM_cert(der).encode())
         if peer.fault:

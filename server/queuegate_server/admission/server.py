@@ -82,6 +82,7 @@ async def serve_admission(
         CannotListen: A port cannot be opened.
     """
     resources.configure_gc()
+    resources.raise_file_limit()
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
     )
@@ -101,7 +102,7 @@ async def serve_admission(
         watches = [group.create_task(certificate.watch())]
         if options.config_maps:
             watches.append(group.create_task(settings.watch()))
-        await server.start()
+        await server.start(group)
         await admin.start()
         started(connections.address, admin.address)
         await stop.wait()
@@ -139,19 +140,20 @@ class WebhookServer:
             shutdown_timeout=TLS_SHUTDOWN_SECONDS,
         )
 
-    async def start(self) -> None:
-        """Start to serve."""
+    async def start(self, group: asyncio.TaskGroup) -> None:
+        """Start to serve, in a task of the group."""
         await self._runner.setup()
         server = self._runner.server
         if server is None:
             raise AssertionError("set up above")
-        self._accepting = asyncio.create_task(self._connections.accept(server))
+        self._accepting = group.create_task(self._connections.accept(server))
 
     async def close(self) -> None:
         """Stop listening, answer the requests that have begun, and close all connections."""
         self._draining = True
         if self._accepting is not None:
             self._accepting.cancel()
+            await asyncio.wait({self._accepting})
         self._connections.close()
         try:
             async with asyncio.timeout(_GRACE_SECONDS):

@@ -7,11 +7,14 @@ import socket
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from queuegate_server.admission.connections import MAX_CONNECTIONS
+from queuegate_server.runtime.resources import raise_file_limit
 from tests.support.servers.webhook import Webhook, patch_of
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
@@ -175,6 +178,20 @@ def test_slow_clients(webhook: Webhook) -> None:
     for each in (silent, in_head, in_body, nothing, endless_head):
         each.close()
     assert webhook.metric("queuegate_admission_reviews_total", 'endpoint="mutate",outcome="slow"')
+
+
+def test_connections_beyond_the_bound(webhook: Webhook) -> None:
+    """They are closed before TLS, and those that exist are answered."""
+    assert webhook.review("/mutate", review())["allowed"]
+    host, port = webhook.address.rsplit(":", 1)
+    raise_file_limit()
+    silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(1_200)]
+    assert not silent[-1].recv(1)
+    descriptors = len(list(Path(f"/proc/{webhook.server.pid}/fd").iterdir()))
+    assert descriptors < MAX_CONNECTIONS + 50
+    assert webhook.review("/mutate", review())["allowed"]
+    for each in silent:
+        each.close()
 
 
 class Connection:
