@@ -296,7 +296,7 @@ async def _answered_stream(channel: grpc.aio.Channel) -> Any:
 @pytest.mark.parametrize("transport", ["grpcio", "native"])
 async def test_an_overload_is_shed(tmp_path: Path, transport: str) -> None:
     """Calls that can be answered in time are, others are refused; health answers as ever."""
-    queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(2_000))
+    queues = "".join(f"{{name: q{number}, submitacl: '*'}}, " for number in range(10_000))
     path = tmp_path / "queues.yaml"
     path.write_text(
         f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
