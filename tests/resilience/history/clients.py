@@ -54,8 +54,11 @@ Parse = Callable[[Any], dict[str, Any]]
 class Client:
     """Asks one thing after the other on one connection."""
 
-    def __init__(self, address: str, history: History, chance: random.Random) -> None:
+    def __init__(
+        self, address: str, history: History, chance: random.Random, ended: asyncio.Event
+    ) -> None:
         self._history = history
+        self._ended = ended
         self._chance = chance
         self._session = next(_sessions)
         self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
@@ -76,12 +79,16 @@ class Client:
         """Ask some things, one after the other."""
         for _ in range(self._chance.randint(1, CALLS_OF_CONNECTION)):
             (kind,) = self._chance.choices(list(self._kinds), list(self._kinds.values()))
+            if self._ended.is_set():
+                return
             await kind()
             await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
 
     async def ask_on_streams(self) -> None:
         """Send batches, on some streams."""
         for _ in range(self._chance.randint(1, STREAMS_OF_CONNECTION)):
+            if self._ended.is_set():
+                return
             await self._stream()
             await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
 
@@ -268,16 +275,19 @@ class Client:
             sending.cancel()
 
 
-async def keep_asking(address: str, history: History, chance: random.Random) -> None:
-    """Ask on some connections at once, and on others after them, until cancelled."""
+async def keep_asking(
+    address: str, history: History, chance: random.Random, ended: asyncio.Event
+) -> None:
+    """Ask on some connections at once, and on others after them, until `ended` is set.
+
+    Calls are not cancelled: gRPC forgets that of a stream which it is about to begin.
+    """
 
     async def ask(*, on_streams: bool) -> None:
-        while True:
-            client = Client(address, history, chance)
-            try:
-                await (client.ask_on_streams() if on_streams else client.ask())
-            finally:
-                await client.close()
+        while not ended.is_set():
+            client = Client(address, history, chance, ended)
+            await (client.ask_on_streams() if on_streams else client.ask())
+            await client.close()
 
     async with asyncio.TaskGroup() as group:
         for number in range(CLIENTS):

@@ -72,6 +72,7 @@ class Service:
 
     async def stop(self, number: signal.Signals) -> None:
         """End the server by a signal."""
+        self.world.recorder.stop()
         self.server.process.send_signal(number)
         await asyncio.to_thread(self.server.process.wait, CONFIRM_SECONDS)
 

@@ -1,5 +1,6 @@
 """Writes a history down while it happens."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,3 +58,7 @@ class Recorder:
         history, start = self.now, time.monotonic()
         yield
         history.kills.append(Kill(start, time.monotonic()))
+
+    def stop(self) -> None:
+        """Note that the server ends from now on; its workers may do so one after the other."""
+        self.now.kills.append(Kill(time.monotonic(), math.inf))

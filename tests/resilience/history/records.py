@@ -103,7 +103,9 @@ class Confirmation(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """A worker was killed: its connections are reset, and made again to any worker."""
+    """A worker was killed, or the server ended: connections end, and are made again to any worker
+    that still listens.
+    """
 
     start: float
     end: float

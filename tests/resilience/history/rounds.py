@@ -6,7 +6,6 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,15 +84,13 @@ async def _run(
             address = service.server.address
             kills_workers = history.workers > 1
             events = Events(world, service, invalidates=invalidates, kills=kills_workers)
-            causing = asyncio.create_task(events.cause())
-            asking = asyncio.create_task(keep_asking(address, history, chance))
+            tasks = {
+                asyncio.create_task(events.cause()),
+                asyncio.create_task(keep_asking(address, history, chance, events.ended)),
+            }
             # Neither ends by itself, unless something is wrong with the test.
-            tasks = {causing, asking}
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             await service.stop(signal.SIGKILL if kills else signal.SIGTERM)
             world.counts["kills of the server" if kills else "stops"] += 1
             events.ended.set()
-            await causing
-            asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await asking
+            await asyncio.gather(*tasks)
