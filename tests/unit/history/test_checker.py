@@ -1,5 +1,6 @@
 """The checker of histories: hand-made histories, good and bad."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -295,6 +296,7 @@ TWO_WORKERS: dict[str, tuple[Sequence[Any], list[str]]] = {
     ),
     "after a kill": ([NEW_POLICY, Kill(13.2, 13.8), *GOES_BACK], []),
     "during a kill": ([NEW_POLICY, Kill(12.5, 13.5), *GOES_BACK], []),
+    "while the server stops": ([NEW_POLICY, Kill(13.2, math.inf), *GOES_BACK], []),
     "before a kill": ([NEW_POLICY, *GOES_BACK, Kill(16, 17)], ["an earlier revision"]),
     "groups on one connection": (
         [NEW_GROUPS, sees(12, 13, "g2"), sees(14, 15, "g1")],
