@@ -10,6 +10,8 @@ from collections.abc import Coroutine, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
+import ldap
+
 from queuegate_server.identity.resolvers.ldap.dn import (
     ParsedDn,
     SearchBase,
@@ -76,10 +78,12 @@ class GroupDns:
     def _name_in(self, parsed: ParsedDn) -> str | None:
         rdn = parsed[0]
         if self._options.group_name_from == "rdn":
-            return self._apply_case(rdn[0][1])
+            _, value, kind = rdn[0]
+            return None if kind & ldap.AVA_BINARY else self._apply_case(value)
         wanted = self._options.group_name_attribute.lower()
-        for attribute, value, _ in rdn:
-            if attribute.lower() == wanted:
+        for attribute, value, kind in rdn:
+            # A value as `#hex` is not text, and the driver does not decode it.
+            if attribute.lower() == wanted and not kind & ldap.AVA_BINARY:
                 return self._apply_case(value)
         return None
 
