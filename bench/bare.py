@@ -14,8 +14,10 @@ import grpc.aio
 import pygrpc_native.aio
 import uvloop
 
+from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports.grpcio import GrpcioServer
 from queuegate_server.transports.native.server import IO_THREADS
+from queuegate_server.transports.stalls import Refusal, Stalls
 
 UNARY = "unary"
 BATCH = "batch"
@@ -48,7 +50,8 @@ async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
     else:
         server = grpc.aio.server(maximum_concurrent_rpcs=1000, options=options)
         if set_as_ours:
-            server = GrpcioServer(server)
+            stalls = Stalls(10, ByteBudget(1 << 26), Refusal("", (), {}))
+            server = GrpcioServer(server, stalls)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "CheckQueueAccess": grpc.unary_unary_rpc_method_handler(check),
         "BatchCheckQueueAccess": grpc.unary_unary_rpc_method_handler(check_batch),

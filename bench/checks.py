@@ -24,6 +24,7 @@ from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.settings.model import PolicySource, Settings
+from queuegate_server.throttling import ByteBudget
 
 _BATCH: Final = 1_000
 _BATCHES: Final = 20
@@ -104,7 +105,7 @@ def new_servicer(engine: Engine) -> AccessServicer:
     return AccessServicer(
         engine,
         DecisionLog(wall=time.time),
-        AdmissionQueue(time.monotonic, 60, {}),
+        AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
         ConcurrencyLimiter(1_000),
         asyncio.Event(),
         clock=time.monotonic,

@@ -1,4 +1,4 @@
-"""Algorithms that limit load: a token bucket for rates, and controlled delay for queues."""
+"""What limits load: a token bucket for rates, controlled delay for queues, a budget for bytes."""
 
 import math
 from collections.abc import Callable
@@ -104,3 +104,33 @@ class CoDel:
             self._is_overloaded = True
             self._overloaded_since = now
         return not self._is_overloaded
+
+
+class ByteBudget:
+    """Counts bytes that are held for others. What is counted may exceed the budget by what was
+    under way when it was spent; nothing new begins then.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Start with nothing taken; `limit` is in bytes."""
+        self._limit = limit
+        self.taken = 0
+        """How many bytes are held."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether as many bytes are held as may be."""
+        return self.taken >= self._limit
+
+    @property
+    def excess(self) -> int:
+        """By how many bytes the budget is exceeded; negative if it is not."""
+        return self.taken - self._limit
+
+    def take(self, size: int) -> None:
+        """Count bytes."""
+        self.taken += size
+
+    def give_back(self, size: int) -> None:
+        """Count bytes no longer."""
+        self.taken -= size

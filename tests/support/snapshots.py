@@ -15,6 +15,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
+from queuegate_server.throttling import ByteBudget
 
 
 def zero() -> float:
@@ -34,7 +35,7 @@ def servicer(engine: Engine, draining: asyncio.Event | None = None) -> AccessSer
     return AccessServicer(
         engine,
         DecisionLog(wall=zero),
-        AdmissionQueue(zero, 60, {}),
+        AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
         ConcurrencyLimiter(1_000),
         draining or asyncio.Event(),
         clock=zero,

@@ -56,6 +56,7 @@ class AccessServicer(ApplicationServicer):
         """
         super().__init__(engine, decisions, queue)
         self._limiter = limiter
+        self._unread = queue.unread
         self._draining = draining
         self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock)
@@ -134,6 +135,21 @@ class AccessServicer(ApplicationServicer):
         then, because the caller may have sent more.
         """
         working: set[asyncio.Task[bytes]] = set()
+        held = 0
+
+        async def decide(data: bytes) -> bytes:
+            nonlocal held
+            answer = await self._stream_batch(data, trusted=trusted)
+            held += len(answer)
+            self._unread.take(len(answer))
+            return answer
+
+        def release(answer: bytes) -> bytes:
+            nonlocal held
+            held -= len(answer)
+            self._unread.give_back(len(answer))
+            return answer
+
         draining = asyncio.create_task(self._draining.wait())
         reading: asyncio.Task[bytes | None] | None = None
         try:
@@ -150,18 +166,19 @@ class AccessServicer(ApplicationServicer):
                     if data is None:
                         is_complete = True
                         break
-                    working.add(asyncio.create_task(self._stream_batch(data, trusted=trusted)))
+                    working.add(asyncio.create_task(decide(data)))
                 for task in done & working:
                     working.discard(task)
-                    yield task.result()
+                    yield release(task.result())
             for finished in asyncio.as_completed(working):
-                yield await finished
+                yield release(await finished)
             if not is_complete:
                 raise Draining(
                     "the server is draining: send the batches without an answer on a new call"
                 )
         finally:
             _cancel(draining, *working, *((reading,) if reading else ()))
+            self._unread.give_back(held)
 
     async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check, and show its evaluation."""

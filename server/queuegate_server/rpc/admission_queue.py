@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
-from queuegate_server.throttling import CoDel
+from queuegate_server.throttling import ByteBudget, CoDel
 
 T = TypeVar("T")
 
@@ -44,17 +44,24 @@ class AdmissionQueue:
     """
 
     def __init__(
-        self, clock: Callable[[], float], max_wait: float, refused: MutableMapping[str, int]
+        self,
+        clock: Callable[[], float],
+        max_wait: float,
+        refused: MutableMapping[str, int],
+        unread: ByteBudget,
     ) -> None:
         """Start with the slot free.
 
         Args:
             clock: A monotonic clock, in seconds.
             max_wait: The target of CoDel: how many seconds a call may wait for its slot.
-            refused: Where shed calls are counted, as `waited`.
+            refused: Where shed calls are counted, as `waited` or `unread`.
+            unread: The bytes of answers that are not written yet; while the budget is spent, no
+                call is admitted.
         """
         self.clock = clock
         self._codel = CoDel(max_wait)
+        self.unread = unread
         self._refused = refused
         self._is_taken = False
         self._busy_since = clock()
@@ -80,8 +87,8 @@ class AdmissionQueue:
         return Slot(self, self._calls)
 
     def for_stream(self) -> "Slot":
-        """Return the slot of a stream's batch, which is never shed: its caller sends no more
-        meanwhile.
+        """Return the slot of a stream's batch, which is not shed for its wait: its caller sends
+        no more meanwhile.
         """
         return Slot(self, self._streams)
 
@@ -92,6 +99,10 @@ class AdmissionQueue:
 
     async def acquire(self, line: _Line) -> None:
         """Wait for the slot. Raises Overloaded if the call is shed."""
+        if self.unread.is_spent and line is not self.preempted:
+            self._refused["unread"] += 1
+            message = "too many bytes of answers wait for callers to read them"
+            raise Overloaded(message, _RETRY_SECONDS)
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True

@@ -127,7 +127,7 @@ class ConcurrencyLimiter:
         """How many calls are in progress."""
         self.streams = 0
         """How many of them are streams."""
-        self.refused = {"calls": 0, "streams": 0, "waited": 0}
+        self.refused = dict.fromkeys(("calls", "streams", "waited", "incomplete", "unread"), 0)
         """How many calls have been refused, by the bound that was reached."""
 
     @property

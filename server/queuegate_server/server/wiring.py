@@ -10,6 +10,7 @@ from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
+from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog, open_audit_log
@@ -28,15 +29,18 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
+from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
-from queuegate_server.transports.native import Refusal
 from queuegate_server.transports.registry import Server
+from queuegate_server.transports.stalls import Refusal
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
     user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
     policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
 )
+MAX_UNREAD: Final = 64 * MIB
+"""Bytes of answers that callers may leave unread before no more long calls are answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,12 @@ def build_server(
     refused = call_limit.refused
     overloaded = to_status(Overloaded("the server has more calls than it can answer in time"))
     refusal = Refusal(overloaded.proto.message, ((DETAILS_TRAILER, overloaded.trailer),), refused)
-    server = registry.build(transport, settings.limits, refusal, shares_port=worker is not None)
+    unread = ByteBudget(MAX_UNREAD)
+    server = registry.build(
+        transport, settings.limits, unread, refusal, shares_port=worker is not None
+    )
     draining = asyncio.Event()
-    queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused)
+    queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
     access = AccessServicer(
         engine,
         decisions,

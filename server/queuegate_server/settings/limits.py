@@ -19,6 +19,19 @@ class Connections(Section):
     handshake_timeout: Annotated[Duration, Field(ge=0.1, le=120)] = Field(
         10.0, description="How long a connection may take to be set up, including TLS."
     )
+    max_streams: int = Field(
+        32,
+        ge=1,
+        le=1_000_000,
+        description="The maximum number of calls in progress on each connection; a gRPC client "
+        "lets others wait. Until a client has acknowledged this bound, gRPC reads up to 16 MiB of "
+        "metadata for each of them.",
+    )
+    transfer_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
+        10.0,
+        description="How long a request may take to arrive, and an answer to be read; then the "
+        "call ends, or the connection.",
+    )
     max_metadata: Annotated[Size, Field(ge=KIB, le=1024 * KIB)] = Field(
         16 * KIB, description="The maximum size of a call's metadata, in bytes."
     )

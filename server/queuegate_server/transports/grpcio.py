@@ -1,15 +1,19 @@
 """The default transport: `grpc.aio`."""
 
+import asyncio
+import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from queuegate_server.settings.limits import Connections, Limits
+from queuegate_server.throttling import ByteBudget
+from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Refusal, Stalls
 
-_SPARE_CALLS: Final = 1000
+_SPARE_CALLS: Final = 1_000
 """Calls that gRPC accepts beyond our own limit: those of health and reflection, and those that are
 being refused, which count until their status is sent. Beyond its bound gRPC refuses every call,
 without our details.
@@ -25,7 +29,7 @@ open thousands at once, and gRPC drops calls from a queue that is too long.
 
 def max_calls(limits: Limits) -> int:
     """Return how many calls a transport accepts at once."""
-    return limits.max_concurrent_calls + _SPARE_CALLS
+    return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
 
 
 def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
@@ -45,7 +49,13 @@ def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
 def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     """Yield the channel arguments for bounds on connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
+    yield "grpc.max_concurrent_streams", bounds.max_streams
+    # Without room for calls that have ended and whose memory is not free yet, gRPC refuses a
+    # quarter of the calls of a client that keeps to the bound.
+    yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 100
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
+    # The acknowledgement of the server's settings belongs to the handshake.
+    yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
     # Above the first size gRPC refuses at random, above the second one always.
     yield "grpc.max_metadata_size", bounds.max_metadata
     yield "grpc.absolute_max_metadata_size", bounds.max_metadata
@@ -74,29 +84,61 @@ class GrpcioServer:
     serve the others.
     """
 
-    def __init__(self, server: grpc.aio.Server) -> None:
+    def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:
         """Serve by a server of grpc.aio."""
         self._server = server
+        self._stalls = stalls
+        self._sweeping: asyncio.Task[None] | None = None
 
     def add_generic_rpc_handlers(
         self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
     ) -> None:
-        """Serve services, each with handlers by the name of the method."""
-        self._server.add_generic_rpc_handlers(generic_rpc_handlers)
+        """Do nothing: the same handlers are added by the names of their methods."""
 
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: Mapping[str, Any]
     ) -> None:
-        """Register few methods; all of them have been added as generic handlers."""
+        """Serve the methods of a service, and register few of them."""
+        handlers = {name: self._watched(each) for name, each in method_handlers.items()}
+        generic = grpc.method_handlers_generic_handler(service_name, handlers)
+        self._server.add_generic_rpc_handlers((generic,))
         registered = {
             name: handler
-            for name, handler in method_handlers.items()
-            if handler.request_streaming
-            or handler.response_streaming
-            or f"/{service_name}/{name}" in _REGISTERED
+            for name, handler in handlers.items()
+            if handler.response_streaming or f"/{service_name}/{name}" in _REGISTERED
         }
         if registered:
             self._server.add_registered_method_handlers(service_name, registered)
+
+    def _watched(self, handler: Any) -> Any:
+        """Return a handler whose calls end if they stall.
+
+        Unary methods are served as methods with a stream of requests, which look the same to the
+        client: their handlers are called before the request is there.
+        """
+        stalls = self._stalls
+        parse, serialize = handler.request_deserializer, handler.response_serializer or bytes
+        if handler.response_streaming:
+            answer = handler.stream_stream or handler.unary_stream
+
+            async def stream(requests: Any, context: Context) -> AsyncIterator[bytes]:
+                async for response in answer(requests, context):
+                    with stalls.sending(context, data := serialize(response)):
+                        yield data
+
+            make = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_stream_rpc_method_handler
+            )
+            return make(stream, parse)
+        serve = handler.unary_unary
+
+        async def unary(_requests: object, context: Context) -> bytes:
+            response = await serve(await stalls.receive(context), context)
+            return stalls.send(context, serialize(response))
+
+        return grpc.stream_unary_rpc_method_handler(unary, parse)
 
     def add_insecure_port(self, address: str) -> int:
         """Bind an address and return its port; raise RuntimeError."""
@@ -109,7 +151,20 @@ class GrpcioServer:
     async def start(self) -> None:
         """Start to serve."""
         await self._server.start()
+        self._sweeping = asyncio.create_task(self._stalls.sweep())
 
     async def stop(self, grace: float | None) -> None:
         """Accept no more calls, and end; calls in progress have `grace` seconds to finish."""
         await self._server.stop(grace)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeping
+
+
+def build(
+    limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
+) -> GrpcioServer:
+    """Return a server; see `registry.build`."""
+    stalls = Stalls(limits.connections.transfer_timeout, unread, refusal)
+    return GrpcioServer(aio_server(limits, shares_port=shares_port), stalls)

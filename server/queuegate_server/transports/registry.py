@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.limits import Connections, Limits
 from queuegate_server.settings.listeners import Listener
+from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import native
 
 if TYPE_CHECKING:  # checking a file needs no gRPC
     import grpc
+
+    from queuegate_server.transports.stalls import Refusal
 
 GRPC_ENVIRONMENT: Final = {
     # Our own log already has what gRPC logs to stderr.
@@ -65,13 +68,16 @@ def choose(wanted: str, listeners: Sequence[Listener], connections: Connections)
     raise CannotListen(f"{reasons}; use transport: grpcio")
 
 
-def build(transport: str, limits: Limits, refusal: native.Refusal, *, shares_port: bool) -> Server:
+def build(
+    transport: str, limits: Limits, unread: ByteBudget, refusal: "Refusal", *, shares_port: bool
+) -> Server:
     """Return a server without ports.
 
     Args:
         transport: What `choose` returned.
         limits: The limits on calls and connections.
-        refusal: How the native transport refuses calls.
+        unread: Where the bytes of answers are counted until they are written.
+        refusal: How calls are refused before a handler sees them.
         shares_port: Whether other processes listen on the same port.
     """
     if transport == "native":
@@ -80,9 +86,6 @@ def build(transport: str, limits: Limits, refusal: native.Refusal, *, shares_por
         )
 
         return NativeServer(limits, refusal, shares_port=shares_port)
-    from queuegate_server.transports.grpcio import (  # noqa: PLC0415 - imports gRPC
-        GrpcioServer,
-        aio_server,
-    )
+    from queuegate_server.transports import grpcio  # noqa: PLC0415 - imports gRPC
 
-    return GrpcioServer(aio_server(limits, shares_port=shares_port))
+    return grpcio.build(limits, unread, refusal, shares_port=shares_port)

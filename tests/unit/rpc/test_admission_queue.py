@@ -13,6 +13,7 @@ from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import serving
 
 
@@ -31,8 +32,9 @@ class Lines:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.refused = {"waited": 0}
-        self.queue = AdmissionQueue(self.clock, 0.1, self.refused)
+        self.refused = {"waited": 0, "unread": 0}
+        self.unread = ByteBudget(100)
+        self.queue = AdmissionQueue(self.clock, 0.1, self.refused, self.unread)
         self.order: list[str] = []
 
     async def work(self, name: str, slot: Slot, parts: Iterable[float]) -> None:

@@ -23,6 +23,7 @@ from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.response_cache import ResponseCache
+from queuegate_server.throttling import ByteBudget
 from tests.support.batch_results import with_errors
 
 USERS = ("alice", "bob", "carol", "dave")
@@ -93,7 +94,7 @@ class CachedResponses(RuleBasedStateMachine):
         self.access = AccessServicer(
             self.engine,
             DecisionLog(wall=self.clock),
-            AdmissionQueue(self.clock, 60, {}),
+            AdmissionQueue(self.clock, 60, {}, ByteBudget(1 << 20)),
             ConcurrencyLimiter(1_000),
             asyncio.Event(),
             clock=self.clock,

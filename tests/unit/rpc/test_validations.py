@@ -13,10 +13,11 @@ from queuegate_server.policystore.parsing import CheckJob
 from queuegate_server.rpc import policy_service
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
+from queuegate_server.throttling import ByteBudget
 
 
 def policies() -> policy_service.PolicyServicer:
-    queue = AdmissionQueue(time.monotonic, 60, {})
+    queue = AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20))
     return policy_service.PolicyServicer(cast("Any", None), cast("Any", None), queue)
 
 

@@ -8,7 +8,9 @@ import grpc.aio
 from grpc_health.v1 import health_pb2_grpc
 
 from queuegate_server.rpc.health import HealthServicer
+from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports.grpcio import GrpcioServer
+from queuegate_server.transports.stalls import Refusal, Stalls
 
 
 async def test_few_methods_have_a_line_of_their_own(monkeypatch: Any) -> None:
@@ -19,7 +21,8 @@ async def test_few_methods_have_a_line_of_their_own(monkeypatch: Any) -> None:
         apart.extend(f"{service}/{name}" for name in handlers)
 
     monkeypatch.setattr(behind, "add_registered_method_handlers", register)
-    server = GrpcioServer(behind)
+    stalls = Stalls(10, ByteBudget(1), Refusal("", (), {}))
+    server = GrpcioServer(behind, stalls)
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer([]), server)
     service = "queuegate.v1.AccessService"
     single: Any = grpc.unary_unary_rpc_method_handler(HealthServicer.Check)

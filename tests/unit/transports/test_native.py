@@ -9,8 +9,8 @@ import grpc.aio
 import pytest
 
 from queuegate_server.settings.limits import Limits
-from queuegate_server.transports.native import Refusal
 from queuegate_server.transports.native.server import NativeServer
+from queuegate_server.transports.stalls import Refusal
 
 SERVICE = "test.Service"
 

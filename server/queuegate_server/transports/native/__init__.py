@@ -6,8 +6,8 @@ import importlib.util
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from queuegate_server.settings.limits import Connections
 from queuegate_server.settings.listeners import Listener
@@ -17,19 +17,11 @@ STREAMS_SOCKET: Final = "streams.sock"
 """Streams are forwarded through this socket, in a temporary folder with the prefix above."""
 
 _PACKAGE: Final = "pygrpc_native"
-_SUPPORTED_BOUNDS: Final = frozenset({"max_metadata", "keepalive_interval", "keepalive_timeout"})
+_SUPPORTED_BOUNDS: Final = frozenset(
+    {"max_streams", "max_metadata", "keepalive_interval", "keepalive_timeout"}
+)
 """The keys of `limits.connections` that this transport knows."""
 _MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
-
-
-class Refusal(NamedTuple):
-    """How calls are refused before a handler sees them."""
-
-    message: str
-    trailing: tuple[tuple[str, str | bytes], ...]
-    """The trailing metadata."""
-    counts: MutableMapping[str, int]
-    """Where refused calls are counted, by the bound that was reached."""
 
 
 def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iterator[str]:

@@ -23,7 +23,8 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 from queuegate_server.settings.limits import Limits
 from queuegate_server.throttling import CoDel
 from queuegate_server.transports.grpcio import aio_server, max_calls, milliseconds
-from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET, Refusal
+from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
+from queuegate_server.transports.stalls import Refusal
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
@@ -150,6 +151,7 @@ class NativeServer:
                 call_details=True,
                 keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
                 keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
+                max_concurrent_streams=self._connections.max_streams,
                 max_metadata_size=self._connections.max_metadata,
                 reuse_port=self._shares_port,
             )

@@ -1,0 +1,223 @@
+"""Calls that stall: their requests do not arrive, or their answers are not read.
+
+`grpc.aio` holds such a call, and counts it as in progress, until its deadline or the end of its
+connection, and can end neither: it sends no status while an answer waits, and cannot close a
+connection. So requests that do not arrive are given up here, and connections that do not read are
+shut down by their socket.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import grpc
+import grpc.aio
+
+from queuegate_server.throttling import ByteBudget
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Task = asyncio.Task[Any]
+
+MAX_RECEIVING: Final = 1_000
+"""Calls that may wait for their requests. One more, and the oldest is given up: requests that do
+arrive take milliseconds.
+"""
+_SWEEP_SECONDS: Final = 1.0
+_PROMPT_SECONDS: Final = 1.0
+"""While too much is unread, an answer that has waited for longer ends its connection."""
+_GRACE_SECONDS: Final = 0.05
+"""The end of a request and the end of its call may arrive in either order."""
+_LOG: Final = logging.getLogger("queuegate_server.transports")
+
+
+class Refusal(NamedTuple):
+    """How calls are refused before a handler sees them."""
+
+    message: str
+    trailing: tuple[tuple[str, str | bytes], ...]
+    """The trailing metadata."""
+    counts: MutableMapping[str, int]
+    """Where refused calls are counted, by the bound that was reached."""
+
+
+class _Answer(NamedTuple):
+    context: Context
+    size: int
+    since: float
+
+
+class Stalls:
+    """The calls of a `grpc.aio` server that wait for their callers."""
+
+    def __init__(self, seconds: float, unread: ByteBudget, refusal: Refusal) -> None:
+        """Start without calls.
+
+        Args:
+            seconds: How long a request may take to arrive, and an answer to be read.
+            unread: Where the bytes of answers are counted until they are written.
+            refusal: How calls are refused.
+        """
+        self._seconds = seconds
+        self._unread = unread
+        self._refusal = refusal
+        self._receiving: dict[Task, float] = {}
+        """When they began; the oldest first."""
+        self._sending: dict[Task, _Answer] = {}
+        """The oldest first."""
+        self._given_up: dict[Task, bool] = {}
+        """Calls that are being ended, and whether that is for their number."""
+
+    async def receive(self, context: Context) -> Any:
+        """Return the request of a unary call, or end the call."""
+        task, now = _current_task(), asyncio.get_running_loop().time()
+        if len(self._receiving) >= MAX_RECEIVING:
+            self._give_up(next(iter(self._receiving)), is_surplus=True)
+        self._receiving[task] = now
+        try:
+            request = await context.read()
+        except asyncio.CancelledError:
+            if task not in self._given_up:
+                raise
+            task.uncancel()
+            await self._refuse(context, is_surplus=self._given_up.pop(task))
+        finally:
+            self._receiving.pop(task, None)
+        if request is not grpc.aio.EOF:
+            return request
+        await asyncio.sleep(_GRACE_SECONDS)  # if the caller is gone, the call is cancelled now
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
+        raise AssertionError
+
+    def send(self, context: Context, answer: bytes) -> bytes:
+        """Watch the answer of a unary call until it is written; return it."""
+        task = _current_task()
+        self._begin(task, context, answer)
+        task.add_done_callback(self._written)
+        return answer
+
+    @contextmanager
+    def sending(self, context: Context, answer: bytes) -> Iterator[None]:
+        """Watch an answer of a stream; the block ends when it is written."""
+        task = _current_task()
+        self._begin(task, context, answer)
+        try:
+            yield
+        finally:
+            self._written(task)
+
+    async def sweep(self) -> None:
+        """Give up calls that stall, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            oldest = loop.time() - self._seconds
+            for task in [task for task, since in self._receiving.items() if since < oldest]:
+                self._give_up(task, is_surplus=False)
+            if peers := self._stalled_peers(loop.time()):
+                _LOG.warning(
+                    "connections cut: their callers do not read the answers",
+                    extra={"peers": sorted(peers)[:10], "connections": len(peers)},
+                )
+                await loop.run_in_executor(None, shut_down, peers)
+
+    def _begin(self, task: Task, context: Context, answer: bytes) -> None:
+        size = len(answer)
+        self._unread.take(size)
+        self._sending[task] = _Answer(context, size, asyncio.get_running_loop().time())
+
+    def _written(self, task: Task) -> None:
+        self._unread.give_back(self._sending.pop(task).size)
+
+    def _give_up(self, task: Task, *, is_surplus: bool) -> None:
+        del self._receiving[task]
+        self._given_up[task] = is_surplus
+        task.cancel()
+
+    async def _refuse(self, context: Context, *, is_surplus: bool) -> None:
+        message, trailing, counts = self._refusal
+        counts["incomplete"] += 1
+        if is_surplus:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message, trailing)
+        await context.abort(
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"the request did not arrive within {self._seconds:g} s",
+        )
+
+    def _stalled_peers(self, now: float) -> set[str]:
+        """Return the peers whose connections are to be cut: all that have not read an answer in
+        time, and, while too much is unread, those that hold most of it.
+        """
+        stalled: set[str] = set()
+        slow: Counter[str] = Counter()
+        for context, size, since in self._sending.values():
+            if since < now - self._seconds:
+                stalled.add(context.peer())
+            elif since < now - _PROMPT_SECONDS and self._unread.is_spent:
+                slow[context.peer()] += size
+        excess = self._unread.excess
+        for peer, size in slow.most_common():
+            if excess <= 0:
+                break
+            stalled.add(peer)
+            excess -= size
+        return stalled
+
+
+def shut_down(peers: Iterable[str]) -> None:
+    """End the TCP connections of peers, as gRPC names them, such as `ipv4:127.0.0.1:1234`. Runs in
+    any thread. Peers on Unix sockets have no names of their own, and are left alone.
+    """
+    wanted = {address for peer in peers if (address := _parsed(peer)) is not None}
+    for connection in _connections():
+        with connection:
+            try:
+                host, port, *_ = connection.getpeername()
+                if (_unmapped(host), port) in wanted:
+                    connection.shutdown(socket.SHUT_RDWR)
+            except (OSError, ValueError):  # it is closed, or listens
+                continue
+
+
+def _connections() -> Iterator[socket.socket]:
+    """Yield copies of the TCP sockets of this process."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the numbers matter
+        try:
+            copy = os.dup(int(name))
+        except OSError:
+            continue
+        try:
+            connection = socket.socket(fileno=copy)
+        except OSError:  # it is no socket
+            os.close(copy)
+            continue
+        if connection.family in {socket.AF_INET, socket.AF_INET6}:
+            yield connection
+        else:
+            connection.close()
+
+
+def _parsed(peer: str) -> tuple[IPv4Address | IPv6Address, int] | None:
+    kind, _, address = unquote(peer).partition(":")
+    host, _, port = address.rpartition(":")
+    try:
+        return (_unmapped(host.strip("[]")), int(port)) if kind in {"ipv4", "ipv6"} else None
+    except ValueError:
+        return None
+
+
+def _unmapped(host: str) -> IPv4Address | IPv6Address:
+    address = ip_address(host)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _current_task() -> Task:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - gRPC runs each call as a task
+    return task
