@@ -7,7 +7,7 @@ of the same service.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import grpc
@@ -56,7 +56,9 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
         return self._response(request.service)
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
+    async def Watch(
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
         """Send the status of a service, and then each change of it."""
         if self._watches >= _MAX_WATCHES:
             await context.abort(
@@ -64,22 +66,19 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             )
         self._watches += 1
         try:
-            await self._watch(request, context)
+            sent = None
+            while True:
+                changed = self._changed
+                response = self._response(request.service)
+                if response != sent:
+                    yield response
+                    sent = response
+                elif self._is_draining:
+                    return
+                else:
+                    await changed.wait()
         finally:
             self._watches -= 1
-
-    async def _watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
-        sent = None
-        while True:
-            changed = self._changed
-            response = self._response(request.service)
-            if response != sent:
-                await context.write(response)
-                sent = response
-            elif self._is_draining:
-                return
-            else:
-                await changed.wait()
 
     def _response(self, service: str) -> health_pb2.HealthCheckResponse:
         if service not in self._names:

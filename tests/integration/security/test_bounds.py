@@ -107,9 +107,18 @@ def until_goaway(address: str) -> None:
 
 def test_health_watchers_leave_room_for_calls(tmp_path: Path) -> None:
     """Any client that can connect may watch, without any role."""
-    with configured(tmp_path) as server, channel(server.address) as asking:
-        stub = health_pb2_grpc.HealthStub(asking)
-        watches = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(60)]
+    alone = (("grpc.use_local_subchannel_pool", 1),)
+    with (
+        configured(tmp_path) as server,
+        channel(server.address) as asking,
+        grpc.insecure_channel(server.address, alone) as first,
+        grpc.insecure_channel(server.address, alone) as second,
+    ):
+        watches = [
+            health_pb2_grpc.HealthStub(watching).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            for watching in (first, second)
+            for _ in range(30)
+        ]
         codes = []
         for watch in watches:
             try:
