@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import queuegate
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get, get_json, ops_address
@@ -114,6 +115,18 @@ def test_a_failed_reload_leaves_the_server_ready(server: RunningServer, policy: 
     replace(policy, BOB)
     eventually(lambda: get_json(address, "/readyz")[1]["last_reload"]["succeeded"], expected=True)
     assert get_json(address, "/readyz")[1]["policy"]["revision"] == revision + 1
+
+
+def test_no_user_group_or_queue_is_named(server: RunningServer) -> None:
+    names = ("secret-user", "secret-group", "secret-queue")
+    user, group, queue = names
+    with queuegate.Client(server.address, timeout=60) as client:
+        client.check(user, f"root.{queue}", groups=[group])
+        client.explain(user, f"root.{queue}", groups=[group])
+        with pytest.raises(queuegate.InvalidArgument):
+            client.check(user, f"root..{queue}", groups=[group])
+    said = "".join(get(ops_address(server), path)[1] for path in ALL_WELL)
+    assert [name for name in names if name in said] == []
 
 
 def test_until_the_end_of_the_drain(policy: Path) -> None:

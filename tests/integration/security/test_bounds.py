@@ -1,10 +1,12 @@
 """Bounds on callers and their connections, against a running server."""
 
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -15,6 +17,8 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.integration.security.authorities import channel, client, configured
+from tests.resilience import http2
+from tests.support.servers.queuegate_server import RunningServer
 
 
 def question(user: str = "alice") -> access_pb2.CheckQueueAccessRequest:
@@ -23,6 +27,9 @@ def question(user: str = "alice") -> access_pb2.CheckQueueAccessRequest:
         queue="root.open",
         access=access_pb2.ACCESS_TYPE_SUBMIT,
     )
+
+
+CHECK = "/queuegate.v1.AccessService/CheckQueueAccess"
 
 
 def test_the_rate_of_a_caller(tmp_path: Path) -> None:
@@ -146,3 +153,65 @@ def test_more_connections_than_allowed_are_refused(tmp_path: Path) -> None:
             except grpc.RpcError as error:
                 codes.append(error.code())
     assert codes == [grpc.StatusCode.UNAVAILABLE] * 3
+
+
+def test_requests_that_do_not_arrive_are_given_up(tmp_path: Path) -> None:
+    connections = {"transfer_timeout": "100ms"}
+    never = threading.Event()
+    with (
+        configured(tmp_path, limits={"connections": connections}) as server,
+        channel(server.address) as asking,
+    ):
+        # The client sees no difference between a unary call and one with a stream of requests.
+        call: Any = asking.stream_unary(CHECK)
+        late = call.future(iter(never.wait, True), timeout=60)
+        assert late.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert late.details() == "the request did not arrive within 0.1 s"
+        never.set()
+        empty = call.future(iter(()), timeout=60)
+        assert empty.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert empty.details() == "the call ended without a request"
+        assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60).allowed
+
+
+@pytest.mark.parametrize("method", ["CheckQueueAccess", "StreamQueueAccess"])
+def test_a_connection_that_reads_no_answer_is_cut(tmp_path: Path, method: str) -> None:
+    no_window = http2.frame(http2.SETTINGS, payload=b"\0\4\0\0\0\0")
+    asked = http2.question()
+    if method == "StreamQueueAccess":
+        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
+        message = access_pb2.StreamQueueAccessRequest(id=1, batch=batch).SerializeToString()
+        sent = b"\0" + len(message).to_bytes(4) + message
+        asked = http2.frame(http2.DATA, 0, 1, sent)
+    acknowledged = http2.frame(http2.SETTINGS, http2.ACK)
+    begin = http2.PREFACE + no_window + acknowledged + http2.headers(method) + asked
+    connections = {"transfer_timeout": "100ms"}
+    with (
+        configured(tmp_path, limits={"connections": connections}) as server,
+        channel(server.address) as asking,
+        http2.connected(server.address, begin) as unread,
+    ):
+        assert http2.is_closed(unread)
+        assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60).allowed
+
+
+def most_memory(server: RunningServer) -> int:
+    """Return the most memory that the server has held so far, in bytes."""
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    [kibibytes] = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(kibibytes) << 10
+
+
+def test_a_message_that_unpacks_to_more_than_the_limit(tmp_path: Path) -> None:
+    """It is refused before it is unpacked."""
+    size = 128 << 20
+    with (
+        configured(tmp_path) as server,
+        grpc.insecure_channel(server.address) as asking,
+    ):
+        call: Any = asking.unary_unary(CHECK)
+        before = most_memory(server)
+        with pytest.raises(grpc.RpcError) as caught:
+            call(bytes(size), timeout=60, compression=grpc.Compression.Gzip)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert most_memory(server) - before < size // 2

@@ -156,6 +156,22 @@ def test_a_forged_annotation_is_refused_everywhere(
         assert outcome("UPDATE", user, EVE, EVE)
 
 
+@pytest.mark.parametrize("rule", [decide, verify])
+@pytest.mark.parametrize(
+    ("account", "may_set"),
+    [
+        ("system:serviceaccount:kube-system:job-controller", True),
+        ("system:serviceaccount:yunikorn:yunikorn-admin", False),
+        ("system:kube-controller-manager", False),
+        ("x:system:serviceaccount:kube-system:job-controller", False),
+    ],
+)
+def test_who_is_trusted_without_settings(rule: Any, account: str, may_set: bool) -> None:
+    """Not the scheduler: it makes placeholders with annotations that users write."""
+    request = AdmissionRequest("Pod", "CREATE", "dev", account, (), FORGED)
+    assert rule(request, read_settings({}), {}).allowed is may_set
+
+
 @pytest.mark.parametrize("kind", sorted(METADATA))
 @pytest.mark.parametrize(
     ("namespace", "application", "added"),
