@@ -76,6 +76,16 @@ def test_metadata_over_the_limit(tmp_path: Path) -> None:
         assert stub.CheckQueueAccess(question(), timeout=60).allowed
 
 
+def test_settings_must_be_acknowledged(tmp_path: Path) -> None:
+    """Until then gRPC does not hold a client to them."""
+    connections = {"handshake_timeout": "100ms"}
+    with (
+        configured(tmp_path, limits={"connections": connections}) as server,
+        http2.connected(server.address, http2.BEGIN) as silent,
+    ):
+        assert http2.is_closed(silent)
+
+
 def test_connections_that_grow_old_lose_no_call(tmp_path: Path) -> None:
     """Not even those of a client that retries nothing: gRPC resends what the server never saw."""
     connections = {"max_age": "100ms", "max_age_grace": "30s"}
