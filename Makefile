@@ -78,6 +78,7 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
 	$(call lock,deploy/sbom-requirements.txt,--group sbom -c tests/requirements.txt)
 	$(call lock,tests/fuzz/requirements.txt,--group fuzz)
+	$(call lock,tests/e2e/packaging/floor-requirements.txt,--group floor --no-deps)
 
 bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
 	$(BIN)/python -m bench.run
@@ -131,7 +132,8 @@ $(SERVE): deploy/requirements.txt deploy/build-requirements.txt pyproject.toml |
 # A superset of the above, in the same versions. The packaging tests install from the
 # downloaded wheels and so need no network.
 $(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirements.txt \
-		deploy/sbom-requirements.txt pyproject.toml | $(BIN)/pip
+		deploy/sbom-requirements.txt tests/e2e/packaging/floor-requirements.txt \
+		pyproject.toml | $(BIN)/pip
 	@$(ensure_ldap)
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) install --require-hashes -r tests/requirements.txt
@@ -139,6 +141,8 @@ $(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirement
 	@$(PIP) download --require-hashes --only-binary :all: --dest $(WHEELS) \
 		-r deploy/requirements.txt -r deploy/build-requirements.txt \
 		-r deploy/sbom-requirements.txt
+	@$(PIP) download --require-hashes --only-binary :all: --no-deps --dest $(WHEELS) \
+		-r tests/e2e/packaging/floor-requirements.txt
 	@touch $@
 
 # Not among the packages of the tests: its wheels are for Linux on x86-64 and Python 3.11 to 3.13.

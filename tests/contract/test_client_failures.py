@@ -225,3 +225,27 @@ async def test_a_response_above_the_limit_is_an_error(ask: Ask, script: Script) 
 async def test_a_response_above_the_usual_limit_arrives(ask: Ask, script: Script) -> None:
     script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse(source="x" * (20 * 1024 * 1024))
     assert len((await ask("policy", timeout=60)).source) == 20 * 1024 * 1024
+
+
+async def test_a_compressed_response_is_refused(connect: Callable[..., Ask]) -> None:
+    """An older gRPC would decompress it, whatever its size, before it looks at the size."""
+    answer = policy_pb2.GetPolicyResponse(source="x" * (20 * 1024 * 1024)).SerializeToString()
+
+    def serve(_request: bytes, _context: grpc.ServicerContext) -> bytes:
+        return answer
+
+    methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "GetPolicy": grpc.unary_unary_rpc_method_handler(serve)
+    }
+    server = grpc.server(
+        ThreadPoolExecutor(1),
+        [grpc.method_handlers_generic_handler("queuegate.v1.PolicyService", methods)],
+        options=(("grpc.max_send_message_length", -1),),
+        compression=grpc.Compression.Gzip,
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    ask = connect(f"127.0.0.1:{port}", timeout=60)
+    with pytest.raises(ServerError, match="'gzip' is disabled"):
+        await ask("policy")
+    server.stop(None).wait()

@@ -34,6 +34,7 @@ LOCKS = {
     "sbom": PROJECT / "deploy" / "sbom-requirements.txt",
     "tests": PROJECT / "tests" / "requirements.txt",
     "fuzz": PROJECT / "tests" / "fuzz" / "requirements.txt",
+    "floor": PROJECT / "tests" / "e2e" / "packaging" / "floor-requirements.txt",
 }
 
 
@@ -89,7 +90,7 @@ def requirements(lock: str) -> list[Requirement]:
     project = CONFIGURATION["project"]
     server = project["dependencies"] + project["optional-dependencies"]["server"]
     texts = {"server": server, "tests": server + group("dev")}
-    texts |= {name: group(name) for name in ("build", "sbom", "fuzz")}
+    texts |= {name: group(name) for name in ("build", "sbom", "fuzz", "floor")}
     return [Requirement(text) for text in texts[lock]]
 
 
