@@ -53,6 +53,8 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     # Without room for calls that have ended and whose memory is not free yet, gRPC refuses a
     # quarter of the calls of a client that keeps to the bound.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 100
+    # After each call that begins, other connections are read.
+    yield "grpc.http2.max_requests_per_read", 1
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings belongs to the handshake.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)

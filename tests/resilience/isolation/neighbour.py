@@ -1,9 +1,10 @@
 """A caller who asks a server steadily while others try to take it. Run as a program.
 
-It takes the server's address and process id, asks a hundred times a second without any retry, and
-uses a new connection for every fiftieth call, until its standard input is closed. Then it prints
-its latencies in seconds and the outcomes of its calls. Time in which its own threads, or one of the
-server's, were ready to run and the machine ran something else is subtracted.
+It takes the server's address and process id, and asks a hundred times a second without any retry,
+every fiftieth time over a new connection, until its standard input is closed. For each line there
+it prints the latencies in seconds and the outcomes of its calls since the line before. Time in
+which its own threads, or one of the server's, were ready to run and the machine ran something else
+is subtracted.
 """
 
 import asyncio
@@ -25,7 +26,6 @@ TICK = 0.01
 DEADLINE = 5.0
 CALLS_PER_CONNECTION = 50
 MAX_IN_FLIGHT = 600
-WARM = 50
 OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 ALICE = UserGroupInformation(user="alice")
 
@@ -43,11 +43,6 @@ class Neighbour:
         number = 0
         async with grpc.aio.insecure_channel(self.address, OPTIONS) as channel:
             while not self.ended.is_set():
-                if number == WARM:
-                    await asyncio.gather(*running)
-                    self.outcomes.clear()
-                    self.latencies.clear()
-                    print("asking", flush=True)
                 if len(running) < MAX_IN_FLIGHT:
                     is_new = number % CALLS_PER_CONNECTION == 0
                     task = asyncio.create_task(self.connect() if is_new else self.ask(channel))
@@ -56,7 +51,12 @@ class Neighbour:
                     number += 1
                 await asyncio.sleep(TICK)
             await asyncio.gather(*running)
-        print(json.dumps({"outcomes": self.outcomes, "latencies": self.latencies}))
+
+    def report(self) -> None:
+        """Print what happened since the last report."""
+        print(json.dumps({"outcomes": self.outcomes, "latencies": self.latencies}), flush=True)
+        self.outcomes.clear()
+        self.latencies.clear()
 
     async def connect(self) -> None:
         async with grpc.aio.insecure_channel(self.address, OPTIONS) as channel:
@@ -97,11 +97,12 @@ async def main(address: str, server: int) -> None:
     loop = asyncio.get_running_loop()
     neighbour = Neighbour(address, server)
 
-    def wait_for_the_end() -> None:
-        sys.stdin.read()
+    def read_lines() -> None:
+        for _ in sys.stdin:
+            loop.call_soon_threadsafe(neighbour.report)
         loop.call_soon_threadsafe(neighbour.ended.set)
 
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    threading.Thread(target=read_lines, daemon=True).start()
     await neighbour.run()
 
 

@@ -1,0 +1,28 @@
+"""A server for a module's floods, and a neighbour who asks it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.resilience.isolation.promise import Observation, observed
+from tests.support.servers.queuegate_server import ADMIN, running_server
+
+QUEUES = 50_000
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observation]:
+    policy = tmp_path_factory.mktemp("policy") / "queues.yaml"
+    leaves = "".join(f"          - name: q{number}\n" for number in range(QUEUES))
+    policy.write_text(
+        "partitions:\n"
+        "  - name: default\n"
+        "    queues:\n"
+        "      - name: root\n"
+        "        queues:\n"
+        '          - {name: open, submitacl: "*"}\n'
+        '          - {name: sandbox, submitacl: "alice sandboxers"}\n'
+        f"{leaves}"
+    )
+    with running_server("--policy", str(policy), *ADMIN) as server, observed(server) as found:
+        yield found

@@ -1,0 +1,91 @@
+"""Nobody takes the service from others by the most expensive request of each method, or by
+requests that are refused.
+"""
+
+import itertools
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import grpc
+import pytest
+
+from tests.resilience.invariants import Record
+from tests.resilience.isolation.promise import Observation, expect_isolation
+from tests.support.generators.costly import ACCESS, LEGAL, REFUSED, STREAMS, Costly
+
+CALLERS = 4
+SECONDS = 2.0
+OPTIONS = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+)
+
+
+def repeat(address: str, requests: Iterable[Costly], end: float) -> None:
+    """Send the requests in turn, again and again, until a point in time."""
+    with grpc.insecure_channel(address, OPTIONS) as channel:
+        for method, message, _ in itertools.cycle(requests):
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+            # A caller may be refused, and waits for its answer for no longer than the flood lasts.
+            with suppress(grpc.RpcError):
+                call(message, timeout=max(0.1, end - time.monotonic()), compression=GZIP)
+            if time.monotonic() > end:
+                return
+
+
+GZIP = grpc.Compression.Gzip
+
+
+def flood(address: str, *requests: Costly) -> None:
+    end = time.monotonic() + SECONDS
+    with ThreadPoolExecutor(CALLERS) as pool:
+        for calling in [pool.submit(repeat, address, requests, end) for _ in range(CALLERS)]:
+            calling.result()
+
+
+@pytest.mark.parametrize("request_", LEGAL.values(), ids=LEGAL)
+def test_the_most_expensive_request(beside: Observation, record: Record, request_: Costly) -> None:
+    expect_isolation(beside, record, lambda: flood(beside.server.address, request_))
+
+
+def test_refused_requests(beside: Observation, record: Record) -> None:
+    expect_isolation(beside, record, lambda: flood(beside.server.address, *REFUSED.values()))
+
+
+def test_refused_messages_of_streams(beside: Observation, record: Record) -> None:
+    def send() -> None:
+        end = time.monotonic() + SECONDS
+        with grpc.insecure_channel(beside.server.address, OPTIONS) as channel:
+            call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+                f"{ACCESS}StreamQueueAccess"
+            )
+            for _ in call(iter([*STREAMS.values()] * 20), timeout=SECONDS, compression=GZIP):
+                if time.monotonic() > end:
+                    break
+
+    def send_all() -> None:
+        with ThreadPoolExecutor(CALLERS) as pool:
+            for sending in [pool.submit(send) for _ in range(CALLERS)]:
+                with suppress(grpc.RpcError):
+                    sending.result()
+
+    expect_isolation(beside, record, send_all)
+
+
+def test_policies(beside: Observation, record: Record) -> None:
+    """A hundred at once of a policy with 50 000 queues."""
+
+    def ask() -> None:
+        with grpc.insecure_channel(beside.server.address, OPTIONS) as channel:
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                LEGAL["GetPolicy"].method
+            )
+            calls = [call.future(LEGAL["GetPolicy"].message, timeout=10) for _ in range(100)]
+            for each in calls:
+                with suppress(grpc.RpcError):
+                    each.result()
+
+    expect_isolation(beside, record, ask)
