@@ -88,13 +88,13 @@ class AccessServicer(ApplicationServicer):
     async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide a batch, on one snapshot; a check that fails does not affect the others."""
         return await self._batch(
-            "BatchCheckQueueAccess", data, self._queue.for_call(), trusted=trusted
+            "BatchCheckQueueAccess", data, self._queue.for_call(data), trusted=trusted
         )
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide checks given as columns, on one snapshot."""
         method = "CheckQueueAccessColumns"
-        async with self._queue.for_call() as slot:
+        async with self._queue.for_call(data) as slot:
             try:
                 parse = partial(self._columns, data, trusted=trusted)
                 request, snapshot, query = await slot.run(data, parse)
@@ -103,26 +103,25 @@ class AccessServicer(ApplicationServicer):
                     snapshot, query.distinct, query.query, trusted=trusted, slot=slot
                 )
             except Exception as error:
-                slot.release()
+                await slot.forfeit()
                 await self._decisions.failed(method, b"", error)
                 raise
-        await asyncio.sleep(0)
-        results = query.spread(distinct)
-        await asyncio.sleep(0)
-        reasons = reasons_of(results)
-        due = self._decisions.count(reasons, error_reasons(results))
-        revision = snapshot.policy.revision
-        detailed = (
-            columns.response(results, reasons, revision, with_decisions=True)
-            if due or request.with_decisions
-            else b""
-        )
+            await slot.pause()
+            results = query.spread(distinct)
+            await slot.pause()
+            reasons = reasons_of(results)
+            due = self._decisions.count(reasons, error_reasons(results))
+            revision = snapshot.policy.revision
+            brief = columns.response(results, reasons, revision)
+            detailed = (
+                await columns.with_decisions(brief, results, slot.pause)
+                if due or request.with_decisions
+                else b""
+            )
         if due:
             size = due * _RECORD_BYTES
             await self._decisions.record(method, data, detailed, due, size=size)
-        if request.with_decisions:
-            return detailed
-        return columns.response(results, reasons, revision, with_decisions=False)
+        return detailed if request.with_decisions else brief.SerializeToString()
 
     async def StreamQueueAccess(
         self, requests: AsyncIterator[bytes], *, trusted: bool
@@ -200,7 +199,7 @@ class AccessServicer(ApplicationServicer):
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
         """List the existing queues that the user may use, by pages."""
-        async with self._queue.for_call() as slot:
+        async with self._queue.for_call(data) as slot:
             request = await slot.run(data, partial(wire.parse, access_pb2.ListQueuesRequest, data))
             snapshot = self._engine.snapshot
             query, after = validation.list_query(request, snapshot, trusted=trusted)
@@ -252,8 +251,12 @@ class AccessServicer(ApplicationServicer):
     async def _stream_batch(self, data: bytes, *, trusted: bool) -> bytes:
         number = 0
         try:
-            number, batch = wire.stream_request(data)
-            slot = self._queue.for_stream()
+            slot = self._queue.for_stream(data)
+            if len(data) <= MAX_SHORT_REQUEST:
+                number, batch = wire.stream_request(data)
+            else:
+                async with slot:
+                    number, batch = wire.stream_request(data)
             results = await self._batch("StreamQueueAccess", batch, slot, trusted=trusted)
         except Exception as error:
             return access_pb2.StreamQueueAccessResponse(
@@ -278,7 +281,7 @@ class AccessServicer(ApplicationServicer):
                     slot=slot,
                 )
             except Exception as error:
-                slot.release()
+                await slot.forfeit()
                 await self._decisions.failed(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)

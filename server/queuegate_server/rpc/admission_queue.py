@@ -22,6 +22,10 @@ STEP_SECONDS: Final = 0.0005
 """For how long a call computes before it lets single checks be decided."""
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
+_MAX_FORFEIT_SECONDS: Final = 0.1
+"""The longest time for which a call that has failed keeps the slot."""
+_SECONDS_PER_BYTE: Final = 5e-9
+"""More than gRPC needs to receive and unpack a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
 """After this much computing, by one call or several, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
@@ -79,18 +83,18 @@ class AdmissionQueue:
         """
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
-        async with self.for_call() as slot:
+        async with self.for_call(request) as slot:
             return await slot.run(request, work)
 
-    def for_call(self) -> "Slot":
+    def for_call(self, request: bytes) -> "Slot":
         """Return the slot of a call, which may be shed."""
-        return Slot(self, self._calls)
+        return Slot(self, self._calls, len(request))
 
-    def for_stream(self) -> "Slot":
+    def for_stream(self, request: bytes) -> "Slot":
         """Return the slot of a stream's batch, which is not shed for its wait: its caller sends
         no more meanwhile.
         """
-        return Slot(self, self._streams)
+        return Slot(self, self._streams, len(request))
 
     @property
     def has_waiters(self) -> bool:
@@ -159,13 +163,14 @@ class AdmissionQueue:
 class Slot:
     """The slot of one call, held within `async with`."""
 
-    __slots__ = ("_clock", "_is_held", "_line", "_queue", "_since", "_step_end")
+    __slots__ = ("_clock", "_is_held", "_line", "_queue", "_since", "_size", "_step_end")
 
-    def __init__(self, queue: AdmissionQueue, line: _Line) -> None:
-        """Wait in a line of the queue when entered."""
+    def __init__(self, queue: AdmissionQueue, line: _Line, size: int) -> None:
+        """Wait in a line of the queue when entered; the request has `size` bytes."""
         self._queue = queue
         self._clock = queue.clock
         self._line = line
+        self._size = size
         self._is_held = False
         self._since = 0.0
         self._step_end = 0.0
@@ -176,9 +181,23 @@ class Slot:
         self._hold()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        """Release the slot if it is held."""
-        self.release()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Release the slot if it is held; after a failure, `forfeit` it."""
+        if kind is not None and issubclass(kind, Exception):
+            await self.forfeit()
+        else:
+            self.release()
+
+    async def forfeit(self) -> None:
+        """Release the slot of a call that has failed, after more time than its request has cost:
+        requests that are refused at once come again at once, and others must get their share.
+        """
+        if self._is_held:
+            cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
+            try:
+                await asyncio.sleep(min(cost, _MAX_FORFEIT_SECONDS))
+            finally:
+                self.release()
 
     def release(self) -> None:
         """Give the slot up: a call that waits for something else must not hold it."""

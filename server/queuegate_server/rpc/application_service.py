@@ -73,12 +73,12 @@ class ApplicationServicer:
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide a batch, on one snapshot; a check that fails does not affect the others."""
         method = "BatchCheckApplicationAccess"
-        async with self._queue.for_call() as slot:
+        async with self._queue.for_call(data) as slot:
             try:
                 checks = wire.batch_items(data)
                 results = await self._results(checks, slot, trusted=trusted)
             except Exception as error:
-                slot.release()
+                await slot.forfeit()
                 await self._decisions.failed(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)

@@ -20,6 +20,8 @@ from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, Resp
 
 T = TypeVar("T")
 
+STEP: Final = 10_000
+"""Checks that the response cache answers in a few milliseconds, after which others get a turn."""
 MAX_LOOK_UPS: Final = 16
 """Look-ups of one request at the same time."""
 _LOOK_UPS_PER_STEP: Final = 8
@@ -56,14 +58,18 @@ class BatchRunner:
             query_of: Returns the query at an index of `requests`, or raises what validation
                 raises. It is called only if the cache has no response.
             trusted: Whether the groups that the caller asserts are used.
-            slot: The slot of the request, which is held. It may be released.
+            slot: The slot of the request, which is held. It may be released in between.
         """
         newest = self._cache.newest(snapshot, trusted=trusted)
         now = self._clock()
-        found: list[CheckResponse | None] = [
-            None if cached is None or cached.entry.refresh_at <= now else cached
-            for cached in map(newest.get, requests)
-        ]
+        found: list[CheckResponse | None] = []
+        for start in range(0, len(requests), STEP):
+            if start:
+                await slot.pause()
+            found += [
+                None if cached is None or cached.entry.refresh_at <= now else cached
+                for cached in map(newest.get, requests[start : start + STEP])
+            ]
         missing = [index for index, cached in enumerate(found) if cached is None]
         if not missing:
             return found  # type: ignore[return-value] # no index is missing
@@ -94,6 +100,7 @@ class BatchRunner:
         if waiting:
             slot.release()
             await self._look_up(snapshot, requests, found, waiting, trusted=trusted)
+            await slot.reacquire()
         return found  # type: ignore[return-value] # as above
 
     async def _look_up(

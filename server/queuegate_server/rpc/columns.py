@@ -4,12 +4,14 @@ A pair is the same check as a CheckQueueAccessRequest with its user and queue, s
 the batch runner, and cached under the bytes of that request.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.batch import STEP
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import DENIED_REASONS, ERROR
 from queuegate_server.rpc.response_cache import MAX_REQUEST_BYTES, CheckResponse
@@ -110,33 +112,43 @@ class ColumnsQuery:
         return path, violations
 
 
-def response(
-    found: Sequence[CheckResponse], reasons: bytes, revision: int, *, with_decisions: bool
-) -> bytes:
-    """Return the response to a request.
+def response(found: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
+    """Return the response to a request, without the decisions.
 
     Args:
         found: The response to each check, in the order of the request.
         reasons: Their reasons.
         revision: The revision of the policy that decided.
-        with_decisions: Whether the response names the decision of each check, too.
     """
     digits = reasons.translate(_DIGITS)[::-1]
-    message = Response(
+    return Response(
         allowed=int(digits, 2).to_bytes((len(found) + 7) // 8, "little"),
         errors=_errors(found, reasons),
         policy_revision=revision,
     )
-    if with_decisions:
-        numbers = {b"": 0}
-        for each in found:
-            if each.reason != ERROR:
-                numbers.setdefault(each.response, len(numbers))
-        decision = access_pb2.CheckQueueAccessResponse.FromString
-        message.decisions.extend(map(decision, list(numbers)[1:]))
-        message.decision_indexes.extend(
-            numbers[each.response if each.reason != ERROR else b""] for each in found
-        )
+
+
+async def with_decisions(
+    brief: Response, found: Sequence[CheckResponse], pause: Callable[[], Awaitable[None]]
+) -> bytes:
+    """Return the bytes of a response that names the decision of each check, too. It calls `pause`
+    after every few milliseconds of work.
+    """
+    message = Response()
+    message.CopyFrom(brief)
+    numbers = {b"": 0}
+    for start in range(0, len(found), STEP):
+        for each in found[start : start + STEP]:
+            if each.reason == ERROR:
+                message.decision_indexes.append(0)
+            else:
+                number = numbers.setdefault(each.response, len(numbers))
+                message.decision_indexes.append(number)
+        await pause()
+    decision = access_pb2.CheckQueueAccessResponse.FromString
+    for start in range(1, len(numbers), STEP):
+        message.decisions.extend(map(decision, islice(numbers, start, start + STEP)))
+        await pause()
     return message.SerializeToString()
 
 

@@ -42,7 +42,7 @@ class PolicyServicer:
 
     async def GetPolicy(self, data: bytes) -> bytes:
         """Show the policy of a partition."""
-        async with self._queue.for_call() as slot:
+        async with self._queue.for_call(data) as slot:
             parse = partial(wire.parse, policy_pb2.GetPolicyRequest, data)
             return await self._policy(await slot.run(data, parse), slot)
 

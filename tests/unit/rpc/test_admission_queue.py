@@ -46,16 +46,16 @@ class Lines:
                 self.order.append(name)
 
     def call(self, name: str, parts: Iterable[float] = ()) -> "asyncio.Task[None]":
-        return asyncio.create_task(self.work(name, self.queue.for_call(), parts))
+        return asyncio.create_task(self.work(name, self.queue.for_call(b""), parts))
 
     def batch_of_stream(self, name: str, parts: Iterable[float] = ()) -> "asyncio.Task[None]":
-        return asyncio.create_task(self.work(name, self.queue.for_stream(), parts))
+        return asyncio.create_task(self.work(name, self.queue.for_stream(b""), parts))
 
 
 async def worked_on(tasks: Iterable["asyncio.Task[None]"], lines: Lines) -> str:
     """Let them all get in line, and then their queue."""
     async with asyncio.timeout(60):
-        async with lines.queue.for_call():
+        async with lines.queue.for_call(b""):
             await asyncio.sleep(0)
         await asyncio.gather(*tasks)
     return "".join(lines.order)
@@ -92,7 +92,7 @@ async def test_streams_and_calls_come_up_alternately() -> None:
 @pytest.mark.parametrize("is_next", [False, True], ids=["in line", "its turn has just come"])
 async def test_a_caller_who_leaves_holds_up_nobody(*, is_next: bool) -> None:
     lines = Lines()
-    first = lines.queue.for_call()
+    first = lines.queue.for_call(b"")
     async with first:
         gone, last = lines.call("gone"), lines.call("z")
         await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def test_a_call_that_fails_ends_its_turn() -> None:
     lines = Lines()
 
     async def fails() -> None:
-        async with lines.queue.for_call():
+        async with lines.queue.for_call(b""):
             raise ValueError
 
     failing = asyncio.create_task(fails())
@@ -121,7 +121,7 @@ async def test_a_call_that_fails_ends_its_turn() -> None:
 async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> None:
     """Batches of streams are not, nor is any call once the line is short again."""
     lines = Lines()
-    async with lines.queue.for_call():
+    async with lines.queue.for_call(b""):
         # All of them wait for too long, but not for long enough to rule out a burst.
         burst = [lines.call("b", parts=[0.003]) for _ in range(200)]
         await asyncio.sleep(0)
@@ -132,12 +132,12 @@ async def test_calls_whose_turn_comes_too_late_are_refused_in_an_overload() -> N
     assert lines.refused["waited"] == 200 - answered
     failures = [error for error in outcomes if error is not None]
     assert all(isinstance(error, Overloaded) and error.retry_after for error in failures)
-    async with lines.queue.for_call():
+    async with lines.queue.for_call(b""):
         patient = [lines.batch_of_stream("s") for _ in range(50)]
         await asyncio.sleep(0)
         lines.clock.now += 0.15
     await asyncio.gather(*patient)
-    async with lines.queue.for_call():
+    async with lines.queue.for_call(b""):
         soon = lines.call("a")
         await asyncio.sleep(0)
         lines.clock.now += 0.01
@@ -151,7 +151,7 @@ async def test_work_on_a_long_request_waits_for_its_turn_and_is_done_in_a_thread
     lines = Lines()
     here = threading.get_ident()
     assert await lines.queue.in_turn(LONG[1:], threading.get_ident) == here
-    async with lines.queue.for_call():
+    async with lines.queue.for_call(b""):
         waiting = asyncio.create_task(lines.queue.in_turn(LONG, threading.get_ident))
         await asyncio.sleep(0)
         assert await lines.queue.in_turn(b"", threading.get_ident) == here
@@ -196,7 +196,7 @@ async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
             b"\x0a\x00", trusted=True
         ),
     }
-    async with queue.for_call():
+    async with queue.for_call(b""):
         waiting = asyncio.ensure_future(calls[method]())
         await asyncio.sleep(0)
         assert queue.has_waiters
