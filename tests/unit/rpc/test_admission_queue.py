@@ -205,14 +205,14 @@ async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
 
 async def test_no_long_call_begins_while_too_many_answers_are_unread() -> None:
     lines = Lines()
-    async with lines.queue.for_call() as begun:
+    async with lines.queue.for_call(b"") as begun:
         lines.unread.take(100)
-        for slot in (lines.queue.for_call(), lines.queue.for_stream()):
+        for slot in (lines.queue.for_call(b""), lines.queue.for_stream(b"")):
             with pytest.raises(Overloaded, match="answers wait for callers to read them"):
                 await slot.__aenter__()
         begun.release()
         await begun.reacquire()
     assert lines.refused == {"waited": 0, "unread": 2}
     lines.unread.give_back(1)
-    async with lines.queue.for_call():
+    async with lines.queue.for_call(b""):
         pass
