@@ -1,7 +1,8 @@
 """Accepts the connections of the webhook's port, over TLS, within bounds on what they may cost.
 
 A connection costs 30 KiB, and with data that wait to be read up to 300 KiB, so all of them need
-less than 400 MiB. Those beyond the bound are closed before the handshake, which costs most.
+less than 400 MiB. A new one beyond the bound takes the place of the connection that has done
+nothing for longest, so connections that only wait keep nobody out.
 """
 
 import asyncio
@@ -30,8 +31,56 @@ TLS_SHUTDOWN_SECONDS: Final = 1.0
 """An idle client does not answer the end of the connection."""
 _FIRST_REQUEST_SECONDS: Final = 10.0
 """From the end of the handshake until the headers of the first request have arrived."""
+_KEEP_ALIVE_SECONDS: Final = 75.0
+_LINGERING_SECONDS: Final = 2.0
+"""How long the rest of a rejected body is read, so that the client reads the answer."""
+_MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
 """After a connection could not be accepted, for example for want of file descriptors."""
+
+
+class Connection(web.RequestHandler):
+    """A connection, from before its handshake until it is lost."""
+
+    __slots__ = ("_all", "has_asked", "task")
+
+    def __init__(self, server: web.Server, everyone: "dict[Connection, None]") -> None:
+        """Count among these connections until it is lost."""
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+            max_headers=_MAX_HEADERS,
+            read_bufsize=READ_BUFFER_BYTES,
+        )
+        self._all = everyone
+        self._all[self] = None
+        self.has_asked = False
+        self.task: asyncio.Task[None]
+        """Ends when the first request is there or is late."""
+
+    def touch(self) -> None:
+        """Take note that a request has begun or ended."""
+        self.has_asked = True
+        if self in self._all:
+            del self._all[self]
+            self._all[self] = None
+
+    def cut(self) -> None:
+        """End it at once."""
+        self._all.pop(self, None)
+        self.task.cancel()
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Count no longer."""
+        self._all.pop(self, None)
+        self.task.cancel()
+        super().connection_lost(exc)
 
 
 class Connections:
@@ -57,8 +106,8 @@ class Connections:
         """The address with the port in use."""
         self._certificate = certificate
         self._client_names = client_names
-        self._handshakes: set[asyncio.Task[None]] = set()
-        self._without_request: set[asyncio.BaseProtocol] = set()
+        self._open: dict[Connection, None] = {}
+        """Those that have done nothing for longest come first."""
 
     async def accept(self, server: web.Server) -> None:
         """Accept connections and hand them to an HTTP server, until cancelled."""
@@ -73,22 +122,16 @@ class Connections:
                 _LOG.warning("cannot accept a connection", extra={"error": str(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            if len(self._handshakes) + len(server.connections) >= MAX_CONNECTIONS:
-                accepted.close()
-                continue
-            task = loop.create_task(self._begin(accepted, server))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            if len(self._open) >= MAX_CONNECTIONS:
+                next(iter(self._open)).cut()
+            connection = Connection(server, self._open)
+            connection.task = loop.create_task(self._begin(connection, accepted))
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and end the connections without a request."""
         self._socket.close()
-        for task in self._handshakes:
-            task.cancel()
-
-    def has_request(self, connection: asyncio.BaseProtocol) -> None:
-        """Take note that the headers of a request have arrived."""
-        self._without_request.discard(connection)
+        for connection in list(self._open):
+            connection.task.cancel()
 
     def refusal(self, request: web.Request) -> str:
         """Return why the client's certificate does not count; empty if it does."""
@@ -106,12 +149,10 @@ class Connections:
             return "the client's certificate has none of the names that --client-name lists"
         return ""
 
-    async def _begin(self, accepted: socket.socket, server: web.Server) -> None:
-        loop = asyncio.get_running_loop()
-        connection = server()
+    async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
         transport: Any  # The type of TLS transports is not public.
         try:
-            transport, _ = await loop.connect_accepted_socket(
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
                 accepted,
                 ssl=self._certificate.value.context,
@@ -119,14 +160,10 @@ class Connections:
                 ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS,
             )
         except OSError as error:  # also of TLS
+            self._open.pop(connection, None)
             _LOG.debug("a connection has failed", extra={"error": str(error)})
             return
         transport.set_read_buffer_limits(READ_BUFFER_BYTES)
-        self._without_request.add(connection)
-
-        def cut() -> None:
-            if connection in self._without_request:
-                self._without_request.discard(connection)
-                transport.abort()
-
-        loop.call_later(_FIRST_REQUEST_SECONDS, cut)
+        await asyncio.sleep(_FIRST_REQUEST_SECONDS)
+        if not connection.has_asked:
+            connection.cut()

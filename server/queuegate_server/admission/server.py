@@ -15,11 +15,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import MAX_BODY_BYTES, error_response
-from queuegate_server.admission.connections import (
-    READ_BUFFER_BYTES,
-    TLS_SHUTDOWN_SECONDS,
-    Connections,
-)
+from queuegate_server.admission.connections import TLS_SHUTDOWN_SECONDS, Connection, Connections
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
 from queuegate_server.files.certificates import CertificateReloader
@@ -30,11 +26,9 @@ from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
+_FULL_COLLECTIONS: Final = 30
+"""A connection is part of a cycle: some thousands of connections before a full collection."""
 _GRACE_SECONDS: Final = 20.0
-_KEEP_ALIVE_SECONDS: Final = 75.0
-_LINGERING_SECONDS: Final = 2.0
-"""How long the rest of a rejected body is read, so that the client reads the answer."""
-_MAX_HEADERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,8 @@ async def serve_admission(
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
     """
-    resources.configure_gc()
+    resources.configure_gc(_FULL_COLLECTIONS)
+    resources.return_freed_memory()
     resources.raise_file_limit()
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
@@ -104,6 +99,7 @@ async def serve_admission(
             watches.append(group.create_task(settings.watch()))
         await server.start(group)
         await admin.start()
+        resources.freeze_gc()
         started(connections.address, admin.address)
         await stop.wait()
         _LOG.info("draining")
@@ -131,12 +127,6 @@ class WebhookServer:
         app.on_response_prepare.append(self._before_headers)
         self._runner = web.AppRunner(
             app,
-            access_log=None,
-            auto_decompress=False,
-            keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            lingering_time=_LINGERING_SECONDS,
-            max_headers=_MAX_HEADERS,
-            read_bufsize=READ_BUFFER_BYTES,
             shutdown_timeout=TLS_SHUTDOWN_SECONDS,
         )
 
@@ -164,7 +154,10 @@ class WebhookServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        self._connections.has_request(request.protocol)
+        connection = request.protocol
+        if not isinstance(connection, Connection):
+            raise TypeError("made by Connections")
+        connection.touch()
         self._in_flight += 1
         self._idle.clear()
         try:
@@ -173,6 +166,7 @@ class WebhookServer:
         except web.HTTPException as error:
             response = web.Response(status=error.status, text=f"{error.reason}\n")
         finally:
+            connection.touch()
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()

@@ -1,6 +1,7 @@
 """Resources of this process: standard streams, the limit on open files, garbage collection."""
 
 import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -11,6 +12,7 @@ from typing import Final
 _LOG = logging.getLogger("queuegate_server.runtime.resources")
 
 _STANDARD_ERROR: Final = 2
+_M_MMAP_THRESHOLD: Final = -3
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
 """Collections of the young generation before one of the middle generation, which then has 10 000
@@ -61,15 +63,27 @@ def warn_if_fewer_files_than(connections: int) -> None:
         )
 
 
-def configure_gc() -> None:
+def configure_gc(full_collections: int = FULL_COLLECTIONS) -> None:
     """Set the thresholds of the cyclic garbage collector for the life of the process.
 
     A collection looks at every object of its generations while all threads wait: at a million
     cached users for 0.15 s. Nothing that lives long here is part of a cycle, so the collector
     looks at young objects only, of which there are few, and a policy that is served is exempt
     for good. Objects without cycles are freed as ever, as soon as nothing refers to them.
+
+    Args:
+        full_collections: Collections of the middle generation before a full one.
     """
-    gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
+    gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, full_collections)
+
+
+def return_freed_memory() -> None:
+    """Have glibc give blocks of 128 KiB and more back to the system as soon as they are freed.
+
+    By default it learns from the first large block that is freed to keep all up to that size.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # another libc
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
 
 
 def freeze_gc() -> None:

@@ -181,16 +181,19 @@ def test_slow_clients(webhook: Webhook) -> None:
 
 
 def test_connections_beyond_the_bound(webhook: Webhook) -> None:
-    """They are closed before TLS, and those that exist are answered."""
+    """A new connection takes the place of the one that has done nothing for longest."""
     assert webhook.review("/mutate", review())["allowed"]
     host, port = webhook.address.rsplit(":", 1)
     raise_file_limit()
     silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(1_200)]
-    assert not silent[-1].recv(1)
+    first_ended, newcomer = closed_at(silent[0]), raw_connection(webhook)
+    newcomer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert newcomer.recv(12) == b"HTTP/1.1 404"
     descriptors = len(list(Path(f"/proc/{webhook.server.pid}/fd").iterdir()))
     assert descriptors < MAX_CONNECTIONS + 50
+    assert first_ended < closed_at(silent[-1])
     assert webhook.review("/mutate", review())["allowed"]
-    for each in silent:
+    for each in (newcomer, *silent):
         each.close()
 
 

@@ -1,20 +1,25 @@
 """A caller who asks a server steadily while others try to take it. Run as a program.
 
-It takes the server's address and process id, and asks a hundred times a second without any retry,
-every fiftieth time over a new connection, until its standard input is closed. For each line there
-it prints the latencies in seconds and the outcomes of its calls since the line before. Time in
-which its own threads, or one of the server's, were ready to run and the machine ran something else
-is subtracted.
+It takes the server's address and process id, and for a webhook a PEM file with its authority. It
+asks a hundred times a second without any retry, now and then over a new connection, until its
+standard input is closed. For each line there it prints the latencies in seconds and the outcomes of
+its calls since the line before. Time in which its own threads, or one of the server's, were ready
+to run and the machine ran something else is subtracted.
 """
 
 import asyncio
 import collections
+import http
 import json
+import ssl
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import grpc
 import grpc.aio
 
@@ -25,14 +30,81 @@ from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 TICK = 0.01
 DEADLINE = 5.0
 CALLS_PER_CONNECTION = 50
+REVIEWS_PER_CONNECTION = 80
+"""API servers keep their connections. In a wave of connections a new one waits for the handshakes
+of those that came before it."""
 MAX_IN_FLIGHT = 600
 OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 ALICE = UserGroupInformation(user="alice")
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u",
+        "kind": {"kind": "Pod"},
+        "operation": "CREATE",
+        "namespace": "dev",
+        "userInfo": {"username": "bob", "groups": ["dev"]},
+        "object": {"metadata": {"name": "p"}, "spec": {}},
+    },
+}
+
+Ask = Callable[[], Awaitable[str]]
+"""Asks once and returns the outcome: answered, wrong, or the error."""
+
+
+@asynccontextmanager
+async def channel_to_server(address: str) -> AsyncIterator[Ask]:
+    async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
+
+        async def ask() -> str:
+            # A queue that does not exist is decided by the one above it, and is not cached yet.
+            question = access_pb2.CheckQueueAccessRequest(
+                user=ALICE,
+                queue=f"root.open.n{time.monotonic()}",
+                access=access_pb2.ACCESS_TYPE_SUBMIT,
+            )
+            try:
+                answer = await AccessServiceStub(channel).CheckQueueAccess(
+                    question, timeout=DEADLINE
+                )
+            except grpc.aio.AioRpcError as error:
+                return f"{error.code().name}: {error.details()}"
+            return "answered" if answer.allowed else "wrong"
+
+        yield ask
+
+
+@asynccontextmanager
+async def session_with_webhook(address: str, context: ssl.SSLContext) -> AsyncIterator[Ask]:
+    """As in an API server, a call takes a connection that is idle, or a new one."""
+    url = f"https://{address}/mutate"
+    timeout = aiohttp.ClientTimeout(total=DEADLINE)
+    connector = aiohttp.TCPConnector(ssl=context, limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+
+        async def ask() -> str:
+            try:
+                async with session.post(url, json=REVIEW) as response:
+                    if response.status != http.HTTPStatus.OK:
+                        return f"{response.status}: {await response.text()}"
+                    answer = await response.json()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                return repr(error)
+            return "answered" if answer["response"]["allowed"] else "wrong"
+
+        yield ask
 
 
 class Neighbour:
-    def __init__(self, address: str, server: int) -> None:
-        self.address = address
+    def __init__(
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[Ask]],
+        server: int,
+        calls_per_connection: int,
+    ) -> None:
+        self.connect = connect
+        self.calls_per_connection = calls_per_connection
         self.threads = [Path(f"/proc/{server}/task"), Path("/proc/self/task")]
         self.ended = asyncio.Event()
         self.outcomes: collections.Counter[str] = collections.Counter()
@@ -41,11 +113,11 @@ class Neighbour:
     async def run(self) -> None:
         running: set[asyncio.Task[None]] = set()
         number = 0
-        async with grpc.aio.insecure_channel(self.address, OPTIONS) as channel:
+        async with self.connect() as ask:
             while not self.ended.is_set():
                 if len(running) < MAX_IN_FLIGHT:
-                    is_new = number % CALLS_PER_CONNECTION == 0
-                    task = asyncio.create_task(self.connect() if is_new else self.ask(channel))
+                    is_new = number % self.calls_per_connection == 0
+                    task = asyncio.create_task(self.ask_anew() if is_new else self.ask(ask))
                     running.add(task)
                     task.add_done_callback(running.discard)
                     number += 1
@@ -58,24 +130,18 @@ class Neighbour:
         self.outcomes.clear()
         self.latencies.clear()
 
-    async def connect(self) -> None:
-        async with grpc.aio.insecure_channel(self.address, OPTIONS) as channel:
-            await self.ask(channel)
+    async def ask_anew(self) -> None:
+        async with self.connect() as ask:
+            await self.ask(ask)
 
-    async def ask(self, channel: grpc.aio.Channel) -> None:
+    async def ask(self, ask: Ask) -> None:
         waited = [_waits(folder) for folder in self.threads]
         begin = time.monotonic()
-        # A queue that does not exist is decided by the one above it, and is not cached yet.
-        question = access_pb2.CheckQueueAccessRequest(
-            user=ALICE, queue=f"root.open.n{begin}", access=access_pb2.ACCESS_TYPE_SUBMIT
-        )
-        try:
-            answer = await AccessServiceStub(channel).CheckQueueAccess(question, timeout=DEADLINE)
-        except grpc.aio.AioRpcError as error:
-            self.outcomes[f"{error.code().name}: {error.details()}"] += 1
-            return
+        outcome = await ask()
         seconds = time.monotonic() - begin
-        self.outcomes["answered" if answer.allowed else "wrong"] += 1
+        self.outcomes[outcome] += 1
+        if outcome != "answered":
+            return
         for folder, before in zip(self.threads, waited, strict=True):
             now = _waits(folder)
             seconds -= max((now[thread] - before.get(thread, 0) for thread in now), default=0) / 1e9
@@ -93,9 +159,15 @@ def _waits(folder: Path) -> dict[str, int]:
     return waits
 
 
-async def main(address: str, server: int) -> None:
+async def main(address: str, server: str, authority: str = "") -> None:
+    if authority:
+        context = ssl.create_default_context(cafile=authority)
+        neighbour = Neighbour(
+            lambda: session_with_webhook(address, context), int(server), REVIEWS_PER_CONNECTION
+        )
+    else:
+        neighbour = Neighbour(lambda: channel_to_server(address), int(server), CALLS_PER_CONNECTION)
     loop = asyncio.get_running_loop()
-    neighbour = Neighbour(address, server)
 
     def read_lines() -> None:
         for _ in sys.stdin:
@@ -107,4 +179,4 @@ async def main(address: str, server: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(*sys.argv[1:]))

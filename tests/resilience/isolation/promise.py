@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 from tests.resilience.invariants import Record
@@ -65,10 +66,21 @@ class Observation:
 
 
 @contextmanager
-def observed(server: RunningServer) -> Iterator[Observation]:
-    """Have a neighbour ask during the block, and watch the server's memory."""
+def observed(
+    server: RunningServer, address: str = "", authority: Path | None = None
+) -> Iterator[Observation]:
+    """Have a neighbour ask during the block, and watch the server's memory.
+
+    Args:
+        server: The process.
+        address: Where it answers, if not where it says.
+        authority: Of a webhook's certificate; None for a server of the gRPC API.
+    """
     with subprocess.Popen(
-        [sys.executable, "-m", neighbour.__name__, server.address, str(server.pid)],
+        [
+            *(sys.executable, "-m", neighbour.__name__, address or server.address),
+            *(str(server.pid), str(authority or "")),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

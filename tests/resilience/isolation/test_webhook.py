@@ -1,27 +1,39 @@
 """A flood of the admission webhook is nobody else's outage, and ends no process."""
 
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.resilience.invariants import Record
-from tests.resilience.webhook_floods import FLOODS, ask, flooded, peak_memory
+from tests.resilience.isolation.promise import Observation, expect_isolation, observed
+from tests.resilience.isolation.webhook_floods import FLOODS, flooded
 from tests.support.servers.webhook import Webhook
 
-REVIEWS = 200
-MAX_FAILED = 0.01
-MAX_MEMORY = 512 * 1024 * 1024
-GIVEN_UP = 5.0
-"""When an API server takes a review for failed, in seconds. The promise is 0.1, on a machine that
-does nothing else."""
+SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def authority(webhook: Webhook) -> Path:
+    path = webhook.files / "authority.pem"
+    webhook.ca.cert_pem.write_to_path(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(webhook: Webhook, authority: Path) -> Iterator[Observation]:
+    """The webhook, and a neighbour who asks it."""
+    with observed(webhook.server, webhook.address, authority) as found:
+        yield found
 
 
 @pytest.mark.parametrize("flood", FLOODS)
-def test_other_clients_are_answered(webhook: Webhook, flood: str, record: Record) -> None:
-    # It keeps its connection, as API servers do.
-    ask(webhook, 1)
-    with flooded(webhook, flood):
-        asked = ask(webhook, REVIEWS)
-    record("p99", asked.p99)
-    record("memory", peak_memory(webhook))
-    assert asked.failed < MAX_FAILED, asked.failures
-    assert asked.p99 < GIVEN_UP
-    assert peak_memory(webhook) < MAX_MEMORY
+def test_flood(
+    webhook: Webhook, authority: Path, found: Observation, record: Record, flood: str
+) -> None:
+    def act() -> None:
+        with flooded(webhook, authority, flood):
+            time.sleep(SECONDS)
+
+    expect_isolation(found, record, act)
