@@ -85,7 +85,7 @@ def build(
             NativeServer,
         )
 
-        return NativeServer(limits, refusal, shares_port=shares_port)
+        return NativeServer(limits, unread, refusal, shares_port=shares_port)
     from queuegate_server.transports import grpcio  # noqa: PLC0415 - imports gRPC
 
     return grpcio.build(limits, unread, refusal, shares_port=shares_port)

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final, NamedTuple
@@ -29,11 +30,13 @@ MAX_RECEIVING: Final = 1_000
 """Calls that may wait for their requests. One more, and the oldest is given up: requests that do
 arrive take milliseconds.
 """
-_SWEEP_SECONDS: Final = 1.0
+SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """While too much is unread, an answer that has waited for longer ends its connection."""
 _GRACE_SECONDS: Final = 0.05
 """The end of a request and the end of its call may arrive in either order."""
+_ACKNOWLEDGED: Final = slice(120, 128)
+"""Where the kernel's tcp_info has tcpi_bytes_acked."""
 _LOG: Final = logging.getLogger("queuegate_server.transports")
 
 
@@ -116,16 +119,12 @@ class Stalls:
         """Give up calls that stall, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
+            await asyncio.sleep(SWEEP_SECONDS)
             oldest = loop.time() - self._seconds
             for task in [task for task, since in self._receiving.items() if since < oldest]:
                 self._give_up(task, is_surplus=False)
             if peers := self._stalled_peers(loop.time()):
-                _LOG.warning(
-                    "connections cut: their callers do not read the answers",
-                    extra={"peers": sorted(peers)[:10], "connections": len(peers)},
-                )
-                await loop.run_in_executor(None, shut_down, peers)
+                await cut(peers)
 
     def _begin(self, task: Task, context: Context, answer: bytes) -> None:
         size = len(answer)
@@ -170,6 +169,15 @@ class Stalls:
         return stalled
 
 
+async def cut(peers: Collection[str]) -> None:
+    """End the connections of peers that do not read their answers, and log it."""
+    _LOG.warning(
+        "connections cut: their callers do not read the answers",
+        extra={"peers": sorted(peers)[:10], "connections": len(peers)},
+    )
+    await asyncio.get_running_loop().run_in_executor(None, shut_down, peers)
+
+
 def shut_down(peers: Iterable[str]) -> None:
     """End the TCP connections of peers, as gRPC names them, such as `ipv4:127.0.0.1:1234`. Runs in
     any thread. Peers on Unix sockets have no names of their own, and are left alone.
@@ -183,6 +191,22 @@ def shut_down(peers: Iterable[str]) -> None:
                     connection.shutdown(socket.SHUT_RDWR)
             except (OSError, ValueError):  # it is closed, or listens
                 continue
+
+
+def acknowledged() -> dict[str, int]:
+    """Return how many bytes the peer of each TCP connection has acknowledged so far."""
+    found = {}
+    for connection in _connections():
+        with connection:
+            try:
+                host, port, *_ = connection.getpeername()
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+            except OSError:  # it is closed, or listens
+                continue
+            kind = "ipv6" if ":" in host else "ipv4"
+            peer = f"[{host}]:{port}" if kind == "ipv6" else f"{host}:{port}"
+            found[f"{kind}:{peer}"] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
+    return found
 
 
 def _connections() -> Iterator[socket.socket]:

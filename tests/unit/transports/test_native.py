@@ -9,6 +9,7 @@ import grpc.aio
 import pytest
 
 from queuegate_server.settings.limits import Limits
+from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports.native.server import NativeServer
 from queuegate_server.transports.stalls import Refusal
 
@@ -45,7 +46,9 @@ async def abort(_data: bytes, context: Any) -> bytes:
 @pytest.fixture
 async def channel() -> AsyncIterator[grpc.aio.Channel]:
     methods = [echo, wait_for_what_is_cancelled, fail, wait_first, abort]
-    server = NativeServer(Limits(max_message=1_024), Refusal("too much", (), {}), shares_port=False)
+    server = NativeServer(
+        Limits(max_message=1_024), ByteBudget(1), Refusal("too much", (), {}), shares_port=False
+    )
     server.add_registered_method_handlers(
         SERVICE,
         {method.__name__: grpc.unary_unary_rpc_method_handler(method) for method in methods},

@@ -21,10 +21,11 @@ import grpc.aio
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from queuegate_server.settings.limits import Limits
-from queuegate_server.throttling import CoDel
+from queuegate_server.throttling import ByteBudget, CoDel
 from queuegate_server.transports.grpcio import aio_server, max_calls, milliseconds
 from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
-from queuegate_server.transports.stalls import Refusal
+from queuegate_server.transports.native.unread import SHORT_ANSWERS, Unread
+from queuegate_server.transports.stalls import SWEEP_SECONDS, Refusal, cut
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
@@ -108,20 +109,26 @@ Handler = Callable[[Any, NativeContext], Coroutine[Any, Any, Any]]
 class NativeServer:
     """Serves what `grpc.aio.Server` serves, on one insecure TCP port."""
 
-    def __init__(self, limits: Limits, refusal: Refusal, *, shares_port: bool) -> None:
+    def __init__(
+        self, limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
+    ) -> None:
         """Start without a port; see `registry.build`."""
         self._stream_server = aio_server(limits, shares_port=shares_port)
         self._max_message = limits.max_message
         self._max_calls = max_calls(limits)
         self._connections = limits.connections
         self._codel = CoDel(limits.max_wait)
+        self._unread = Unread(unread)
         self._refusal = refusal
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
-        self._methods: list[tuple[Handler, bool]] = []
-        """By the number of the method: its handler, and whether its calls may be shed."""
+        self._methods: list[tuple[Handler, bool, bool]] = []
+        """By the number of the method: its handler, whether its calls may be shed, and whether
+        their answers may be long.
+        """
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self._folder: str | None = None
         self._is_stopping = False
 
@@ -149,6 +156,7 @@ class NativeServer:
                 [],
                 io_threads=IO_THREADS,
                 call_details=True,
+                metrics=True,
                 keepalive_time_ms=milliseconds(self._connections.keepalive_interval),
                 keepalive_timeout_ms=milliseconds(self._connections.keepalive_timeout),
                 max_concurrent_streams=self._connections.max_streams,
@@ -177,12 +185,14 @@ class NativeServer:
         front.set_fallback(path)
         # Health checks are never shed: probes must see that the server works.
         self._methods = [
-            (handler, not method.startswith(_HEALTH)) for method, handler in self._handlers.items()
+            (handler, not method.startswith(_HEALTH), method not in SHORT_ANSWERS)
+            for method, handler in self._handlers.items()
         ]
         front.add_methods([(method, False) for method in self._handlers])
         front.start()
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._receive, args=(front, loop), daemon=True).start()
+        self._sweeping = asyncio.create_task(self._sweep(front))
 
     async def stop(self, grace: float | None) -> None:
         """Let calls in progress finish within `grace` seconds, and end.
@@ -200,10 +210,20 @@ class NativeServer:
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
         if self._front is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._front.close)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _sweep(self, front: NativeGrpcFront) -> None:
+        """Cut connections that do not read, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            if (metrics := front.metrics()) and (peers := self._unread.look(metrics)):
+                await cut(peers)
 
     async def _cancel_calls(self) -> None:
         tasks = list(self._tasks.values())
@@ -263,7 +283,7 @@ class NativeServer:
         context: NativeContext,
     ) -> None:
         """Answer a call, unless it has waited for too long."""
-        handler, may_be_shed = self._methods[method]
+        handler, may_be_shed, is_long = self._methods[method]
         try:
             now = time.monotonic()
             if may_be_shed and not self._codel.admit(now - context.arrived, now):
@@ -274,7 +294,8 @@ class NativeServer:
             except grpc.aio.AbortError:
                 context.fail(front, number)
             else:
-                front.respond(number, response, None, None)
+                if front.respond(number, response, None, None) and is_long:
+                    self._unread.add(context.peer(), len(response))
         except asyncio.CancelledError:
             # This does nothing if the client is gone.
             _fail(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")

@@ -1,0 +1,70 @@
+"""Long answers of the native transport that their callers have not read.
+
+`respond` does not report when an answer is written. But the metrics of the transport count its
+bytes once it is, or once its connection has ended; and the kernel knows how many bytes the other
+end of a connection has acknowledged.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from queuegate_server.throttling import ByteBudget
+from queuegate_server.transports.stalls import acknowledged
+
+SHORT_ANSWERS: Final = frozenset(
+    {
+        "/grpc.health.v1.Health/Check",
+        "/queuegate.v1.AccessService/CheckApplicationAccess",
+        "/queuegate.v1.AccessService/CheckQueueAccess",
+    }
+)
+"""Methods whose answers are not counted."""
+_MAX_PEERS: Final = 1_000
+"""When there are more, those that have gone are forgotten."""
+
+
+class Unread:
+    """Counts the bytes of long answers until they are written."""
+
+    def __init__(self, budget: ByteBudget) -> None:
+        """Start without answers."""
+        self._budget = budget
+        self._unread = self._answered = self._longest = 0
+        self._given: dict[str, int] = {}
+        """The bytes of all long answers on each connection."""
+        self._stalled: dict[str, int] = {}
+        """What each peer that had not read all of its answers had acknowledged."""
+
+    def add(self, peer: str, size: int) -> None:
+        """Count an answer."""
+        self._budget.take(size)
+        self._unread += size
+        self._answered += size
+        self._longest = max(self._longest, size)
+        self._given[peer] = self._given.get(peer, 0) + size
+
+    def look(self, metrics: Mapping[str, Any]) -> set[str]:
+        """Count what has been written no longer.
+
+        Returns the peers to cut: while too much is unread, those that have read none of their
+        answers since the last look.
+        """
+        long = [each for name, each in metrics["methods"].items() if name not in SHORT_ANSWERS]
+        ends = [end for each in long for end in each["status"].values()]
+        written = sum(end["sent"]["sum"] for end in ends)
+        # The answer to a call that is cancelled at that moment is never counted as written.
+        open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
+        unread = min(self._answered - written, open_calls * self._longest)
+        self._budget.give_back(self._unread - unread)
+        self._unread, self._answered = unread, written + unread
+        before, self._stalled = self._stalled, {}
+        is_spent = self._budget.is_spent
+        if not is_spent and len(self._given) < _MAX_PEERS:
+            return set()
+        read = acknowledged()
+        self._given = {peer: size for peer, size in self._given.items() if peer in read}
+        if is_spent:
+            self._stalled = {
+                peer: read[peer] for peer, size in self._given.items() if read[peer] < size
+            }
+        return {peer for peer, count in self._stalled.items() if before.get(peer) == count}
