@@ -107,8 +107,8 @@ class CoDel:
 
 
 class ByteBudget:
-    """Counts bytes that are held for others. What is counted may exceed the budget by what was
-    under way when it was spent; nothing new begins then.
+    """Counts bytes that are held for others. Once it is spent, nothing new begins; work that began
+    before may exceed it.
     """
 
     def __init__(self, limit: int) -> None:

@@ -41,7 +41,7 @@ RIGHTS: Final = (
     "subject:CN=operator,O=example",
 )
 CONTROL: Final = "its subject has a control character"
-NOT_ASCII: Final = "a DNS name or URI in it has other characters than printable ASCII"
+NOT_ASCII: Final = "a DNS name or URI in it has characters other than printable ASCII"
 TWO_URIS: Final = "it has a SPIFFE ID and another URI"
 UNREADABLE: Final = "it cannot be parsed"
 

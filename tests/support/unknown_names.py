@@ -1,4 +1,4 @@
-"""A flood of names of nobody, beside users whose groups are known."""
+"""A flood of unknown names, beside users whose groups are known."""
 
 from collections.abc import Sequence
 

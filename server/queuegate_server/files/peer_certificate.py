@@ -4,6 +4,7 @@ The names come from the certificate itself. TLS libraries and gRPC for Python pa
 strings, which end at a NUL: `operator\0.example.org` would become `operator`.
 """
 
+import re
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 _SPIFFE: Final = "spiffe:"
-_FIRST_PRINTABLE: Final = " "
-_C1_CONTROLS: Final = ("\x7f", "\x9f")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class PeerCertificate(NamedTuple):
@@ -26,7 +26,7 @@ class PeerCertificate(NamedTuple):
     not_after: float
     """When it expires, in Unix seconds."""
     fault: str = ""
-    """Why it identifies nobody, for people, without text of the certificate; empty if it may."""
+    """Why it identifies nobody, without text from the certificate; empty if its names count."""
 
 
 class _BadNames(ValueError):
@@ -35,12 +35,12 @@ class _BadNames(ValueError):
 
 @lru_cache(maxsize=1024)
 def peer_certificate(pem: bytes) -> PeerCertificate:
-    """Read a certificate in PEM. Never raises: one that cannot be read has a fault."""
+    """Read a certificate in PEM. Never raises: a certificate that cannot be read has a fault."""
     from cryptography import x509  # noqa: PLC0415 - it takes 40 ms, which most servers do without
 
     try:
         with warnings.catch_warnings():
-            # Of texts longer than their standard permits, which are compared like any other.
+            # About texts longer than the standard permits, which are compared like any other.
             warnings.simplefilter("ignore")
             certificate = x509.load_pem_x509_certificate(pem)
             names = tuple(_names(certificate))
@@ -65,21 +65,18 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     for name in (*uris, *dns):
         # RFC 5280, 4.2.1.6. A name in other characters could become one of ours in lower case.
         if not (name.isascii() and name.isprintable()):
-            raise _BadNames("a DNS name or URI in it has other characters than printable ASCII")
+            raise _BadNames("a DNS name or URI in it has characters other than printable ASCII")
     # https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md, section 2
     if len(uris) > 1 and any(uri.lower().startswith(_SPIFFE) for uri in uris):
         raise _BadNames("it has a SPIFFE ID and another URI")
     for attribute in certificate.subject:
-        if isinstance(attribute.value, str) and any(map(_is_control, attribute.value)):
+        if isinstance(attribute.value, str) and _CONTROL.search(attribute.value):
             raise _BadNames("its subject has a control character")
     yield from (uri for uri in uris if uri.startswith(_SPIFFE))
     yield from (f"uri:{uri}" for uri in uris)
     yield from (f"dns:{name.lower()}" for name in dns)
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # Of several, some read the first and some the last: cn=alice,cn=users,dc=example,dc=org.
+    # If there are several, some programs read the first and some the last:
+    # cn=alice,cn=users,dc=example,dc=org.
     if len(common) == 1:
         yield f"cn:{common[0].value!s}"
-
-
-def _is_control(char: str) -> bool:
-    return char < _FIRST_PRINTABLE or _C1_CONTROLS[0] <= char <= _C1_CONTROLS[1]

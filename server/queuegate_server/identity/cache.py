@@ -3,7 +3,7 @@
 `cachetools` holds the entries in the order of their use. This module adds what it cannot know:
 three outcomes with three lifetimes, expired groups that are used while the resolver cannot be
 asked (stale-if-error, RFC 5861), leases that keep an outdated answer out, and statistics. Users
-with groups and names without have a bound each: nobody loses groups to names that are made up.
+with groups, and negative entries, have a bound each: a flood of unknown names evicts no user.
 Groups that a caller sent along never enter: one caller's claim must not change another's answer.
 """
 
@@ -100,9 +100,9 @@ class CacheStats:
     """Answers that were not stored because the user was invalidated, or asked for again,
     after the look-up had started."""
     groups: Occupancy = field(default_factory=Occupancy)
-    """Users whose groups are remembered."""
+    """Users whose groups are known."""
     negative: Occupancy = field(default_factory=Occupancy)
-    """Names of whom it is remembered that there is no such user, or that nobody could be asked."""
+    """Names of no user, and names that could not be looked up."""
 
 
 class _Shard(LRUCache[str, CacheEntry]):
@@ -153,8 +153,8 @@ class _Shards:
             entry.refresh_at = NEVER
         return entry
 
-    def replace(self) -> list[_Shard]:
-        """Be empty from now on, and return the shards with all entries."""
+    def take_all(self) -> list[_Shard]:
+        """Remove all entries, and return the shards that have them."""
         shards, self._shards = self._shards, [_Shard() for _ in self._shards]
         self._occupancy.entries = 0
         return shards
@@ -307,7 +307,7 @@ class GroupCache:
         The cache is empty at once. Decisions made with an entry may be used until the iterator
         is exhausted.
         """
-        shards = [*self._groups.replace(), *self._negative.replace()]
+        shards = [*self._groups.take_all(), *self._negative.take_all()]
         for user in self._leases:
             self._outdate(user)
         return self._drain(shards, self._clock())

@@ -38,8 +38,8 @@ CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
 """One in this number of concurrent look-ups may be a refresh."""
 QUEUE_REFRESH_SHARE: Final = 8
-"""The same while look-ups are queued: a flood of names must not keep known users from fresh groups
-until these are too old to be used."""
+"""The same while look-ups are queued: a flood of names must not stop refreshes, because groups that
+are not refreshed become too old to be used."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 _GIVEN_UP: Final = LookupFailed(
@@ -87,8 +87,8 @@ class GuardedResolver:
     def refresh_capacity(self) -> int:
         """How many refreshes may run at this moment.
 
-        Most of them are for users about whom nothing is known, and while the circuit breaker is
-        open nobody is refreshed.
+        Most look-ups are left to users about whom nothing is known, and while the circuit breaker
+        is open nobody is refreshed.
         """
         if self.breaker.refuses:
             return 0

@@ -23,8 +23,8 @@ class CacheOptions(Section):
         100_000,
         ge=1,
         le=10_000_000,
-        description="How many users with groups to remember at most, and apart from them how many "
-        "names without: those of no user, or that could not be looked up.",
+        description="How many users with groups to remember at most, and separately how many names "
+        "of no user or that could not be looked up.",
     )
     max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         3600.0,

@@ -2,9 +2,9 @@
 
 A record ends with three keys: `sequence`, which counts from 1; `previous`, the `hash` of the record
 before it (of the first record: zeros); and `hash`, the SHA-256, in hexadecimal, of the bytes of the
-line before `,"hash":`. So no record can be changed, removed, inserted or moved without a trace,
-unless all records after it are written anew; or removed from the end. Against both only a hash that
-was kept elsewhere helps.
+line before `,"hash":`. A record that was changed, removed, inserted or moved breaks the chain,
+unless all records after it were rewritten or removed, too. To see that takes a hash that was kept
+elsewhere.
 """
 
 import hashlib
@@ -12,10 +12,9 @@ import re
 from collections.abc import Container
 from typing import BinaryIO, Final, NamedTuple
 
-_RECORD_START: Final = b'{"time":'
 MAX_LINE_BYTES: Final = 1_048_576
-"""More than any record has; a longer line is none."""
-
+"""More than any record has."""
+_RECORD_START: Final = b'{"time":'
 _END: Final = re.compile(
     rb',"sequence":([1-9][0-9]{0,17}),"previous":"([0-9a-f]{64})"(,"hash":"([0-9a-f]{64})"})'
 )

@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from queuegate_server.files.safe_open import open_regular
-from queuegate_server.observe.audit_chain import START, Link, begins_a_record, chained, link_of
+from queuegate_server.observe.audit_chain import (
+    MAX_LINE_BYTES,
+    START,
+    Link,
+    begins_a_record,
+    chained,
+    link_of,
+)
 
 _LOG = logging.getLogger("queuegate_server.audit")
 
 _MODE: Final = 0o640
-MAX_TAIL_BYTES: Final = 1_048_576
 _IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
 _BREAKS_THE_CHAIN: Final = (
     "its last line is not an unchanged record of a hash chain: keep the file as evidence and move"
@@ -244,7 +250,7 @@ def _last_line(descriptor: int) -> bytes:
 def _tail(descriptor: int) -> tuple[int, bytes]:
     """Return the end of a file and where it begins."""
     size = os.fstat(descriptor).st_size
-    start = max(0, size - MAX_TAIL_BYTES)
+    start = max(0, size - MAX_LINE_BYTES)
     return start, os.pread(descriptor, size - start, start)
 
 

@@ -23,7 +23,7 @@ from queuegate_server.rpc.response_cache import ResponseCache
 _DEFAULT_PAGE_SIZE: Final = 1_000
 _MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
-"""Queues that are listed without looking at the clock."""
+"""Queues that are listed without a pause."""
 _BATCH_FIELD: Final = access_pb2.StreamQueueAccessResponse.BATCH_FIELD_NUMBER
 _RECORD_BYTES: Final = 256
 """About the size of an audit record, which is more than its part of a request with columns."""
@@ -103,7 +103,7 @@ class AccessServicer(ApplicationServicer):
                     snapshot, query.distinct, query.query, trusted=trusted, slot=slot
                 )
             except Exception as error:
-                await slot.forfeit()
+                await slot.penalize()
                 await self._decisions.failed(method, b"", error)
                 raise
             await slot.pause()
@@ -216,9 +216,8 @@ class AccessServicer(ApplicationServicer):
         ).SerializeToString()
 
     async def _usable(self, query: Query, first: int, limit: int, slot: Slot) -> list[str]:
-        """Return at most `limit` of the queues that the user may use, beginning with that number.
-
-        They are at or below the path of the query.
+        """Return at most `limit` of the queues at or below the path of the query that the user may
+        use, beginning with the queue at the index `first`.
         """
         user, given, served, above, access, real_user = query
         paths = served.partition.paths
@@ -281,7 +280,7 @@ class AccessServicer(ApplicationServicer):
                     slot=slot,
                 )
             except Exception as error:
-                await slot.forfeit()
+                await slot.penalize()
                 await self._decisions.failed(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)

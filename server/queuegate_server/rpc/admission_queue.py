@@ -22,8 +22,8 @@ STEP_SECONDS: Final = 0.0005
 """For how long a call computes before it lets single checks be decided."""
 _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
-_MAX_FORFEIT_SECONDS: Final = 0.1
-"""The longest time for which a call that has failed keeps the slot."""
+_MAX_PENALTY_SECONDS: Final = 0.1
+"""For how much longer a call that has failed keeps the slot, at most."""
 _SECONDS_PER_BYTE: Final = 5e-9
 """More than gRPC needs to receive and unpack a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
@@ -76,8 +76,8 @@ class AdmissionQueue:
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
-        """Do work that takes the longer the longer a request is, such as parsing it: at once if
-        the request is short, otherwise when its turn has come.
+        """Do work whose cost grows with the request, such as parsing it: at once if the request is
+        short, otherwise in its turn.
 
         Raises Overloaded if the call is shed, and what the work raises.
         """
@@ -182,20 +182,20 @@ class Slot:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the slot if it is held; after a failure, `forfeit` it."""
+        """Release the slot if it is held; after a failure, with a penalty."""
         if kind is not None and issubclass(kind, Exception):
-            await self.forfeit()
+            await self.penalize()
         else:
             self.release()
 
-    async def forfeit(self) -> None:
-        """Release the slot of a call that has failed, after more time than its request has cost:
-        requests that are refused at once come again at once, and others must get their share.
+    async def penalize(self) -> None:
+        """Release the slot of a call that has failed, but only after more time than its request has
+        cost: callers repeat at once what is refused at once, and others must get their share.
         """
         if self._is_held:
             cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
             try:
-                await asyncio.sleep(min(cost, _MAX_FORFEIT_SECONDS))
+                await asyncio.sleep(min(cost, _MAX_PENALTY_SECONDS))
             finally:
                 self.release()
 

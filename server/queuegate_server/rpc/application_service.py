@@ -78,7 +78,7 @@ class ApplicationServicer:
                 checks = wire.batch_items(data)
                 results = await self._results(checks, slot, trusted=trusted)
             except Exception as error:
-                await slot.forfeit()
+                await slot.penalize()
                 await self._decisions.failed(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)

@@ -11,7 +11,7 @@ from typing import Final
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
-from queuegate_server.rpc.batch import STEP
+from queuegate_server.rpc.batch import CHUNK
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import DENIED_REASONS, ERROR
 from queuegate_server.rpc.response_cache import MAX_REQUEST_BYTES, CheckResponse
@@ -131,14 +131,14 @@ def response(found: Sequence[CheckResponse], reasons: bytes, revision: int) -> R
 async def with_decisions(
     brief: Response, found: Sequence[CheckResponse], pause: Callable[[], Awaitable[None]]
 ) -> bytes:
-    """Return the bytes of a response that names the decision of each check, too. It calls `pause`
+    """Return the bytes of a response with the decision of each check added to it. Calls `pause`
     after every few milliseconds of work.
     """
     message = Response()
     message.CopyFrom(brief)
     numbers = {b"": 0}
-    for start in range(0, len(found), STEP):
-        for each in found[start : start + STEP]:
+    for start in range(0, len(found), CHUNK):
+        for each in found[start : start + CHUNK]:
             if each.reason == ERROR:
                 message.decision_indexes.append(0)
             else:
@@ -146,8 +146,8 @@ async def with_decisions(
                 message.decision_indexes.append(number)
         await pause()
     decision = access_pb2.CheckQueueAccessResponse.FromString
-    for start in range(1, len(numbers), STEP):
-        message.decisions.extend(map(decision, islice(numbers, start, start + STEP)))
+    for start in range(1, len(numbers), CHUNK):
+        message.decisions.extend(map(decision, islice(numbers, start, start + CHUNK)))
         await pause()
     return message.SerializeToString()
 

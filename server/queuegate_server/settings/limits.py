@@ -23,9 +23,9 @@ class Connections(Section):
         32,
         ge=1,
         le=1_000_000,
-        description="The maximum number of calls in progress on each connection; a gRPC client "
-        "lets others wait. Until a client has acknowledged this bound, gRPC reads up to 16 MiB of "
-        "metadata for each of them.",
+        description="The maximum number of calls in progress on each connection; gRPC clients "
+        "queue further calls. Until a client has acknowledged this bound, gRPC reads up to 16 MiB "
+        "of metadata for each of its calls.",
     )
     transfer_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
         10.0,

@@ -53,8 +53,8 @@ class WorkerProcess:
 
         Args:
             index: The number of the worker.
-            spec: Returns what `spec_message` returned. It is called last: a change that comes
-                later finds the worker running.
+            spec: Returns the result of `spec_message`. It is called last, so that later changes
+                find the worker running.
             handlers: Answer the worker's requests other than `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()

@@ -147,8 +147,8 @@ class Supervisor:
     async def ask_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Ask every worker that serves, or also those that start; return the answers, or why there
-        are none.
+        """Ask every worker that serves, and with `starting` those that start, too; return the
+        answers, or why there are none.
         """
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
         answers = await asyncio.gather(
@@ -206,7 +206,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker serves", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
-            # For what it logs: what needs a restart.
+            # So that it logs the changes that need a restart.
             with contextlib.suppress(ChannelError):
                 await worker.ask("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:

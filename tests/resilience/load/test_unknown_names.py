@@ -1,4 +1,4 @@
-"""Names of nobody, as many as a caller can make up, cost no user the groups that are known."""
+"""Unknown names, as many as a caller can make up, evict no user whose groups are known."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
