@@ -48,7 +48,7 @@ def test_short_inputs(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "place", "attribute", "bug"),
     [
-        ("wire", validation, "_CONTROL", re.compile("(?!)")),
+        ("wire", validation, "CONTROL_CHARACTER", re.compile("(?!)")),
         ("acls", acl, "WILDCARD", "all"),
         (
             "yarn_xml",

@@ -14,6 +14,9 @@ SEPARATOR: Final = "."
 RECOVERY_QUEUE: Final = "root.@recovery@"
 DEFAULT_PARTITION: Final = "default"
 
+CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""No name in a request or of a directory's group may have one."""
+
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _QUEUE_LEVEL = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")

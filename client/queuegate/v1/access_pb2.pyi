@@ -395,8 +395,8 @@ Global___BatchCheckQueueAccessRequest: _TypeAlias = BatchCheckQueueAccessRequest
 
 @_typing.final
 class CheckResult(_message.Message):
-    """The result of one question of a batch. One without a `decision` is an error,
-    also for a reader that does not know which.
+    """The result of one question of a batch. Treat a result without a `decision` as
+    an error, even if it has a field that you do not know.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -405,8 +405,8 @@ class CheckResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
-    """The question has the same error as an earlier one of this batch: the
-    position of its result, from 0. That result has an `error`.
+    """The index, from 0, of an earlier result of this batch. Its `error` is also
+    the error of this question.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
@@ -1122,8 +1122,8 @@ Global___BatchCheckApplicationAccessRequest: _TypeAlias = BatchCheckApplicationA
 
 @_typing.final
 class ApplicationCheckResult(_message.Message):
-    """The result of one question about an application. One without a `decision` is
-    an error, as in CheckResult.
+    """The result of one question about an application. Treat a result without a
+    `decision` as an error, as in CheckResult.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1132,8 +1132,8 @@ class ApplicationCheckResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
-    """The position, from 0, of an earlier result of this batch, with the same
-    error; that result has an `error`.
+    """The index, from 0, of an earlier result of this batch. Its `error` is also
+    the error of this question.
     """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:

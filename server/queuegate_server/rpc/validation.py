@@ -3,12 +3,11 @@
 Each check appends to a list of violations, so that a caller gets all of them at once.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from queuegate.policy.decision import Access
-from queuegate.policy.names import is_user_name, queue_path
+from queuegate.policy.names import CONTROL_CHARACTER, is_user_name, queue_path
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import wire
@@ -38,7 +37,6 @@ _NOT_A_YUNIKORN_USER: Final = (
     "is not a valid YuniKorn user name, which a request with groups needs: start with a letter"
     " or _, then use letters, digits and :#/_.@-, and optionally end with $"
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 _QueueRequest = access_pb2.CheckQueueAccessRequest | access_pb2.ExplainQueueAccessRequest
@@ -197,7 +195,7 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
         violations.append((field, f"is longer than {MAX_QUEUE_BYTES} bytes"))
         return ""
     is_yarn = _is_yarn(served)
-    if is_yarn and _CONTROL.search(text):
+    if is_yarn and CONTROL_CHARACTER.search(text):
         violations.append((field, "has a control character"))
         return ""
     path = served.partition.path(text) if served else queue_path(text)
@@ -226,7 +224,7 @@ def _name(field: str, text: str, violations: Violations) -> None:
         return
     if _is_longer(text, MAX_NAME_BYTES):
         violations.append((field, f"is longer than {MAX_NAME_BYTES} bytes"))
-    elif _CONTROL.search(text):
+    elif CONTROL_CHARACTER.search(text):
         violations.append((field, "has a control character"))
 
 

@@ -10,8 +10,7 @@ import grpc
 import grpc.aio
 
 from queuegate_server.settings.limits import Connections, Limits
-from queuegate_server.throttling import ByteBudget
-from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Refusal, Stalls
+from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Stalls
 
 _SPARE_CALLS: Final = 1_000
 """Calls that gRPC accepts beyond our own limit: those of health and reflection, and those that are
@@ -87,7 +86,7 @@ class GrpcioServer:
     """
 
     def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:
-        """Serve by a server of grpc.aio."""
+        """Serve by a server of grpc.aio, and end calls that stall."""
         self._server = server
         self._stalls = stalls
         self._sweeping: asyncio.Task[None] | None = None
@@ -162,11 +161,3 @@ class GrpcioServer:
             self._sweeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeping
-
-
-def build(
-    limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
-) -> GrpcioServer:
-    """Return a server; see `registry.build`."""
-    stalls = Stalls(limits.connections.transfer_timeout, unread, refusal)
-    return GrpcioServer(aio_server(limits, shares_port=shares_port), stalls)

@@ -86,6 +86,11 @@ def build(
         )
 
         return NativeServer(limits, unread, refusal, shares_port=shares_port)
-    from queuegate_server.transports import grpcio  # noqa: PLC0415 - imports gRPC
+    from queuegate_server.transports.grpcio import (  # noqa: PLC0415 - imports gRPC
+        GrpcioServer,
+        aio_server,
+    )
+    from queuegate_server.transports.stalls import Stalls  # noqa: PLC0415 - imports gRPC
 
-    return grpcio.build(limits, unread, refusal, shares_port=shares_port)
+    stalls = Stalls(limits.connections.transfer_timeout, unread, refusal)
+    return GrpcioServer(aio_server(limits, shares_port=shares_port), stalls)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 import grpc
@@ -27,8 +27,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""Calls that may wait for their requests. One more, and the oldest is given up: requests that do
-arrive take milliseconds.
+"""Calls that may wait for their requests. Another one takes the place of the oldest, which ends:
+requests that do arrive take milliseconds.
 """
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
@@ -75,7 +75,7 @@ class Stalls:
         self._sending: dict[Task, _Answer] = {}
         """The oldest first."""
         self._given_up: dict[Task, bool] = {}
-        """Calls that are being ended, and whether that is for their number."""
+        """Calls that are being ended, and whether because there were too many."""
 
     async def receive(self, context: Context) -> Any:
         """Return the request of a unary call, or end the call."""
@@ -92,11 +92,10 @@ class Stalls:
             await self._refuse(context, is_surplus=self._given_up.pop(task))
         finally:
             self._receiving.pop(task, None)
-        if request is not grpc.aio.EOF:
-            return request
-        await asyncio.sleep(_GRACE_SECONDS)  # if the caller is gone, the call is cancelled now
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
-        raise AssertionError
+        if request is grpc.aio.EOF:
+            await asyncio.sleep(_GRACE_SECONDS)  # if the caller is gone, the call is cancelled now
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
+        return request
 
     def send(self, context: Context, answer: bytes) -> bytes:
         """Watch the answer of a unary call until it is written; return it."""
@@ -139,7 +138,7 @@ class Stalls:
         self._given_up[task] = is_surplus
         task.cancel()
 
-    async def _refuse(self, context: Context, *, is_surplus: bool) -> None:
+    async def _refuse(self, context: Context, *, is_surplus: bool) -> NoReturn:
         message, trailing, counts = self._refusal
         counts["incomplete"] += 1
         if is_surplus:
@@ -151,14 +150,14 @@ class Stalls:
 
     def _stalled_peers(self, now: float) -> set[str]:
         """Return the peers whose connections are to be cut: all that have not read an answer in
-        time, and, while too much is unread, those that hold most of it.
+        time, and while too much is unread, the slow ones with the largest share of it.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
         for context, size, since in self._sending.values():
             if since < now - self._seconds:
                 stalled.add(context.peer())
-            elif since < now - _PROMPT_SECONDS and self._unread.is_spent:
+            elif since < now - _PROMPT_SECONDS:
                 slow[context.peer()] += size
         excess = self._unread.excess
         for peer, size in slow.most_common():

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.rpc.wire import embedded as field
 
 MOST: Final = 4_000_000
 """Bytes of a message: a little less than the default of `limits.max_message`."""
@@ -28,16 +29,6 @@ class Costly(NamedTuple):
     code: str
 
 
-def field(number: int, content: bytes) -> bytes:
-    """Return a field of a message, as bytes that no message class need accept."""
-    size, head = len(content), bytearray([number << 3 | 2])
-    while size >= 0x80:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    head.append(size)
-    return bytes(head) + content
-
-
 def question(**user: object) -> bytes:
     """Return a CheckQueueAccessRequest, given the fields of its user."""
     information = UserGroupInformation(**user)  # type: ignore[arg-type]
@@ -47,7 +38,7 @@ def question(**user: object) -> bytes:
 
 
 def named(number: int, size: int = 8) -> str:
-    """Return a name of so many characters, for a number."""
+    """Return a name for a number, `size` characters long."""
     return f"n{number:0{size - 1}}"
 
 

@@ -5,13 +5,13 @@ Everything raises LdapFault rather than returning a part of the groups.
 
 import asyncio
 import logging
-import re
 from collections.abc import Coroutine, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import ldap
 
+from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.identity.resolvers.ldap.dn import (
     ParsedDn,
     SearchBase,
@@ -30,7 +30,6 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
@@ -170,7 +169,7 @@ class GroupLookup:
         No access list names such a group, so leaving it out changes no answer; requests must not
         state it either.
         """
-        if name and not _CONTROL.search(name):
+        if name and not CONTROL_CHARACTER.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
         else:
