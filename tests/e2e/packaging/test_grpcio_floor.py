@@ -105,22 +105,15 @@ def status_of(server: RunningServer, method: str, frames: bytes) -> bytes:
     raise AssertionError("the connection was closed without a status")
 
 
-def peak(server: RunningServer) -> int:
-    """Return the most memory that the server held at once, in bytes."""
-    lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()
-    [kibibytes] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-    return int(kibibytes) << 10
-
-
 @pytest.mark.parametrize(
     "method", ["CheckQueueAccess", "BatchCheckQueueAccess", "StreamQueueAccess"]
 )
 def test_compressed_message_takes_no_more_memory_than_a_message_may(
     server: RunningServer, method: str
 ) -> None:
-    before = peak(server)
+    before = server.peak_memory()
     assert b"grpc-status\x018" in status_of(server, method, bomb())
-    assert peak(server) - before < TOLERATED_BYTES
+    assert server.peak_memory() - before < TOLERATED_BYTES
 
 
 async def test_calls_beyond_the_streams_of_a_connection_wait(server: RunningServer) -> None:

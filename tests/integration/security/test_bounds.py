@@ -1,6 +1,5 @@
 """Bounds on callers and their connections, against a running server."""
 
-import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,6 @@ from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.integration.security.authorities import channel, client, configured
 from tests.resilience import http2
-from tests.support.servers.queuegate_server import RunningServer
 
 
 def question(user: str = "alice") -> access_pb2.CheckQueueAccessRequest:
@@ -205,13 +203,6 @@ def test_a_connection_that_reads_no_answer_is_cut(tmp_path: Path, method: str) -
         assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60).allowed
 
 
-def most_memory(server: RunningServer) -> int:
-    """Return the most memory that the server has held so far, in bytes."""
-    status = Path(f"/proc/{server.pid}/status").read_text()
-    [kibibytes] = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(kibibytes) << 10
-
-
 def test_a_message_that_unpacks_to_more_than_the_limit(tmp_path: Path) -> None:
     """It is refused before it is unpacked."""
     size = 128 << 20
@@ -220,8 +211,8 @@ def test_a_message_that_unpacks_to_more_than_the_limit(tmp_path: Path) -> None:
         grpc.insecure_channel(server.address) as asking,
     ):
         call: Any = asking.unary_unary(CHECK)
-        before = most_memory(server)
+        before = server.peak_memory()
         with pytest.raises(grpc.RpcError) as caught:
             call(bytes(size), timeout=60, compression=grpc.Compression.Gzip)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert most_memory(server) - before < size // 2
+        assert server.peak_memory() - before < size // 2

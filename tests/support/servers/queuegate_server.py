@@ -74,6 +74,12 @@ class RunningServer:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGESIZE")
 
+    def peak_memory(self) -> int:
+        """The most resident memory that the server has had so far, in bytes."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        [kibibytes] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+        return int(kibibytes) << 10
+
     def processor_seconds(self) -> float:
         """Processor time that was spent so far, which others on the machine do not change."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
