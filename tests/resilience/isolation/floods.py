@@ -1,6 +1,7 @@
 """Floods of HTTP/2 without any credential, and of answers that nobody reads."""
 
 import contextlib
+import gzip
 import socket
 import threading
 import time
@@ -124,6 +125,22 @@ def small_answers_unread(address: str) -> None:
     _held(address, calls, 70, WINDOW_OF_NOTHING)
 
 
+def bombs(address: str) -> None:
+    """Send requests that unpack to a thousand times their size."""
+    packed = gzip.compress(bytes(50 << 20))
+    request = b"\1" + len(packed).to_bytes(4) + packed
+    headers = fields(CHECK) + b"\0\x0dgrpc-encoding\x04gzip"
+    end = time.monotonic() + SECONDS
+    with connection(address) as connected:
+        for number in numbers(100_000):
+            connected.sendall(
+                frame(HEADERS, END_HEADERS, number, headers) + _frames(number, request, END_STREAM)
+            )
+            time.sleep(0.02)
+            if time.monotonic() > end:
+                return
+
+
 def large_answers_unread(address: str) -> None:
     """Ask batches of many questions, and read no answer."""
     batch = batch_of(10_000).SerializeToString()
@@ -169,7 +186,10 @@ def _each_on_its_own_thread(
 
 def _data(stream: int, message: bytes, flags: int) -> bytes:
     """Return the frames of a message; the last one has the flags."""
-    sent = b"\0" + len(message).to_bytes(4) + message
+    return _frames(stream, b"\0" + len(message).to_bytes(4) + message, flags)
+
+
+def _frames(stream: int, sent: bytes, flags: int) -> bytes:
     parts = [sent[begin : begin + 16_000] for begin in range(0, len(sent), 16_000)]
     last = len(parts) - 1
     return b"".join(
@@ -185,6 +205,7 @@ FLOODS: Final[dict[str, Callable[[str], None]]] = {
         resets,
         silent_calls,
         calls_without_a_message,
+        bombs,
         small_answers_unread,
         large_answers_unread,
         streams_unread,
