@@ -2,6 +2,7 @@
 
 import asyncio
 import bisect
+import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,7 +16,7 @@ from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQue
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.errors import Draining, InvalidRequest, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message
 from queuegate_server.rpc.response_cache import ResponseCache
@@ -88,7 +89,7 @@ class AccessServicer(ApplicationServicer):
     async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide a batch, on one snapshot; a check that fails does not affect the others."""
         return await self._batch(
-            "BatchCheckQueueAccess", data, self._queue.for_call(data), trusted=trusted
+            "BatchCheckQueueAccess", lambda: data, self._queue.for_call(data), trusted=trusted
         )
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
@@ -155,7 +156,7 @@ class AccessServicer(ApplicationServicer):
             is_complete = False
             # A message that arrived while an answer was written counts as read.
             while not draining.done() or (reading is not None and reading.done()):
-                if reading is None and len(working) < self._batches_in_flight:
+                if reading is None and self._may_read(len(working)):
                     reading = asyncio.create_task(_next(requests))
                 waiting = {draining, *working, *((reading,) if reading else ())}
                 done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -178,6 +179,12 @@ class AccessServicer(ApplicationServicer):
         finally:
             _cancel(draining, *working, *((reading,) if reading else ()))
             self._unread.give_back(held)
+
+    def _may_read(self, in_progress: int) -> bool:
+        """Return whether a stream may read one more batch: it may always have one in progress."""
+        return in_progress == 0 or (
+            in_progress < self._batches_in_flight and not self._queue.requests.is_spent
+        )
 
     async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check, and show its evaluation."""
@@ -249,24 +256,31 @@ class AccessServicer(ApplicationServicer):
 
     async def _stream_batch(self, data: bytes, *, trusted: bool) -> bytes:
         number = 0
+
+        def read() -> bytes:
+            nonlocal number
+            number, batch = wire.stream_request(data)
+            return batch
+
         try:
             slot = self._queue.for_stream(data)
-            if len(data) <= MAX_SHORT_REQUEST:
-                number, batch = wire.stream_request(data)
-            else:
-                async with slot:
-                    number, batch = wire.stream_request(data)
-            results = await self._batch("StreamQueueAccess", batch, slot, trusted=trusted)
+            results = await self._batch("StreamQueueAccess", read, slot, trusted=trusted)
         except Exception as error:
+            if not number:  # it may not have been read yet
+                with contextlib.suppress(InvalidRequest):
+                    read()
             return access_pb2.StreamQueueAccessResponse(
                 id=number, error=to_status(error).proto
             ).SerializeToString()
         head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
         return head + wire.embedded(_BATCH_FIELD, results)
 
-    async def _batch(self, method: str, data: bytes, slot: Slot, *, trusted: bool) -> bytes:
+    async def _batch(
+        self, method: str, read: Callable[[], bytes], slot: Slot, *, trusted: bool
+    ) -> bytes:
         async with slot:
             try:
+                data = read()
                 checks = wire.batch_items(data)
                 snapshot = self._engine.snapshot
                 budget = wire.search_budget()

@@ -8,8 +8,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, NoReturn, Self, TypeVar
 
+from queuegate_server.config_fields import MIB
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.throttling import ByteBudget, CoDel
@@ -24,6 +25,8 @@ _MAX_HOLD_SECONDS: Final = 0.02
 """For how long a call may compute before it yields the slot to others."""
 _MAX_PENALTY_SECONDS: Final = 0.1
 """For how much longer a call that has failed keeps the slot, at most."""
+MAX_REQUESTS: Final = 64 * MIB
+"""Bytes of requests that may wait or be worked on before no more long calls are admitted."""
 _SECONDS_PER_BYTE: Final = 5e-9
 """More than gRPC needs to receive and unpack a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
@@ -59,13 +62,15 @@ class AdmissionQueue:
         Args:
             clock: A monotonic clock, in seconds.
             max_wait: The target of CoDel: how many seconds a call may wait for its slot.
-            refused: Where shed calls are counted, as `waited` or `unread`.
+            refused: Where shed calls are counted, as `waited`, `unread` or `bytes`.
             unread: The bytes of answers that are not written yet; while the budget is spent, no
                 call is admitted.
         """
         self.clock = clock
         self._codel = CoDel(max_wait)
         self.unread = unread
+        self.requests = ByteBudget(MAX_REQUESTS)
+        """The bytes of requests that wait or are worked on; while it is spent, no call waits."""
         self._refused = refused
         self._is_taken = False
         self._busy_since = clock()
@@ -88,25 +93,28 @@ class AdmissionQueue:
 
     def for_call(self, request: bytes) -> "Slot":
         """Return the slot of a call, which may be shed."""
-        return Slot(self, self._calls, len(request))
+        return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
         """Return the slot of a stream's batch, which is not shed for its wait: its caller sends
         no more meanwhile.
         """
-        return Slot(self, self._streams, len(request))
+        return Slot(self, self._streams, len(request), may_be_shed=False)
 
     @property
     def has_waiters(self) -> bool:
         """Whether any call waits for the slot."""
         return any(self._lines)
 
+    def refuse(self, bound: str, message: str) -> NoReturn:
+        """Count a call as refused, and raise Overloaded."""
+        self._refused[bound] += 1
+        raise Overloaded(message, _RETRY_SECONDS)
+
     async def acquire(self, line: _Line) -> None:
         """Wait for the slot. Raises Overloaded if the call is shed."""
         if self.unread.is_spent and line is not self.preempted:
-            self._refused["unread"] += 1
-            message = "too many bytes of answers wait for callers to read them"
-            raise Overloaded(message, _RETRY_SECONDS)
+            self.refuse("unread", "too many bytes of answers wait for callers to read them")
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True
@@ -163,26 +171,45 @@ class AdmissionQueue:
 class Slot:
     """The slot of one call, held within `async with`."""
 
-    __slots__ = ("_clock", "_is_held", "_line", "_queue", "_since", "_size", "_step_end")
+    __slots__ = (
+        "_clock",
+        "_is_held",
+        "_line",
+        "_may_be_shed",
+        "_queue",
+        "_since",
+        "_size",
+        "_step_end",
+    )
 
-    def __init__(self, queue: AdmissionQueue, line: _Line, size: int) -> None:
+    def __init__(self, queue: AdmissionQueue, line: _Line, size: int, *, may_be_shed: bool) -> None:
         """Wait in a line of the queue when entered; the request has `size` bytes."""
         self._queue = queue
         self._clock = queue.clock
         self._line = line
         self._size = size
+        self._may_be_shed = may_be_shed
         self._is_held = False
         self._since = 0.0
         self._step_end = 0.0
 
     async def __aenter__(self) -> Self:
         """Wait for the slot. Raises Overloaded if the call is shed."""
-        await self._queue.acquire(self._line)
+        requests = self._queue.requests
+        if requests.is_spent and self._may_be_shed:
+            self._queue.refuse("bytes", "too many bytes of requests wait to be worked on")
+        requests.take(self._size)
+        try:
+            await self._queue.acquire(self._line)
+        except BaseException:
+            requests.give_back(self._size)
+            raise
         self._hold()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Release the slot if it is held; after a failure, with a penalty."""
+        self._queue.requests.give_back(self._size)
         if kind is not None and issubclass(kind, Exception):
             await self.penalize()
         else:

@@ -127,7 +127,9 @@ class ConcurrencyLimiter:
         """How many calls are in progress."""
         self.streams = 0
         """How many of them are streams."""
-        self.refused = dict.fromkeys(("calls", "streams", "waited", "incomplete", "unread"), 0)
+        self.refused = dict.fromkeys(
+            ("calls", "streams", "waited", "incomplete", "unread", "bytes"), 0
+        )
         """How many calls have been refused, by the bound that was reached."""
 
     @property
