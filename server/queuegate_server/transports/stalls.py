@@ -8,6 +8,7 @@ shut down by their socket.
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import sys
@@ -154,17 +155,25 @@ class Stalls:
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
-        for context, size, since in self._sending.values():
-            if since < now - self._seconds:
-                stalled.add(context.peer())
-            elif since < now - _PROMPT_SECONDS:
-                slow[context.peer()] += size
+        waiting = {
+            task: answer.context.peer()
+            for task, answer in self._sending.items()
+            if answer.since < now - min(self._seconds, _PROMPT_SECONDS)
+        }
+        for task, peer in waiting.items():
+            if self._sending[task].since < now - self._seconds:
+                stalled.add(peer)
+            else:
+                slow[peer] += self._sending[task].size
         excess = self._unread.excess
         for peer, size in slow.most_common():
             if excess <= 0:
                 break
             stalled.add(peer)
             excess -= size
+        for task, peer in waiting.items():
+            if peer in stalled:  # once is enough
+                self._sending[task] = self._sending[task]._replace(since=math.inf)
         return stalled
 
 
