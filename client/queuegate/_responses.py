@@ -92,14 +92,14 @@ def results(
     failures: dict[int, CheckFailure] = {}
     found: list[Decision | CheckFailure] = []
     for result in response.results:
-        number, outcome = len(found), result.WhichOneof("outcome")
+        index, outcome = len(found), result.WhichOneof("outcome")
         if outcome == "decision":
             found.append(decision(result.decision))
             continue
         if outcome == "error":
-            failures[number] = CheckFailure(_errors.from_item(result.error))
-        place = result.same_error_as if outcome == "same_error_as" else number
-        found.append(failures.get(place, absent))
+            failures[index] = CheckFailure(_errors.from_item(result.error))
+        first = result.same_error_as if outcome == "same_error_as" else index
+        found.append(failures.get(first, absent))
     return found
 
 

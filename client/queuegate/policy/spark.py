@@ -24,9 +24,9 @@ _GROUPS: Final = ".groups"
 PROPERTIES: Final = (
     _ENABLE,
     _MAPPING,
-    *(name + of for name in (_VIEW, _MODIFY, _ADMIN) for of in ("", _GROUPS)),
+    *(key + suffix for key in (_VIEW, _MODIFY, _ADMIN) for suffix in ("", _GROUPS)),
 )
-"""The properties that matter to access."""
+"""The properties that decide who has access."""
 _SHELL: Final = "org.apache.spark.security.ShellBasedGroupsMappingProvider"
 _TRUTHS: Final = {"true": True, "false": False}
 

@@ -135,7 +135,7 @@ async def for_each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> 
             if count % _LOOK_UPS_PER_STEP == 0:
                 await asyncio.sleep(0)
 
-    # Not a TaskGroup: on Python 3.11, one that is cancelled leaves a cycle with the whole request.
+    # Not a TaskGroup: on Python 3.11, cancelling it leaves a cycle that holds the whole request.
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOK_UPS, len(items)))))
 
 
