@@ -10,7 +10,12 @@ import pytest
 
 from queuegate.v1.access_pb2 import ACCESS_TYPE_SUBMIT, ListQueuesRequest
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
+from queuegate_server.rpc.admission_queue import (
+    MAX_REQUESTS,
+    MAX_SHORT_REQUEST,
+    AdmissionQueue,
+    Slot,
+)
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.throttling import ByteBudget
@@ -32,7 +37,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.refused = {"waited": 0, "unread": 0}
+        self.refused = {"waited": 0, "unread": 0, "bytes": 0}
         self.unread = ByteBudget(100)
         self.queue = AdmissionQueue(self.clock, 0.1, self.refused, self.unread)
         self.order: list[str] = []
@@ -212,7 +217,24 @@ async def test_no_long_call_begins_while_too_many_answers_are_unread() -> None:
                 await slot.__aenter__()
         begun.release()
         await begun.reacquire()
-    assert lines.refused == {"waited": 0, "unread": 2}
+    assert lines.refused == {"waited": 0, "unread": 2, "bytes": 0}
     lines.unread.give_back(1)
+    async with lines.queue.for_call(b""):
+        pass
+
+
+async def test_no_long_call_waits_while_too_many_bytes_of_requests_are_in_progress() -> None:
+    lines = Lines()
+    large = bytes(MAX_REQUESTS)
+    async with lines.queue.for_call(large):
+        with pytest.raises(Overloaded, match="requests wait to be worked on"):
+            await lines.queue.for_call(b"").__aenter__()
+        # The batch of a stream has been read, and waits.
+        batch = lines.batch_of_stream("a")
+        await asyncio.sleep(0)
+    await batch
+    assert lines.order == ["a"]
+    assert lines.refused == {"waited": 0, "unread": 0, "bytes": 1}
+    assert lines.queue.requests.taken == 0
     async with lines.queue.for_call(b""):
         pass
