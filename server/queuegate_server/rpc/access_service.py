@@ -243,8 +243,7 @@ class AccessServicer(ApplicationServicer):
             found += allowed or ()
             if len(found) >= limit:
                 break
-            if slot.is_due:
-                await slot.pause()
+            await slot.pause_if_due()
         return found[:limit]
 
     def _columns(
@@ -282,6 +281,7 @@ class AccessServicer(ApplicationServicer):
             try:
                 data = read()
                 checks = wire.batch_items(data)
+                await slot.pause_if_due()
                 snapshot = self._engine.snapshot
                 budget = wire.search_budget()
                 results = await self._runner.run(
@@ -297,6 +297,7 @@ class AccessServicer(ApplicationServicer):
                 await slot.penalize()
                 await self._decisions.failed(method, b"", error)
                 raise
+            await slot.pause_if_due()
         return await self._batch_response(method, data, results)
 
 

@@ -238,10 +238,10 @@ class Slot:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the call has computed for long enough to pause."""
-        return self._clock() >= self._step_end
+    async def pause_if_due(self) -> None:
+        """Pause if the call has computed for long enough."""
+        if self._clock() >= self._step_end:
+            await self.pause()
 
     async def pause(self) -> None:
         """Let single checks be decided, and after 20 ms other long calls as well."""

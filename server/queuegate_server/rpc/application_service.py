@@ -107,8 +107,7 @@ class ApplicationServicer:
             except Exception as error:
                 response = failed(error)
             found.append(response)
-            if slot.is_due:
-                await slot.pause()
+            await slot.pause_if_due()
 
         async def look_up(waiting: tuple[int, ApplicationQuery]) -> None:
             index, query = waiting

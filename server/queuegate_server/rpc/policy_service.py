@@ -72,8 +72,7 @@ class PolicyServicer:
         while chunk := [*itertools.islice(queues, _CHUNK)]:
             shown = [_queue(queue) for path, queue in chunk if is_at_or_below(path, prefix)]
             parts.append(policy_pb2.GetPolicyResponse(queues=shown).SerializeToString())
-            if slot.is_due:
-                await slot.pause()
+            await slot.pause_if_due()
         return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:

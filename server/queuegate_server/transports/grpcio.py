@@ -3,20 +3,29 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
+from queuegate_server.config_fields import KIB
 from queuegate_server.settings.limits import Connections, Limits
 from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Stalls
+
+Responses = AsyncIterator[bytes]
 
 _SPARE_CALLS: Final = 1_000
 """Calls that gRPC accepts beyond our own limit: those of health and reflection, and those that are
 being refused, which count until their status is sent. Beyond its bound gRPC refuses every call,
 without our details.
 """
+_MAX_MESSAGE: Final = 4 * KIB
+"""Bytes of requests to health and reflection, which are parsed as soon as they are there, and need
+no role.
+"""
+_MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
@@ -24,6 +33,23 @@ _REGISTERED: Final = frozenset(
 are, and a flood of long calls must not hold up single checks. Streams have theirs too: a client may
 open thousands at once, and gRPC drops calls from a queue that is too long.
 """
+
+
+def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
+    """Return what parses the requests of a handler, or ends their calls."""
+    deserialize = handler.request_deserializer
+
+    async def unchanged(request: bytes, _context: Context) -> bytes:
+        return request
+
+    async def parsed(request: bytes, context: Context) -> Any:
+        if len(request) <= _MAX_MESSAGE:
+            with contextlib.suppress(DecodeError):
+                return deserialize(request)
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _MALFORMED)
+        return None
+
+    return unchanged if deserialize is None else parsed
 
 
 def max_calls(limits: Limits) -> int:
@@ -52,8 +78,9 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     # Without room for calls that have ended and whose memory is not free yet, gRPC refuses a
     # quarter of the calls of a client that keeps to the bound.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 100
-    # After each call that begins, other connections are read.
-    yield "grpc.http2.max_requests_per_read", 1
+    # After two calls that begin, other connections are read; a caller who makes one call at a time
+    # loses no time by it.
+    yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings belongs to the handshake.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
@@ -118,28 +145,38 @@ class GrpcioServer:
         client: their handlers are called before the request is there.
         """
         stalls = self._stalls
-        parse, serialize = handler.request_deserializer, handler.response_serializer or bytes
-        if handler.response_streaming:
-            answer = handler.stream_stream or handler.unary_stream
+        parse, serialize = _parser(handler), handler.response_serializer or bytes
+        if handler.stream_stream is not None:
 
-            async def stream(requests: Any, context: Context) -> AsyncIterator[bytes]:
-                async for response in answer(requests, context):
+            async def stream(requests: AsyncIterator[bytes], context: Context) -> Responses:
+                parsed = (await parse(request, context) async for request in requests)
+                async for response in handler.stream_stream(parsed, context):
                     with stalls.sending(context, data := serialize(response)):
                         yield data
 
-            make = (
-                grpc.stream_stream_rpc_method_handler
-                if handler.request_streaming
-                else grpc.unary_stream_rpc_method_handler
-            )
-            return make(stream, parse)
+            return grpc.stream_stream_rpc_method_handler(stream)
+        if handler.unary_stream is not None:
+
+            async def watch(_requests: object, context: Context) -> Responses:
+                request = await parse(await stalls.receive(context), context)
+                async for response in handler.unary_stream(request, context):
+                    with stalls.sending(context, data := serialize(response)):
+                        yield data
+
+            return grpc.stream_stream_rpc_method_handler(watch)
         serve = handler.unary_unary
+        if handler.request_deserializer is not None:
+
+            async def unary_of_message(_requests: object, context: Context) -> bytes:
+                request = await parse(await stalls.receive(context), context)
+                return stalls.send(context, serialize(await serve(request, context)))
+
+            return grpc.stream_unary_rpc_method_handler(unary_of_message)
 
         async def unary(_requests: object, context: Context) -> bytes:
-            response = await serve(await stalls.receive(context), context)
-            return stalls.send(context, serialize(response))
+            return stalls.send(context, await serve(await stalls.receive(context), context))
 
-        return grpc.stream_unary_rpc_method_handler(unary, parse)
+        return grpc.stream_unary_rpc_method_handler(unary)
 
     def add_insecure_port(self, address: str) -> int:
         """Bind an address and return its port; raise RuntimeError."""
