@@ -35,6 +35,8 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
     # No compressed answers: before 1.83.1, gRPC decompresses a message of any size.
     ("grpc.compression_enabled_algorithms_bitset", 1),
+    # Each client has a connection of its own, with its own share of the server's streams.
+    ("grpc.use_local_subchannel_pool", 1),
     # A message that does not fit into this buffer is never retried.
     ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
     # Servers drop a client that pings more often than every 5 minutes. The timeout also applies
