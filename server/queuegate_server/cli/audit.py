@@ -104,8 +104,11 @@ def _open(log: str, opened: contextlib.ExitStack) -> list[tuple[str, BinaryIO]]:
     rotated = re.compile(re.escape(path.name) + r"\.([1-9]\d*)")
     found = [rotated.fullmatch(each.name) for each in path.parent.iterdir()]
     numbers = sorted(int(match[1]) for match in found if match)
+    names = [path, *(path.with_name(f"{path.name}.{number}") for number in numbers)]
+    if numbers and not path.exists():  # the server ended between a rotation's two steps
+        del names[0]
     files: list[tuple[str, BinaryIO]] = []
-    for each in (path, *(path.with_name(f"{path.name}.{number}") for number in numbers)):
+    for each in names:
         stream = opened.enter_context(open_regular(each))
         # A file that was rotated since the last one was opened is that one again.
         stat = os.fstat(stream.fileno())

@@ -5,7 +5,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,20 @@ def test_kills_under_load_break_no_chain(tmp_path: Path) -> None:
     recorded = b"".join(each.read_bytes() for each in tmp_path.glob("audit.log*"))
     users = {json.loads(line)["user"] for line in recorded.splitlines()}
     assert set(answered) <= users
+
+
+def test_a_kill_between_the_steps_of_a_rotation_breaks_no_chain(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    for records in (1, 2):
+        with chained_server(log) as (_, client):
+            assert not client.check(*DENIED)
+        # The file has its new name, and the next one does not exist yet.
+        with suppress(FileNotFoundError):
+            (tmp_path / "audit.log.1").rename(tmp_path / "audit.log.2")
+        log.rename(tmp_path / "audit.log.1")
+        result = verify(log)
+        assert (result.stderr, result.exit_code) == ("", 0)
+        assert f"records 1 to {records} are intact" in result.stdout
 
 
 def test_each_worker_has_a_chain_which_its_successor_continues(tmp_path: Path) -> None:
