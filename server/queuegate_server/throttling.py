@@ -1,4 +1,4 @@
-"""What limits load: a token bucket for rates, controlled delay for queues, a budget for bytes."""
+"""Load limits: a token bucket for rates, controlled delay for queues, and a budget for bytes."""
 
 import math
 from collections.abc import Callable

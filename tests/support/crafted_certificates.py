@@ -29,7 +29,7 @@ class Text(NamedTuple):
 
 
 class Crafted(NamedTuple):
-    """What a certificate says."""
+    """The contents of a certificate."""
 
     subject: Sequence[Text] = ()
     alternative: Sequence[tuple[int, bytes]] | None = None

@@ -55,7 +55,7 @@ class Odd(NamedTuple):
 
     certificate: Crafted
     names: tuple[str, ...] = ()
-    """Those that may be compared with the settings, in their order."""
+    """The names that may be compared with the settings, in their order."""
     fault: str = ""
     """Why none of them may."""
     subject: str = ""

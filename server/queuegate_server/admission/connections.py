@@ -107,7 +107,7 @@ class Connections:
         self._certificate = certificate
         self._client_names = client_names
         self._open: dict[Connection, None] = {}
-        """Those that have done nothing for longest come first."""
+        """The connections, the longest idle first."""
 
     async def accept(self, server: web.Server) -> None:
         """Accept connections and hand them to an HTTP server, until cancelled."""

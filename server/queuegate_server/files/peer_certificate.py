@@ -18,7 +18,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class PeerCertificate(NamedTuple):
-    """What a certificate says about its holder."""
+    """The names in a certificate, its expiry, and any fault."""
 
     names: tuple[str, ...]
     """Its names as the settings spell them, the more specific ones first: `spiffe://…`, `uri:…`,
@@ -26,7 +26,7 @@ class PeerCertificate(NamedTuple):
     not_after: float
     """When it expires, in Unix seconds."""
     fault: str = ""
-    """Why it identifies nobody, without text from the certificate; empty if its names count."""
+    """The reason why it identifies nobody, without text from the certificate; empty if its names count."""
 
 
 class _BadNames(ValueError):

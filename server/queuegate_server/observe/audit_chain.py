@@ -21,14 +21,14 @@ _END: Final = re.compile(
 
 
 class Link(NamedTuple):
-    """What a record must know of the one before it."""
+    """The sequence number and the hash of a record, which the next record continues."""
 
     sequence: int
     hash: bytes
 
 
 START: Final = Link(0, b"0" * 64)
-"""What the first record of a chain continues."""
+"""The link before the first record of a chain."""
 
 
 class ChainBroken(Exception):

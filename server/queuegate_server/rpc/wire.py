@@ -88,7 +88,7 @@ def search_budget() -> Budget:
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
     """Parse a request; raise UnreadableRequest, which names the fields that are not UTF-8.
 
-    Those that the budget does not reach are not named. Parts of one request share a budget.
+    Fields beyond the budget are not named. Parts of one request share a budget.
     """
     try:
         return message.FromString(data)

@@ -32,7 +32,7 @@ def test_no_job_may_do_more_than_it_needs() -> None:
     assert writes == {
         "build": set(), "publish": {"id-token"}, "image": {"id-token", "packages"},
     }  # fmt: skip
-    # Those that publish wait for a maintainer; nothing of a tag's name is run.
+    # Jobs that publish wait for a maintainer's approval, and no script runs text of a tag's name.
     assert [name for name, job in JOBS.items() if "environment" in job] == ["publish", "image"]
     assert [step for step in STEPS if "${{" in step.get("run", "")] == []
 

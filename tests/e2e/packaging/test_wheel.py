@@ -118,7 +118,7 @@ def test_wheel_is_reproducible(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def reports(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """What pip would install: of the lock, and of the wheel alone. As `make dist` does it."""
+    """Return pip's reports for the lock file and for the wheel alone, as in `make dist`."""
     folder = tmp_path_factory.mktemp("reports")
     lock = PROJECT / "deploy" / "requirements.txt"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")

@@ -1,4 +1,4 @@
-"""What holds for the diagnostics of any text."""
+"""Invariants of the diagnostics of any text."""
 
 from collections.abc import Sequence
 

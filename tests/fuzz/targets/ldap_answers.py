@@ -36,7 +36,7 @@ from tests.support.oracles.requests import is_control
 USER: Final = "alice"
 _RAW: Final = 128
 _ANSWER, _ENTRY, _ATTRIBUTE, _VALUE = b"\x1c", b"\x1d", b"\x1e", b"\x1f"
-"""What separates the parts of answers in the first form. No value contains these characters."""
+"""The separators of parts of answers in the first form. No value contains these characters."""
 _REFERRAL: Final = b"\x00"
 _FAULT: Final = b"!"
 _PAGE: Final = b"+"
@@ -45,7 +45,7 @@ _ERRORS: Final = (
     ldap.INVALID_CREDENTIALS, ldap.INSUFFICIENT_ACCESS, ldap.TIMEOUT, ldap.PARTIAL_RESULTS,
 )  # fmt: skip
 _DN_SPACE: Final = " \t\n\r"
-"""What libldap skips around the values in a DN."""
+"""The characters that libldap skips around the values in a DN."""
 _ALICE: Final = b"uid=alice,ou=people,dc=x"
 TOKENS: Final = (
     *(_ANSWER, _ENTRY, _ATTRIBUTE, _VALUE, b"\x1euid\x1falice", _ALICE, b",ou=groups,dc=x"),

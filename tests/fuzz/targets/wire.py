@@ -353,4 +353,4 @@ _METHODS: Final[Sequence[tuple[_Judge, _Make]]] = (
     (_explained_application, lambda _, yarn: wire.embedded(1, yarn.about_application())),
     (_application_batch, _batch_of_applications),
 )
-"""What judges a request to a method, and what makes one."""
+"""The judge and the generator of requests, by method."""

@@ -8,7 +8,7 @@ after another one has ended sees the same version or a later one. The earliest v
 restricts later calls the least, so choosing it at the end of each call finds a choice if there is
 any.
 
-What is demanded is what the server promises, no more:
+The checker demands only what the server promises:
 
 - The rights of a caller, and the policy, are those that held before or after a change that has not
   been confirmed, and those after it once it has been. Groups are at most so old as their lifetimes

@@ -247,7 +247,7 @@ class Client:
         stream = self._access.StreamQueueAccess(timeout=DEADLINE, metadata=_metadata(caller))
 
         async def send() -> None:
-            # What ends the stream comes with the answers.
+            # The error that ends the stream comes with the answers.
             with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 for number in range(self._chance.randint(1, BATCHES_OF_STREAM)):
                     batch, questions = self._batch(caller)
@@ -269,7 +269,7 @@ class Client:
             if sent:
                 self._record(method, role, caller, begin, status=UNANSWERED)
         except grpc.aio.AioRpcError as error:
-            # What refuses the stream was seen at its begin or with one of its messages.
+            # The caller was refused when the stream began, or with one of its messages.
             self._record(method, role, caller, begin, **_failure(error))
         finally:
             sending.cancel()

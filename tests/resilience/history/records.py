@@ -1,4 +1,4 @@
-"""A history: what was asked and answered, and what was changed meanwhile, each with its times.
+"""A history: all calls with their answers, and all changes meanwhile, each with its times.
 
 All times are seconds of the machine's monotonic clock. A `start` is taken before the first byte is
 sent or written, an `end` after the last one came back, so the true moment lies between them.

@@ -21,7 +21,7 @@ WORKERS = 2
 
 @dataclass
 class Round:
-    """What came out."""
+    """The result of a round."""
 
     histories: list[History]
     violations: list[tuple[History, Violation]]

@@ -32,7 +32,7 @@ SLOW = (0.02, 0.1, 0.3)
 
 
 class World:
-    """What the server reads: the files, and the directory of users."""
+    """The files and the directory of users that the server reads."""
 
     def __init__(self, folder: Path, workers: int, seed: int, busy: float) -> None:
         """Write all files. `busy`: the seconds that the machine may do something else between an

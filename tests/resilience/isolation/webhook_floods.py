@@ -69,7 +69,7 @@ BODIES: dict[str, Callable[[], bytes]] = {
 
 
 class Flood:
-    """What the connections of a flood do, and how much they have done."""
+    """The work of a flood's connections, and how much they have done."""
 
     def __init__(self, address: str, context: ssl.SSLContext) -> None:
         self._host, _, port = address.rpartition(":")

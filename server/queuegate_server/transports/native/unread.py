@@ -20,7 +20,7 @@ SHORT_ANSWERS: Final = frozenset(
 )
 """Methods whose answers are not counted."""
 _MAX_PEERS: Final = 1_000
-"""When there are more, those that have gone are forgotten."""
+"""When there are more, closed ones are forgotten."""
 
 
 class Unread:
@@ -33,7 +33,7 @@ class Unread:
         self._given: dict[str, int] = {}
         """The bytes of all long answers on each connection."""
         self._stalled: dict[str, int] = {}
-        """What each peer that had not read all of its answers had acknowledged."""
+        """The bytes that each peer with unread answers had acknowledged at the last sweep."""
 
     def add(self, peer: str, size: int) -> None:
         """Count an answer."""
