@@ -26,7 +26,7 @@ class PeerCertificate(NamedTuple):
     not_after: float
     """When it expires, in Unix seconds."""
     fault: str = ""
-    """The reason why it identifies nobody, without text from the certificate; empty if its names count."""
+    """Why it identifies nobody, without text of its own; empty if its names count."""
 
 
 class _BadNames(ValueError):
