@@ -18,6 +18,9 @@ LISTEN ?= 127.0.0.1:50051
 # Which Python makes the environment; empty: the best of those on the path.
 PYTHON ?=
 PYTEST_ARGS ?=
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+# These tests measure the latency of calls beside a flood: other tests must not run meanwhile.
+ALONE  := tests/resilience/isolation
 # Which fuzz targets run (empty: all), and how long each.
 FUZZ ?=
 FUZZ_SECONDS ?= 60
@@ -40,7 +43,8 @@ serve: $(SERVE) ## serve examples/queues.yaml on loopback
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
 test: check audit ## run linters, type checker, audit and all tests
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/pytest $(PARALLEL) --ignore=$(ALONE) $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),,$(BIN)/pytest $(ALONE))
 
 quick: $(TEST) ## run the unit and contract tests only, in under a minute
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract $(PYTEST_ARGS)
@@ -51,7 +55,7 @@ bare-%:
 	tests/bare/run $*
 
 test-native: $(TEST) ## run all tests over the native transport wherever it serves what they set
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --transport auto $(PYTEST_ARGS)
+	$(BIN)/pytest $(PARALLEL) --transport auto $(PYTEST_ARGS)
 
 fuzz: $(FUZZED) ## look a minute in each target for inputs that break it (FUZZ=name, FUZZ_SECONDS=)
 	$(BIN)/python -m tests.fuzz.run $(FUZZ) --seconds $(FUZZ_SECONDS)

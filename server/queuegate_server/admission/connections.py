@@ -6,6 +6,8 @@ nothing for longest, so connections that only wait keep nobody out.
 """
 
 import asyncio
+import gc
+import itertools
 import logging
 import socket
 import ssl
@@ -35,6 +37,10 @@ _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
 """How long the rest of a rejected body is read, so that the client reads the answer."""
 _MAX_HEADERS: Final = 64
+_COLLECTED_AFTER: Final = 100
+"""Connections that are accepted between two collections. A connection is part of a cycle, and its
+buffers are not freed before one.
+"""
 _RETRY_SECONDS: Final = 0.1
 """After a connection could not be accepted, for example for want of file descriptors."""
 
@@ -113,7 +119,9 @@ class Connections:
         """Accept connections and hand them to an HTTP server, until cancelled."""
         loop = asyncio.get_running_loop()
         self._socket.listen(_BACKLOG)
-        while True:
+        for count in itertools.count(1):
+            if count % _COLLECTED_AFTER == 0:
+                gc.collect()
             # So that a storm of connections leaves time for requests.
             await asyncio.sleep(0)
             try:

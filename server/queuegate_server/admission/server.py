@@ -26,8 +26,6 @@ from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
-_FULL_COLLECTIONS: Final = 30
-"""A connection is part of a cycle: some thousands of connections before a full collection."""
 _GRACE_SECONDS: Final = 20.0
 
 
@@ -75,7 +73,7 @@ async def serve_admission(
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
     """
-    resources.configure_gc(_FULL_COLLECTIONS)
+    resources.configure_gc()
     resources.return_freed_memory()
     resources.raise_file_limit()
     settings = WatchedValue(

@@ -63,18 +63,15 @@ def warn_if_fewer_files_than(connections: int) -> None:
         )
 
 
-def configure_gc(full_collections: int = FULL_COLLECTIONS) -> None:
+def configure_gc() -> None:
     """Set the thresholds of the cyclic garbage collector for the life of the process.
 
     A collection looks at every object of its generations while all threads wait: at a million
     cached users for 0.15 s. Nothing that lives long here is part of a cycle, so the collector
     looks at young objects only, of which there are few, and a policy that is served is exempt
     for good. Objects without cycles are freed as ever, as soon as nothing refers to them.
-
-    Args:
-        full_collections: Collections of the middle generation before a full one.
     """
-    gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, full_collections)
+    gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
 
 
 def return_freed_memory() -> None:

@@ -20,7 +20,7 @@ class Connections(Section):
         10.0, description="How long a connection may take to be set up, including TLS."
     )
     max_streams: int = Field(
-        32,
+        16,
         ge=1,
         le=1_000_000,
         description="The maximum number of calls in progress on each connection; gRPC clients "

@@ -126,13 +126,15 @@ def test_health_watchers_leave_room_for_calls(tmp_path: Path) -> None:
     with (
         configured(tmp_path) as server,
         channel(server.address) as asking,
-        grpc.insecure_channel(server.address, alone) as first,
-        grpc.insecure_channel(server.address, alone) as second,
+        ExitStack() as channels,
     ):
+        watching = [
+            channels.enter_context(grpc.insecure_channel(server.address, alone)) for _ in range(4)
+        ]
         watches = [
-            health_pb2_grpc.HealthStub(watching).Watch(health_pb2.HealthCheckRequest(), timeout=60)
-            for watching in (first, second)
-            for _ in range(30)
+            health_pb2_grpc.HealthStub(each).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            for each in watching
+            for _ in range(15)
         ]
         codes = []
         for watch in watches:

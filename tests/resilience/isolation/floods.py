@@ -12,12 +12,12 @@ from typing import Final
 from bench.open_calls import fields
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.settings.limits import Connections
 from tests.resilience import http2
 from tests.resilience.http2 import ACK, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame
 
 RESET: Final = 3
-MAX_STREAMS: Final = 32
-"""The server's default."""
+MAX_STREAMS: Final = Connections().max_streams
 SECONDS: Final = 3.0
 """For how long floods last."""
 WINDOW_OF_NOTHING: Final = b"\0\4\0\0\0\0"
@@ -107,14 +107,14 @@ def _held(address: str, sent: bytes, connections: int, settings: bytes = b"") ->
 def silent_calls(address: str) -> None:
     """Begin more calls than the server takes, and send no requests."""
     calls = b"".join(http2.headers(CHECK, number) for number in numbers(MAX_STREAMS))
-    _held(address, calls, 70)
+    _held(address, calls, 140)
 
 
 def calls_without_a_message(address: str) -> None:
     """End more calls than the server takes without having sent a request."""
     both = END_HEADERS | END_STREAM
     calls = b"".join(frame(HEADERS, both, number, fields(CHECK)) for number in numbers(MAX_STREAMS))
-    _held(address, calls, 70)
+    _held(address, calls, 140)
 
 
 def small_answers_unread(address: str) -> None:
@@ -122,7 +122,7 @@ def small_answers_unread(address: str) -> None:
     calls = b"".join(
         http2.headers(CHECK, number) + http2.question(number) for number in numbers(MAX_STREAMS)
     )
-    _held(address, calls, 70, WINDOW_OF_NOTHING)
+    _held(address, calls, 140, WINDOW_OF_NOTHING)
 
 
 def bombs(address: str) -> None:
@@ -165,7 +165,7 @@ def batch_of(count: int) -> access_pb2.BatchCheckQueueAccessRequest:
 def _each_on_its_own_thread(
     address: str, method: str, message: bytes, flags: int, *, times: int = 1
 ) -> None:
-    """Send a message on every stream of ten connections that read no answers."""
+    """Send a message on every stream of twenty connections that read no answers."""
 
     def send() -> None:
         with connection(address, WINDOW_OF_NOTHING) as connected:
@@ -177,7 +177,7 @@ def _each_on_its_own_thread(
                     time.sleep(SECONDS / (times * MAX_STREAMS))
             time.sleep(SECONDS)
 
-    senders = [threading.Thread(target=send) for _ in range(10)]
+    senders = [threading.Thread(target=send) for _ in range(20)]
     for sender in senders:
         sender.start()
     for sender in senders:
