@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -182,15 +182,21 @@ async def test_more_validations_than_may_wait_are_refused(setup: Setup) -> None:
     queues = "".join(f"{{name: q{number}, submitacl: u{number}}}, " for number in range(1_000))
     content = f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
     no_retry = queuegate.Retry(attempts=1)
-    async with queuegate.aio.Client(setup.addresses[0], timeout=60, retry=no_retry) as client:
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(
+                queuegate.aio.Client(setup.addresses[0], timeout=60, retry=no_retry)
+            )
+            for _ in range(5)
+        ]
 
-        async def outcome() -> str:
+        async def outcome(client: queuegate.aio.Client) -> str:
             try:
                 return "valid" if await client.validate(content) else "not valid"
             except queuegate.Overloaded as error:
                 return error.reason
 
-        waiting = {asyncio.create_task(outcome()) for _ in range(60)}
+        waiting = {asyncio.create_task(outcome(client)) for client in clients * 12}
         outcomes: set[str] = set()
         while outcomes != {"valid", "OVERLOADED"}:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -199,7 +205,7 @@ async def test_more_validations_than_may_wait_are_refused(setup: Setup) -> None:
         for task in waiting:
             task.cancel()
         await asyncio.wait(waiting)
-        assert await outcome() == "valid"
+        assert await outcome(clients[0]) == "valid"
 
 
 @contextmanager
