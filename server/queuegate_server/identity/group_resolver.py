@@ -142,6 +142,8 @@ class GroupResolver:
             clock: The monotonic clock of the cache.
         """
         self.resolver_name = guarded.name
+        self.is_local = guarded.is_local
+        """Whether its answers need no waiting."""
         self._guarded = guarded
         self._cache = cache
         self._clock = clock

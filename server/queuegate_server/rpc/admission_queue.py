@@ -245,7 +245,8 @@ class Slot:
 
     async def pause(self) -> None:
         """Let single checks be decided, and after 20 ms other long calls as well."""
-        if self._queue.has_waiters and self._clock() - self._since >= _MAX_HOLD_SECONDS:
+        held_for = self._clock() - self._since
+        if self._is_held and self._queue.has_waiters and held_for >= _MAX_HOLD_SECONDS:
             self.release()
             await self.reacquire()
         else:

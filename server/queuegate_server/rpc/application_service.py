@@ -119,7 +119,7 @@ class ApplicationServicer:
 
         if waiting:
             slot.release()
-            await for_each(waiting, look_up)
+            await for_each(waiting, look_up, slot.pause_if_due)
         return found  # type: ignore[return-value] # no result is missing
 
     async def _batch_response(

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, STEP_SECONDS, Slot
+from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
@@ -24,8 +24,6 @@ CHUNK: Final = 10_000
 """Checks that the response cache answers, in a few milliseconds, without a pause."""
 MAX_LOOK_UPS: Final = 16
 """Look-ups of one request at the same time."""
-_LOOK_UPS_PER_STEP: Final = 8
-"""Look-ups, answered at once, after which each of those at the same time lets other work run."""
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
@@ -74,8 +72,6 @@ class BatchRunner:
         if not missing:
             return found  # type: ignore[return-value] # no index is missing
         waiting: list[tuple[int, Query]] = []
-        clock = self._clock
-        step_end = now + STEP_SECONDS
         for index in missing:
             request = requests[index]
             response: CheckResponse | None = self._cache.get(snapshot, request, trusted=trusted)
@@ -87,6 +83,8 @@ class BatchRunner:
                         else await slot.run(request, partial(query_of, index))
                     )
                     verdict = self._engine.check(query)
+                    if verdict is None and query.served.groups.is_local:
+                        verdict = await self._engine.resolve_and_check(query)
                     if verdict is None:
                         waiting.append((index, query))
                     else:
@@ -94,12 +92,10 @@ class BatchRunner:
                 except Exception as error:
                     response = failed(error)
             found[index] = response
-            if clock() >= step_end:
-                await slot.pause()
-                step_end = clock() + STEP_SECONDS
+            await slot.pause_if_due()
         if waiting:
             slot.release()
-            await self._look_up(snapshot, requests, found, waiting, trusted=trusted)
+            await self._look_up(snapshot, requests, found, waiting, slot, trusted=trusted)
             await slot.reacquire()
         return found  # type: ignore[return-value] # as above
 
@@ -109,6 +105,7 @@ class BatchRunner:
         requests: Sequence[bytes],
         found: list[CheckResponse | None],
         waiting: Sequence[tuple[int, Query]],
+        slot: Slot,
         *,
         trusted: bool,
     ) -> None:
@@ -122,18 +119,27 @@ class BatchRunner:
             except Exception as error:
                 found[index] = failed(error)
 
-        await for_each(waiting, decide)
+        await for_each(waiting, decide, slot.pause_if_due)
 
 
-async def for_each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Do work that may wait for look-ups for each item, MAX_LOOK_UPS items at a time."""
+async def for_each(
+    items: Sequence[T],
+    work: Callable[[T], Awaitable[None]],
+    pause_if_due: Callable[[], Awaitable[None]],
+) -> None:
+    """Do work that may wait for look-ups for each item, MAX_LOOK_UPS items at a time.
+
+    Args:
+        items: The items.
+        work: Takes an item.
+        pause_if_due: Called after each item; lets other work run.
+    """
     remaining = iter(items)
 
     async def worker() -> None:
-        for count, item in enumerate(remaining, start=1):
+        for item in remaining:
             await work(item)
-            if count % _LOOK_UPS_PER_STEP == 0:
-                await asyncio.sleep(0)
+            await pause_if_due()
 
     # Not a TaskGroup: on Python 3.11, cancelling it leaves a cycle that holds the whole request.
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOK_UPS, len(items)))))

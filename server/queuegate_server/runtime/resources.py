@@ -19,6 +19,7 @@ MIDDLE_COLLECTIONS: Final = 10
 objects and takes 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
 """Collections of the middle generation before a full one: practically never."""
+_SWITCH_SECONDS: Final = 0.001
 
 
 def open_standard_streams() -> None:
@@ -72,6 +73,16 @@ def configure_gc() -> None:
     for good. Objects without cycles are freed as ever, as soon as nothing refers to them.
     """
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
+
+
+def shorten_thread_switches() -> None:
+    """Have a thread that computes give the interpreter's lock to others after 1 ms instead of 5.
+
+    The event loop asks for the lock several times during each call. With 5 ms, p99 of single checks
+    beside application checks of 4 MiB, which are parsed in a thread, was 55 to 110 ms instead of 29
+    to 43; the throughput of single checks is the same.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def return_freed_memory() -> None:

@@ -63,6 +63,7 @@ async def serve(
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
     resources.configure_gc()
+    resources.shorten_thread_switches()
     addresses = _addresses(settings, worker)
     transport, not_native = choose(settings.transport, settings.listen, settings.limits.connections)
     parts = build_server(settings, current, transport, worker)

@@ -52,7 +52,7 @@ class Refusal(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    context: Context
+    peer: str
     size: int
     since: float
 
@@ -129,7 +129,9 @@ class Stalls:
     def _begin(self, task: Task, context: Context, answer: bytes) -> None:
         size = len(answer)
         self._unread.take(size)
-        self._sending[task] = _Answer(context, size, asyncio.get_running_loop().time())
+        # Later, the call may have ended: then gRPC for Python looks for the peer at a null pointer.
+        peer = context.peer()
+        self._sending[task] = _Answer(peer, size, asyncio.get_running_loop().time())
 
     def _written(self, task: Task) -> None:
         self._unread.give_back(self._sending.pop(task).size)
@@ -156,7 +158,7 @@ class Stalls:
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
         waiting = {
-            task: answer.context.peer()
+            task: answer.peer
             for task, answer in self._sending.items()
             if answer.since < now - min(self._seconds, _PROMPT_SECONDS)
         }

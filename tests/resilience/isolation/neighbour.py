@@ -3,8 +3,8 @@
 It takes the server's address and process id, and for a webhook a PEM file with its authority. It
 asks a hundred times a second without any retry, now and then over a new connection, until its
 standard input is closed. For each line there it prints the latencies in seconds and the outcomes of
-its calls since the line before. Time in which its own threads, or one of the server's, were ready
-to run and the machine ran something else is subtracted.
+its calls since the line before. Time in which its own threads, or the server's, were ready to run
+and the machine ran something else is subtracted: a call passes through several of them in turn.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class Neighbour:
             return
         for folder, before in zip(self.threads, waited, strict=True):
             now = _waits(folder)
-            seconds -= max((now[thread] - before.get(thread, 0) for thread in now), default=0) / 1e9
+            seconds -= sum(now[thread] - before.get(thread, 0) for thread in now) / 1e9
         self.latencies.append(max(0.0, seconds))
 
 

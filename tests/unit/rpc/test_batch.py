@@ -25,7 +25,10 @@ async def test_a_cancelled_batch_leaves_no_cycle() -> None:
             cancelled.append(id(item))
             raise
 
-    task = asyncio.create_task(for_each(items, hang))
+    async def pause_if_due() -> None:
+        pass
+
+    task = asyncio.create_task(for_each(items, hang, pause_if_due))
     del items
     await asyncio.sleep(0.01)
     assert len(begun) == MAX_LOOK_UPS

@@ -8,7 +8,7 @@ from queuegate.policy.acl import parse
 from queuegate.policy.tree import Policy, QueueAcls, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
-from queuegate_server.rpc import batch as batch_runner
+from queuegate_server.rpc import admission_queue
 from queuegate_server.rpc.admission_queue import Slot
 from tests.support.snapshots import groups_named_as_users, servicer, zero
 
@@ -72,7 +72,7 @@ async def test_a_batch_under_way_keeps_it_for_as_long(
             engine.serve(snapshot(2))
         assert gone() is not None
 
-    monkeypatch.setattr(batch_runner, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(admission_queue, "STEP_SECONDS", 0.0)
     monkeypatch.setattr(Slot, "pause", replaced)
     answer = access_pb2.BatchCheckQueueAccessResponse.FromString(
         await access.BatchCheckQueueAccess(batch(), trusted=trusted)
