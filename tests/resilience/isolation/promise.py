@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from tests.resilience.invariants import Record
 from tests.resilience.isolation import neighbour
+from tests.support.memory_limit import limited_memory
 from tests.support.servers.queuegate_server import RunningServer
 
 MAX_P99: float = 0.1
@@ -21,7 +22,7 @@ MAX_FAILED = 0.01
 MAX_MEMORY = 512 << 20
 RUNAWAY = 4 << 30
 """Bytes: a server that holds more is ended, for the sake of the machine."""
-ATTEMPTS = 3
+ATTEMPTS = 5
 """A flood that takes the service takes it each time; a busy machine does not."""
 MIN_CALLS = 100
 SETTLING = 0.5
@@ -69,7 +70,8 @@ class Observation:
 def observed(
     server: RunningServer, address: str = "", authority: Path | None = None
 ) -> Iterator[Observation]:
-    """Have a neighbour ask during the block, and watch the server's memory.
+    """Have a neighbour ask during the block, and watch the server's memory. Where the machine lets
+    us, a cgroup bounds that, too, and includes the memory of child processes and of sockets.
 
     Args:
         server: The process.
@@ -86,7 +88,7 @@ def observed(
         text=True,
     ) as asking:
         try:
-            with Observation(server, asking) as found:
+            with limited_memory(server.pid, MAX_MEMORY), Observation(server, asking) as found:
                 while not found.report()["outcomes"]:
                     time.sleep(SETTLING)
                 yield found
