@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
-from queuegate_server.admission.bodies import MAX_BODY_BYTES, error_response
+from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import TLS_SHUTDOWN_SECONDS, Connection, Connections
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import parse_settings
@@ -120,7 +120,7 @@ class WebhookServer:
         self._idle.set()
         self._draining = False
         self._accepting: asyncio.Task[None] | None = None
-        app = web.Application(middlewares=[self._bounded], client_max_size=MAX_BODY_BYTES)
+        app = web.Application(middlewares=[self._bounded])
         app.add_routes(routes)
         app.on_response_prepare.append(self._before_headers)
         self._runner = web.AppRunner(
