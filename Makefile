@@ -17,10 +17,11 @@ POLICY ?= examples/queues.yaml
 LISTEN ?= 127.0.0.1:50051
 # Which Python makes the environment; empty: the best of those on the path.
 PYTHON ?=
+# What to add to the command line of pytest. If it is set, the isolation tests do not run.
 PYTEST_ARGS ?=
-PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
-# These tests measure the latency of calls beside a flood: other tests must not run meanwhile.
+# The isolation tests measure the latency of calls beside a flood: no others may run meanwhile.
 ALONE  := tests/resilience/isolation
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 # Which fuzz targets run (empty: all), and how long each.
 FUZZ ?=
 FUZZ_SECONDS ?= 60
@@ -43,7 +44,7 @@ serve: $(SERVE) ## serve examples/queues.yaml on loopback
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
 test: check audit ## run linters, type checker, audit and all tests
-	$(BIN)/pytest $(PARALLEL) --ignore=$(ALONE) $(PYTEST_ARGS)
+	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,$(BIN)/pytest $(ALONE))
 
 quick: $(TEST) ## run the unit and contract tests only, in under a minute

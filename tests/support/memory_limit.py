@@ -1,57 +1,87 @@
 """A bound on the memory of a running process, as a container has it."""
 
+import os
 import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final, NamedTuple
 
-_ROOT = Path("/sys/fs/cgroup")
-_V1: tuple[str, ...] = ("memory.limit_in_bytes",)
-_V2: tuple[str, ...] = ("memory.swap.max", "memory.max")
+_ROOT: Final = Path("/sys/fs/cgroup")
+_REMOVAL_SECONDS: Final = 5.0
+
+
+class _Hierarchy(NamedTuple):
+    """Where a version of cgroups keeps the memory controller."""
+
+    parent: Path
+    settings: dict[str, str]
+    """Files that are written before the process moves; `{}` stands for the bound."""
+    events: str
+    """The file that counts what the kernel has killed."""
 
 
 @contextmanager
-def limited_memory(pid: int, size: int) -> Iterator[bool]:
+def limited_memory(pid: int, size: int) -> Iterator[None]:
     """Put a process into a cgroup of its own, whose memory the kernel bounds, during the block.
 
-    If the process and its children need more, the kernel kills one of them.
+    Where the machine does not let us, nothing is bounded. With cgroups of version 2, memory that
+    the process has already is not counted; with version 1 it is.
 
     Args:
         pid: The process.
         size: The bound in bytes.
 
-    Yields:
-        Whether this machine lets us make such a cgroup.
+    Raises:
+        AssertionError: The process, or a child that it has started meanwhile, needed more and was
+            killed.
     """
-    cgroups = Path("/proc/self/cgroup").read_text()
-    if found := re.search(r"^\d+:memory:(.*)$", cgroups, re.MULTILINE):
-        own, names = _ROOT / "memory" / found[1].lstrip("/"), _V1
-    elif found := re.search(r"^0::(.*)$", cgroups, re.MULTILINE):
-        own, names = _ROOT / found[1].lstrip("/"), _V2
-    else:
-        yield False
-        return
-    made = own / f"queuegate-test-{pid}"
+    hierarchy = _hierarchy()
+    made = hierarchy.parent / f"queuegate-test-{os.getpid()}-{pid}"
     try:
         made.mkdir()
     except OSError:
-        yield False
+        yield
         return
     try:
-        yield _limit(made, names, pid, size)
+        with suppress(OSError):
+            for name, value in hierarchy.settings.items():
+                (made / name).write_text(value.format(size))
+            (made / "cgroup.procs").write_text(str(pid))
+        yield
+        events = (made / hierarchy.events).read_text()
+        assert not re.search(r"^oom_kill [1-9]", events, re.MULTILINE), f"killed: {size} bytes"
     finally:
+        _remove(made)
+
+
+def _hierarchy() -> _Hierarchy:
+    own = re.search(r"^\d+:memory:/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    if own is None:
+        # A cgroup with processes, such as our own, cannot control the memory of those below it.
+        return _Hierarchy(_ROOT, {"memory.max": "{}", "memory.swap.max": "0"}, "memory.events")
+    settings = {
+        "memory.limit_in_bytes": "{}",
+        "memory.kmem.tcp.limit_in_bytes": "{}",
+        # 1: anonymous memory, 2: files.
+        "memory.move_charge_at_immigrate": "3",
+    }
+    return _Hierarchy(_ROOT / "memory" / own[1], settings, "memory.oom_control")
+
+
+def _remove(made: Path) -> None:
+    """Move what runs in a cgroup to the parent, and remove it."""
+    end = time.monotonic() + _REMOVAL_SECONDS
+    while True:
         for left in (made / "cgroup.procs").read_text().split():
-            (own / "cgroup.procs").write_text(left)
-        made.rmdir()
-
-
-def _limit(made: Path, names: tuple[str, ...], pid: int, size: int) -> bool:
-    try:
-        # Files that cannot be made are missing where the memory of cgroups is not controlled.
-        (made / names[-1]).write_text(str(size))
-        for name in names[:-1]:
-            (made / name).write_text("0")
-        (made / "cgroup.procs").write_text(str(pid))
-    except OSError:
-        return False
-    return True
+            with suppress(ProcessLookupError):
+                (made.parent / "cgroup.procs").write_text(left)
+        try:
+            made.rmdir()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+        else:
+            return

@@ -37,10 +37,8 @@ _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
 """How long the rest of a rejected body is read, so that the client reads the answer."""
 _MAX_HEADERS: Final = 64
-_COLLECTED_AFTER: Final = 100
-"""Connections that are accepted between two collections. A connection is part of a cycle, and its
-buffers are not freed before one.
-"""
+_CONNECTIONS_PER_COLLECTION: Final = 100
+"""A closed connection is part of a cycle: only a collection frees its buffers."""
 _RETRY_SECONDS: Final = 0.1
 """After a connection could not be accepted, for example for want of file descriptors."""
 
@@ -120,7 +118,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         self._socket.listen(_BACKLOG)
         for count in itertools.count(1):
-            if count % _COLLECTED_AFTER == 0:
+            if count % _CONNECTIONS_PER_COLLECTION == 0:
                 gc.collect()
             # So that a storm of connections leaves time for requests.
             await asyncio.sleep(0)

@@ -73,7 +73,6 @@ async def serve_admission(
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
     """
-    resources.configure_gc()
     resources.return_freed_memory()
     resources.raise_file_limit()
     settings = WatchedValue(

@@ -143,7 +143,7 @@ class GroupResolver:
         """
         self.resolver_name = guarded.name
         self.is_local = guarded.is_local
-        """Whether its answers need no waiting."""
+        """Whether `resolve` finishes without suspending."""
         self._guarded = guarded
         self._cache = cache
         self._clock = clock
@@ -164,7 +164,7 @@ class GroupResolver:
         entry = self._cache.get(user, now)
         if entry is None or now < entry.refresh_at:
             return entry
-        if self._guarded.is_local:
+        if self.is_local:
             return None
         self._refresh(user)
         return entry
@@ -275,7 +275,7 @@ class GroupResolver:
 
     def _refresh(self, user: str) -> bool:
         """Start or queue the look-up of a known user; return False if it is not under way yet."""
-        return self._guarded.is_local or user in self._flights or self._refreshes.add(user)
+        return self.is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
         if user in self._flights or not self._cache.is_due(user):
@@ -289,7 +289,7 @@ class GroupResolver:
         Raises:
             TimeoutError: It did not come in time; the look-up goes on.
         """
-        if self._guarded.is_local and not self._closed:
+        if self.is_local and not self._closed:
             return await self._look_up(user)
         try:
             async with asyncio.timeout(seconds):

@@ -176,6 +176,7 @@ class Slot:
         "_is_held",
         "_line",
         "_may_be_shed",
+        "_pausing",
         "_queue",
         "_since",
         "_size",
@@ -189,6 +190,7 @@ class Slot:
         self._line = line
         self._size = size
         self._may_be_shed = may_be_shed
+        self._pausing = asyncio.Lock()
         self._is_held = False
         self._since = 0.0
         self._step_end = 0.0
@@ -241,7 +243,11 @@ class Slot:
     async def pause_if_due(self) -> None:
         """Pause if the call has computed for long enough."""
         if self._clock() >= self._step_end:
-            await self.pause()
+            # Look-ups of the call that go on at the same time pause one after another: all at once,
+            # they would compute for a step each before others run.
+            async with self._pausing:
+                if self._clock() >= self._step_end:
+                    await self.pause()
 
     async def pause(self) -> None:
         """Let single checks be decided, and after 20 ms other long calls as well."""

@@ -1,8 +1,8 @@
 """Decides all checks of a request: the runner behind batches, streams and columns.
 
 Checks that the response cache answers cost a dictionary look-up each. The rest is decided while
-the request holds the slot of the admission queue; checks whose groups must be looked up first
-wait without it, a few at a time.
+the request holds the slot of the admission queue, and so are checks whose resolver asks nobody.
+Checks that wait for a directory do so without the slot, a few at a time.
 """
 
 import asyncio

@@ -127,10 +127,9 @@ class Stalls:
                 await cut(peers)
 
     def _begin(self, task: Task, context: Context, answer: bytes) -> None:
-        size = len(answer)
+        # Not later: once the call has ended, its pointer is NULL, and `peer` crashes the process.
+        peer, size = context.peer(), len(answer)
         self._unread.take(size)
-        # Later, the call may have ended: then gRPC for Python looks for the peer at a null pointer.
-        peer = context.peer()
         self._sending[task] = _Answer(peer, size, asyncio.get_running_loop().time())
 
     def _written(self, task: Task) -> None:
@@ -158,24 +157,24 @@ class Stalls:
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
         waiting = {
-            task: answer.peer
+            task: answer
             for task, answer in self._sending.items()
             if answer.since < now - min(self._seconds, _PROMPT_SECONDS)
         }
-        for task, peer in waiting.items():
-            if self._sending[task].since < now - self._seconds:
-                stalled.add(peer)
+        for answer in waiting.values():
+            if answer.since < now - self._seconds:
+                stalled.add(answer.peer)
             else:
-                slow[peer] += self._sending[task].size
+                slow[answer.peer] += answer.size
         excess = self._unread.excess
         for peer, size in slow.most_common():
             if excess <= 0:
                 break
             stalled.add(peer)
             excess -= size
-        for task, peer in waiting.items():
-            if peer in stalled:  # once is enough
-                self._sending[task] = self._sending[task]._replace(since=math.inf)
+        for task, answer in waiting.items():
+            if answer.peer in stalled:  # once is enough
+                self._sending[task] = answer._replace(since=math.inf)
         return stalled
 
 

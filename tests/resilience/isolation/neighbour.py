@@ -3,12 +3,13 @@
 It takes the server's address and process id, and for a webhook a PEM file with its authority. It
 asks a hundred times a second without any retry, now and then over a new connection, until its
 standard input is closed. For each line there it prints the latencies in seconds and the outcomes of
-its calls since the line before. Time in which its own threads, or the server's, were ready to run
-and the machine ran something else is subtracted: a call passes through several of them in turn.
+its calls since the line before. Time in which one of its own threads, or of the server's, was ready
+to run and the machine ran something else is subtracted.
 """
 
 import asyncio
 import collections
+import contextlib
 import http
 import json
 import ssl
@@ -144,18 +145,18 @@ class Neighbour:
             return
         for folder, before in zip(self.threads, waited, strict=True):
             now = _waits(folder)
-            seconds -= sum(now[thread] - before.get(thread, 0) for thread in now) / 1e9
+            both = now.keys() & before.keys()
+            seconds -= max((now[thread] - before[thread] for thread in both), default=0) / 1e9
         self.latencies.append(max(0.0, seconds))
 
 
 def _waits(folder: Path) -> dict[str, int]:
     """Return how long each thread has waited for a processor so far, in nanoseconds."""
     waits = {}
-    try:
+    with contextlib.suppress(FileNotFoundError):  # the process has ended
         for thread in folder.iterdir():
-            waits[thread.name] = int((thread / "schedstat").read_text().split()[1])
-    except (FileNotFoundError, ProcessLookupError):  # a thread has ended
-        pass
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has
+                waits[thread.name] = int((thread / "schedstat").read_text().split()[1])
     return waits
 
 

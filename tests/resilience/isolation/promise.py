@@ -1,13 +1,14 @@
 """The promise of isolation: what a flood may do to others, and to the server's memory."""
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +26,10 @@ RUNAWAY = 4 << 30
 ATTEMPTS = 5
 """A flood that takes the service takes it each time; a busy machine does not."""
 MIN_CALLS = 100
+MAX_OTHERS = 0.25
+"""The share of the processors that programs other than these tests may take in an attempt whose
+latency counts. Beside a busy program, memory and failures count only.
+"""
 SETTLING = 0.5
 
 
@@ -96,22 +101,44 @@ def observed(
             asking.kill()
 
 
+def processor_time() -> tuple[int, int]:
+    """Return how many ticks of the processors programs have taken that do not belong to these
+    tests, and how many there were in all.
+    """
+    taken = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle, waiting = taken[3:5]
+    ours = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == os.getpgrp():
+                ours += sum(map(int, fields[11:15]))
+    return sum(taken) - idle - waiting - ours, sum(taken)
+
+
 def expect_isolation(found: Observation, record: Record, flood: Callable[[], None]) -> None:
     """Expect that a flood leaves others their service, and the server its memory."""
     for attempt in range(1, ATTEMPTS + 1):
         found.report()
         found.peak = 0
+        before = processor_time()
         flood()
         time.sleep(SETTLING)
         report = found.report()
+        others, everything = (
+            now - then for now, then in zip(processor_time(), before, strict=True)
+        )
+        is_busy = others > MAX_OTHERS * everything
         outcomes, latencies = report["outcomes"], report["latencies"]
         calls, answered = sum(outcomes.values()), outcomes.get("answered", 0)
         p99 = statistics.quantiles(latencies, n=100)[98] if len(latencies) > 1 else float("inf")
         seen = f"p99 {p99 * 1000:.1f} ms, {outcomes}, {found.peak >> 20} MiB"
+        if is_busy:
+            seen += f", {others / everything:.0%} of the processors taken by others"
         record("beside the flood", seen)
         assert found.peak < MAX_MEMORY, seen
         assert outcomes.get("wrong", 0) == 0, seen
         assert calls >= MIN_CALLS, seen
-        if p99 < MAX_P99 and calls - answered <= MAX_FAILED * calls:
+        if (p99 < MAX_P99 or is_busy) and calls - answered <= MAX_FAILED * calls:
             return
         assert attempt < ATTEMPTS, seen
