@@ -72,8 +72,8 @@ async def read_body(request: web.Request) -> bytes:
         raise RequestRejected(415, "malformed", f"the content type must be {JSON}")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
-    # Not with `request.read()`, which keeps the body on the request. Requests are part of cycles, so
-    # it would stay until a collection.
+    # Not with `request.read()`, which keeps the body on the request. That is part of a cycle, and
+    # the body would stay until a collection.
     body = bytearray()
     try:
         async with asyncio.timeout(_SMALL_BODY_SECONDS if small else _LARGE_BODY_SECONDS):

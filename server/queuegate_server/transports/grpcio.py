@@ -77,7 +77,7 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.max_concurrent_streams", bounds.max_streams
     # Without room for calls that have ended and whose memory is not free yet, gRPC refuses a
     # quarter of the calls of a client that keeps to the bound.
-    yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 100
+    yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
     # After two calls that begin, other connections are read; a caller who makes one call at a time
     # loses no time by it.
     yield "grpc.http2.max_requests_per_read", 2
