@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 TOOLS  := .tools
 WHEELS := .cache/wheels
 UV     := $(TOOLS)/uv/bin/uv
+BUF    := BUF_CACHE_DIR=../.cache/buf ../$(BIN)/buf
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Installed once per content of these files; the stamps live and die with the environment.
 SERVE  := $(VENV)/.installed-for-serve
@@ -62,6 +63,7 @@ fuzz: $(FUZZED) ## look a minute in each target for inputs that break it (FUZZ=n
 	$(BIN)/python -m tests.fuzz.run $(FUZZ) --seconds $(FUZZ_SECONDS)
 
 check: $(TEST) ## run linters and type checker only
+	cd proto && $(BUF) lint && $(BUF) build && $(BUF) breaking --against released.binpb
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

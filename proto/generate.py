@@ -10,7 +10,6 @@ import sysconfig
 from importlib.resources import files
 from pathlib import Path
 
-from google.rpc import status_pb2
 from grpc_tools import protoc
 
 PROTO = Path(__file__).resolve().parent
@@ -24,14 +23,12 @@ def generate(output: Path) -> None:
     """
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
     well_known = str(files("grpc_tools") / "_proto")
-    google_apis = str(Path(status_pb2.__file__).parents[2])
     scripts = Path(sysconfig.get_path("scripts"))
     status = protoc.main(
         [
             "protoc",
             f"-I{PROTO}",
             f"-I{well_known}",
-            f"-I{google_apis}",
             f"--plugin=protoc-gen-mypy={scripts / 'protoc-gen-mypy'}",
             f"--plugin=protoc-gen-mypy_grpc={scripts / 'protoc-gen-mypy_grpc'}",
             f"--python_out={output}",

@@ -23,6 +23,7 @@ _GENERATORS: Final = (
 )
 _CONTRACT: Final = (
     "queuegate/v1/access.proto",
+    "queuegate/v1/status.proto",
     "queuegate/v1/user_group_information.proto",
 )
 
@@ -84,7 +85,6 @@ def _module_of(source: Path) -> str:
 
 
 def _generate_stubs(folder: Path, module: str) -> None:
-    from google.rpc import status_pb2
     from grpc_tools import protoc
 
     plugins = [
@@ -95,7 +95,6 @@ def _generate_stubs(folder: Path, module: str) -> None:
         "protoc",
         f"-I{ROOT / 'proto'}",
         f"-I{files('grpc_tools') / '_proto'}",
-        f"-I{Path(status_pb2.__file__).parents[2]}",
     ]
     for plugin in plugins:
         kind = plugin.name.removeprefix("protoc-gen-")

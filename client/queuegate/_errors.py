@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
 
 from queuegate.exceptions import (
     CouldNotAsk,
@@ -22,6 +22,7 @@ from queuegate.exceptions import (
     UnknownPartition,
     Violation,
 )
+from queuegate.v1 import status_pb2
 
 _DOMAIN: Final = "queuegate"
 _DETAILS_TRAILER: Final = "grpc-status-details-bin"

@@ -1,11 +1,10 @@
 """Batches of both clients: in order, in as few requests as possible, each result apart."""
 
 import pytest
-from google.rpc import status_pb2
 
 import queuegate
 from queuegate import Check, CheckFailure
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, status_pb2
 from tests.support.client_calls import Ask
 from tests.support.fakes.scripted_server import Script
 

@@ -8,7 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from google.rpc import status_pb2 as _status_pb2
+from queuegate.v1 import status_pb2 as _status_pb2
 from queuegate.v1 import user_group_information_pb2 as _user_group_information_pb2
 import builtins as _builtins
 import sys

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
 
 from queuegate.policy.names import partition_name
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, status_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc import validation, wire
 

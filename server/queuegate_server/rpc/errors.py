@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
 
-from queuegate.v1 import errors_pb2
+from queuegate.v1 import errors_pb2, status_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookUps, UnknownPartition
 
 DOMAIN: Final = "queuegate"

@@ -8,7 +8,6 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from google.rpc import status_pb2
 
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.e2e.packaging.dockerfile import PROJECT
@@ -40,18 +39,15 @@ def test_stubs_are_what_the_contract_generates(generated: Path) -> None:
 
 @pytest.fixture
 def module(tmp_path: Path) -> Path:
-    """The contract with what it imports beside it, where buf looks for it."""
-    ignored = shutil.ignore_patterns("*.py", "__*")
-    folder = shutil.copytree(PROJECT / "proto", tmp_path / "proto", ignore=ignored)
-    imported = folder / "google" / "rpc"
-    imported.mkdir(parents=True)
-    shutil.copy(Path(status_pb2.__file__).with_name("status.proto"), imported)
-    return folder
+    """The contract, alone."""
+    return shutil.copytree(
+        PROJECT / "proto", tmp_path / "proto", ignore=shutil.ignore_patterns("*.py", "__*")
+    )
 
 
-def lint(module: Path) -> subprocess.CompletedProcess[str]:
+def buf(module: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [Path(sysconfig.get_path("scripts")) / "buf", "lint", "--path", "queuegate"],
+        [Path(sysconfig.get_path("scripts")) / "buf", *arguments],
         cwd=module,
         env=os.environ | {"BUF_CACHE_DIR": str(module.parent / "cache")},
         text=True,
@@ -61,7 +57,7 @@ def lint(module: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_rules_of_the_contract_hold(module: Path) -> None:
-    result = lint(module)
+    result = buf(module, "lint")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
@@ -85,7 +81,24 @@ def test_rules_of_the_contract_hold(module: Path) -> None:
 def test_rules_find_what_they_are_for(module: Path, message: str, finding: str) -> None:
     bad = module / "queuegate" / "v1" / "bad.proto"
     bad.write_text(f'syntax = "proto3";\npackage queuegate.v1;\n{message}\n')
-    result = lint(module)
+    result = buf(module, "lint")
+    assert result.returncode == 100
+    assert finding in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "finding"),
+    [
+        ("bool allowed = 1;", "bool allowed = 99;", 'Previously present field "1" with name "allowed"'),
+        ("rpc ListQueues(", "rpc Queues(", 'Previously present RPC "ListQueues"'),
+    ],
+)
+def test_breaks_are_found(module: Path, before: str, after: str, finding: str) -> None:
+    file = module / "queuegate" / "v1" / "access.proto"
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+    result = buf(module, "breaking", "--against", "released.binpb")
     assert result.returncode == 100
     assert finding in result.stdout
 

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from google.rpc import status_pb2
 
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, status_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import InvalidRequest, to_status

@@ -10,13 +10,13 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from google.rpc import status_pb2
 
 from queuegate.v1 import (
     access_pb2,
     access_pb2_grpc,
     policy_pb2,
     policy_pb2_grpc,
+    status_pb2,
     user_groups_pb2,
     user_groups_pb2_grpc,
 )

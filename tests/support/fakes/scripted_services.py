@@ -11,13 +11,14 @@ from typing import Any
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
 
 from queuegate.v1 import (
     access_pb2,
     access_pb2_grpc,
     policy_pb2,
     policy_pb2_grpc,
+    status_pb2,
     user_groups_pb2,
     user_groups_pb2_grpc,
 )

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from google.rpc import status_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuegate import Check, CheckFailure, Decision, _columns, _requests
 from queuegate.exceptions import InvalidArgument, ServerError
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, status_pb2
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse

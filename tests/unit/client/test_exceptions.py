@@ -8,10 +8,10 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
 
 from queuegate import _errors, exceptions
-from queuegate.v1 import errors_pb2
+from queuegate.v1 import errors_pb2, status_pb2
 from tests.support.fakes.scripted_services import status
 
 
