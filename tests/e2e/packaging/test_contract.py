@@ -89,8 +89,8 @@ def test_rules_find_what_they_are_for(module: Path, message: str, finding: str) 
 @pytest.mark.parametrize(
     ("before", "after", "finding"),
     [
-        ("bool allowed = 1;", "bool allowed = 99;", 'Previously present field "1" with name "allowed"'),
-        ("rpc ListQueues(", "rpc Queues(", 'Previously present RPC "ListQueues"'),
+        ("bool allowed = 1;", "bool allowed = 99;", 'present field "1" with name "allowed"'),
+        ("rpc ListQueues(", "rpc Queues(", 'present RPC "ListQueues"'),
     ],
 )
 def test_breaks_are_found(module: Path, before: str, after: str, finding: str) -> None:
