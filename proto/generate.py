@@ -14,6 +14,8 @@ from grpc_tools import protoc
 
 PROTO = Path(__file__).resolve().parent
 STUBS = PROTO.parent / "client"
+DESCRIPTORS = Path("queuegate", "v1", "contract.binpb")
+"""All files of the contract with their comments, for server reflection."""
 
 
 def generate(output: Path) -> None:
@@ -21,6 +23,7 @@ def generate(output: Path) -> None:
 
     Raises SystemExit with the compiler's status if the contract does not compile.
     """
+    (output / DESCRIPTORS).parent.mkdir(parents=True, exist_ok=True)
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
     well_known = str(files("grpc_tools") / "_proto")
     scripts = Path(sysconfig.get_path("scripts"))
@@ -35,6 +38,8 @@ def generate(output: Path) -> None:
             f"--grpc_python_out={output}",
             f"--mypy_out={output}",
             f"--mypy_grpc_out={output}",
+            f"--descriptor_set_out={output / DESCRIPTORS}",
+            "--include_source_info",
             *sources,
         ]
     )

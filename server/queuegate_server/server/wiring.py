@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from grpc_health.v1 import health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
@@ -128,10 +127,9 @@ def build_server(
     health_servicer = health.HealthServicer(names)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
-        described = [*names, health.SERVICE, reflection.SERVICE]
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-            reflection.ReflectionServicer(described, draining, listeners.authorizer), server
-        )
+        described = [*names, health.SERVICE]
+        servicer = reflection.ReflectionServicer(described, draining, listeners.authorizer)
+        reflection.add_reflection(servicer, server)
 
     return ServerParts(
         engine=engine,

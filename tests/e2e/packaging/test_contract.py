@@ -28,9 +28,11 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_stubs_are_what_the_contract_generates(generated: Path) -> None:
-    fresh = {path.name: path.read_text() for path in generated.iterdir()}
+    fresh = {path.name: path.read_bytes() for path in generated.iterdir()}
     committed = {
-        path.name: path.read_text() for path in STUBS.glob("*.py*") if path.name != "__init__.py"
+        path.name: path.read_bytes()
+        for path in STUBS.iterdir()
+        if path.is_file() and path.name != "__init__.py"
     }
     assert sorted(fresh) == sorted(committed)
     changed = [name for name, text in fresh.items() if committed[name] != text]
