@@ -70,6 +70,8 @@ async def read_body(request: web.Request) -> bytes:
     """Return the body. Raises RequestRejected."""
     if request.content_type != JSON:
         raise RequestRejected(415, "malformed", f"the content type must be {JSON}")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise RequestRejected(415, "malformed", "the body must not be compressed")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
     # Not with `request.read()`, which keeps the body on the request. That is part of a cycle, and

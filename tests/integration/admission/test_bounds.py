@@ -92,6 +92,8 @@ def test_malformed_bodies(webhook: Webhook, body: bytes, message: str) -> None:
 
 def test_wrong_requests(webhook: Webhook) -> None:
     assert post(webhook, b"{}", "text/plain").status_code == 415
+    packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert webhook.http.post("/mutate", content=b"{}", headers=packed).status_code == 415
     assert webhook.http.get("/mutate").status_code == 405
     assert webhook.http.post("/nothing").status_code == 404
 
