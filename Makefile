@@ -7,9 +7,13 @@ TOOLS  := .tools
 WHEELS := .cache/wheels
 UV     := $(TOOLS)/uv/bin/uv
 BUF    := BUF_CACHE_DIR=../.cache/buf ../$(BIN)/buf
-PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+# Shows what pip does, a line for each package.
+SHOWN  := | sed -nE 's/^Collecting ([^ ]+).*/  \1/p; s/^ *Building wheel for ([^ ]+).* started$$/  compiling \1/p; s/^Installing collected.*/  installing/p'
 # Installed once per content of these files; the stamps live and die with the environment.
 SERVE  := $(VENV)/.installed-for-serve
+CHECK  := $(VENV)/.installed-for-check
 TEST   := $(VENV)/.installed-for-test
 FUZZED := $(VENV)/.installed-for-fuzz
 
@@ -26,17 +30,23 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 # Which fuzz targets run (empty: all), and how long each.
 FUZZ ?=
 FUZZ_SECONDS ?= 60
+# The name of the webhook's Service, for its certificate.
+WEBHOOK ?= queuegate-admission.yunikorn.svc
 # How long `make history` runs.
 MINUTES ?= 30
 # `make lock LOCK_ARGS=--upgrade` moves every pin to its newest release.
 LOCK_ARGS ?=
 IMAGE  ?= queuegate:0.1.0
+# What builds it.
+ENGINE ?= docker
 
 # The tests start some three hundred servers. Without kept bytecode each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick test-native fuzz bare check audit proto blocking lock bench soak history faults bench-peers webhook-certificate kube-tools dist image sbom clean
+.PHONY: help serve test quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers pictures webhook-certificate kube-tools dist image image-test sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -44,14 +54,14 @@ help: ## list the commands
 serve: $(SERVE) ## serve examples/queues.yaml on loopback
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: check audit ## run linters, type checker, audit and all tests
+test: check audit $(TEST) ## run linters, type checker, audit and all tests
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,$(BIN)/pytest $(ALONE))
 
 quick: $(TEST) ## run the unit and contract tests only, in under a minute
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract $(PYTEST_ARGS)
 
-bare: bare-bookworm bare-trixie ## run `make serve` and `make test` in bare Debian systems (as root)
+bare: bare-bookworm bare-trixie bare-sid ## run `make serve` and `make test` in bare Debian systems (as root)
 
 bare-%:
 	tests/bare/run $*
@@ -62,34 +72,44 @@ test-native: $(TEST) ## run all tests over the native transport wherever it serv
 fuzz: $(FUZZED) ## look a minute in each target for inputs that break it (FUZZ=name, FUZZ_SECONDS=)
 	$(BIN)/python -m tests.fuzz.run $(FUZZ) --seconds $(FUZZ_SECONDS)
 
-check: $(TEST) ## run linters and type checker only
+check: $(CHECK) ## run linters and type checker only
 	cd proto && $(BUF) lint && $(BUF) build && $(BUF) breaking --against released.binpb
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(MKDOCS) build --quiet
 
-audit: $(TEST) ## look for known vulnerabilities in the pinned packages, if the index answers
+docs: $(CHECK) ## serve the documentation on 127.0.0.1:8000, and build it anew when it changes
+	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
+
+docs-generated: $(TEST) ## write the pages of docs/reference that are made from the code
+	$(BIN)/python -m docs.generate
+
+audit: $(CHECK) ## look for known vulnerabilities in the pinned packages, if the index answers
 	@$(BIN)/python tests/e2e/packaging/audit.py
 
-proto: $(TEST) ## generate the stubs from proto/ into client/
-	$(BIN)/python proto/generate.py
+proto: $(CHECK) ## generate the stubs from proto/ into client/
+	$(BIN)/python -m proto.generate
 
-blocking: $(TEST) ## generate the methods of the blocking client from the asyncio one's
+blocking: $(CHECK) ## generate the methods of the blocking client from the asyncio one's
 	$(BIN)/python client/generate_blocking.py
-	$(BIN)/ruff format --quiet client/queuegate/_methods.py
+	$(BIN)/ruff format --quiet client/queuegate/_methods.py client/queuegate/gate/_methods.py
 
 lock: $(UV) ## write the hash-pinned requirement files anew
-	$(call lock,tests/requirements.txt,--extra admission --extra ldap --extra native --extra tracing --group dev pyproject.toml)
+	$(call lock,tests/requirements.txt,--all-extras --no-emit-package python-ldap --group dev pyproject.toml)
 	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
+	$(call lock,deploy/image-requirements.txt,--all-extras -c tests/requirements.txt pyproject.toml)
 	$(call lock,deploy/build-requirements.txt,--group build -c tests/requirements.txt)
 	$(call lock,deploy/sbom-requirements.txt,--group sbom -c tests/requirements.txt)
 	$(call lock,tests/fuzz/requirements.txt,--group fuzz)
+	$(call lock,tests/go-requirements.txt,--group go)
 	$(call lock,tests/e2e/packaging/floor-requirements.txt,--group floor --no-deps)
 
 bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
 	$(BIN)/python -m bench.run
 	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.plots
 
 soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak --minutes 30
@@ -100,17 +120,24 @@ history: $(TEST) ## half an hour (MINUTES=) of calls and changes: does an order 
 faults: $(TEST) ## measure the faults, and write tests/resilience/FAULTS.md
 	$(BIN)/pytest tests/resilience --faults-report
 
+yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes integrations/yunikorn/RESULTS.md (Go)
+	$(BIN)/python -m tests.e2e.yunikorn.suites
+
 bench-peers: $(TEST) ## only measure beside other policy servers, and write bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
-webhook-certificate: $(TEST) ## make a certificate for the admission webhook, by its own CA
-	$(BIN)/python deploy/admission/own-ca/make_certificate.py
+pictures: $(TEST) ## draw docs/pictures: the figures of the benchmarks, and commands on a terminal
+	$(BIN)/python -m bench.plots
+	$(BIN)/python -m tests.e2e.documentation.terminal_pictures
+
+webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, by its own CA
+	$(BIN)/python deploy/admission/own-ca/make_certificate.py --host $(WEBHOOK)
 
 kube-tools: ## build etcd and kube-apiserver for tests/e2e/kube (Go, about 10 minutes)
 	cd tests/e2e/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" ./etcd ./kube-apiserver
 
-dist: $(TEST) ## build wheel and sdist, reproducibly, and the SBOM of the wheel, into dist/
+dist: $(CHECK) ## build wheel and sdist, reproducibly, and the SBOM of the wheel, into dist/
 	rm -rf dist
 	$(BIN)/hatchling build --directory dist
 	@# What pip would install, without installing it.
@@ -119,10 +146,14 @@ dist: $(TEST) ## build wheel and sdist, reproducibly, and the SBOM of the wheel,
 	$(BIN)/python deploy/sbom.py dist/dependencies.json dist/own.json > dist/wheel.cdx.json
 	rm dist/dependencies.json dist/own.json
 
-image: ## build the container image; its SBOM goes into dist/, too (Docker)
-	docker build --tag $(IMAGE) .
-	mkdir -p dist
-	docker run --rm --entrypoint cat $(IMAGE) /opt/queuegate/sbom.cdx.json > dist/image.cdx.json
+image: ## build the container image; its SBOM goes into dist/, too (Docker, or ENGINE=podman)
+	$(ENGINE) build --tag $(IMAGE) .
+	@mkdir -p dist
+	$(ENGINE) run --rm --network none --entrypoint cat $(IMAGE) /opt/queuegate/sbom.cdx.json \
+		> dist/image.cdx.json
+
+image-test: $(TEST) ## build the image without a Docker engine, run it, and print its size (as root)
+	$(BIN)/pytest -s tests/e2e/packaging/test_image.py
 
 sbom: dist image ## write the SBOMs of the wheel and of the image into dist/ (Docker)
 
@@ -132,29 +163,34 @@ clean: ## remove caches and built files (not .venv, not .tools)
 
 $(SERVE): deploy/requirements.txt deploy/build-requirements.txt pyproject.toml | $(BIN)/pip
 	@echo "Installing what the server needs into $(VENV) ..."
-	@$(PIP) install --require-hashes -r deploy/requirements.txt -r deploy/build-requirements.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) install --require-hashes -r deploy/requirements.txt -r deploy/build-requirements.txt $(SHOWN)
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# A superset of the above, in the same versions. The packaging tests install from the
-# downloaded wheels and so need no network.
-$(TEST): tests/requirements.txt deploy/requirements.txt deploy/build-requirements.txt \
-		deploy/sbom-requirements.txt tests/e2e/packaging/floor-requirements.txt \
-		pyproject.toml | $(BIN)/pip
+# A superset of the above, in the same versions, but no driver for LDAP: it has no wheels.
+$(CHECK): tests/requirements.txt pyproject.toml | $(BIN)/pip
+	@echo "Installing what the checks need into $(VENV) ..."
+	@$(PIP) install --require-hashes -r tests/requirements.txt $(SHOWN)
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The packaging tests install from the downloaded wheels and so need no network.
+$(TEST): $(CHECK) deploy/requirements.txt deploy/image-requirements.txt \
+		deploy/build-requirements.txt deploy/sbom-requirements.txt \
+		tests/e2e/packaging/floor-requirements.txt
 	@$(ensure_ldap)
 	@echo "Installing what the tests need into $(VENV) ..."
-	@$(PIP) install --require-hashes -r tests/requirements.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(PIP) download --require-hashes --only-binary :all: --dest $(WHEELS) \
+	@$(PIP) install --require-hashes --no-build-isolation -r deploy/image-requirements.txt $(SHOWN)
+	@$(PIP) download --quiet --require-hashes --only-binary :all: --dest $(WHEELS) \
 		-r deploy/requirements.txt -r deploy/build-requirements.txt \
 		-r deploy/sbom-requirements.txt
-	@$(PIP) download --require-hashes --only-binary :all: --no-deps --dest $(WHEELS) \
+	@$(PIP) download --quiet --require-hashes --only-binary :all: --no-deps --dest $(WHEELS) \
 		-r tests/e2e/packaging/floor-requirements.txt
 	@touch $@
 
 # Not among the packages of the tests: its wheels are for Linux on x86-64 and Python 3.11 to 3.13.
 $(FUZZED): tests/fuzz/requirements.txt $(TEST)
-	@$(PIP) install --require-hashes --only-binary :all: -r tests/fuzz/requirements.txt
+	@$(PIP) install --require-hashes --only-binary :all: -r tests/fuzz/requirements.txt $(SHOWN)
 	@touch $@
 
 # pip comes last into a new environment: one without it was interrupted and is made again.
@@ -171,19 +207,19 @@ $(UV): | $(BIN)/pip
 lock = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(LOCK_ARGS) $(2) --output-file $(1)
 
-report = $(PIP) install --dry-run --ignore-installed --no-deps --report $(1) $(2)
+report = $(PIP) install --quiet --dry-run --ignore-installed --no-deps --report $(1) $(2)
 
-# 3.11 to 3.13 first: all pinned packages have wheels for them.
+# 3.11 to 3.14 first: all pinned packages have wheels for them.
 define find_python
-for newest in 13 99; do \
-	for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
+for newest in 14 99; do \
+	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
 		"$$candidate" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $$newest))" \
 			2>/dev/null && { echo "$$candidate"; exit 0; }; \
 	done; \
 done; exit 1
 endef
 
-python_missing = queuegate needs Python 3.11 or newer; none of '$(or $(PYTHON),python3 python3.13 python3.12 python3.11)' is. \
+python_missing = queuegate needs Python 3.11 or newer; none of '$(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)' is. \
 	Install one, or name it: make PYTHON=/path/to/python3.12 ...
 
 # Debian ships the venv module without what it needs.
@@ -204,7 +240,7 @@ if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
 fi
 endef
 
-# The tests run a slapd and a KDC of their own, and the LDAP driver is compiled.
+# The tests run a slapd, a KDC and shells of their own, and the LDAP driver is compiled.
 define ensure_ldap
 missing=; \
 PATH="$$PATH:/usr/sbin"; \
@@ -213,6 +249,8 @@ command -v ldapadd >/dev/null || missing="$$missing ldap-utils"; \
 command -v krb5kdc >/dev/null || missing="$$missing krb5-kdc"; \
 command -v kadmin.local >/dev/null || missing="$$missing krb5-admin-server"; \
 ls /usr/lib/*/sasl2/libgssapiv2.so >/dev/null 2>&1 || missing="$$missing libsasl2-modules-gssapi-mit"; \
+command -v zsh >/dev/null || missing="$$missing zsh"; \
+command -v fish >/dev/null || missing="$$missing fish"; \
 command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 test -e /usr/include/ldap.h || missing="$$missing libldap2-dev"; \
 test -e /usr/include/sasl/sasl.h || missing="$$missing libsasl2-dev"; \

@@ -23,6 +23,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
+from queuegate_server.rpc.validation import nothing_seen
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.throttling import ByteBudget
 
@@ -109,6 +110,7 @@ def new_servicer(engine: Engine) -> AccessServicer:
         ConcurrencyLimiter(1_000),
         asyncio.Event(),
         clock=time.monotonic,
+        has_seen=nothing_seen,
         batches_in_flight=16,
     )
 

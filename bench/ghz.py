@@ -1,8 +1,6 @@
-"""Runs ghz, the load generator for gRPC, and installs it if need be."""
+"""Runs ghz, the load generator for gRPC."""
 
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -11,48 +9,18 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from bench.command import CannotMeasure
 from bench.load import Amount, Load
+from bench.peers.install import go_program
 from queuegate.v1 import access_pb2
+from tests.support.go_toolchain import GHZ
 
 SERVICE: Final = "queuegate.v1.AccessService"
 
-_FOLDER: Final = Path(__file__).parents[1] / ".tools" / "bin"
-_MODULE: Final = "github.com/bojand/ghz/cmd/ghz@latest"
 _MAX_SECONDS: Final = 300
 
 
 def find() -> Path:
-    """Return the program: the project's own, else that of the path, else a new install."""
-    own = _FOLDER / "ghz"
-    if own.exists():
-        return own
-    if found := shutil.which("ghz"):
-        return Path(found)
-    if shutil.which("go") is None:
-        raise CannotMeasure(
-            "ghz is not installed, and neither is Go, which would install it: get Go from"
-            " https://go.dev/dl. These parts need neither:"
-            " python -m bench.decisions, python -m bench.checks, python -m bench.start"
-        )
-    print(f"Installing {_MODULE} into .tools/bin ...", flush=True)
-    environment = {**os.environ, "GOBIN": str(_FOLDER)}
-    if subprocess.run(["go", "install", _MODULE], env=environment, check=False).returncode:
-        raise CannotMeasure(f"go could not install {_MODULE}")
-    return own
-
-
-def version() -> str:
-    """Return the version that ghz was built from, or else the one that it prints."""
-    program = find()
-    if go := shutil.which("go"):
-        told = subprocess.run(
-            [go, "version", "-m", program], capture_output=True, text=True, check=False
-        )
-        for line in told.stdout.splitlines():
-            match line.split():
-                case ["mod", _, number, *_]:
-                    return number
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    return (told.stdout or told.stderr).strip()
+    """Return the program, built if need be. Raises CannotMeasure."""
+    return go_program(GHZ)
 
 
 class Ghz:

@@ -9,7 +9,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import ghz
+from tests.support.go_toolchain import GHZ
 
 _ROOT = Path(__file__).parents[1]
 _DISTRIBUTIONS = ("grpcio", "pygrpc-native", "protobuf", "uvloop", "python-ldap")
@@ -23,7 +23,7 @@ def described() -> list[tuple[str, str]]:
         ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
         ("Python", f"{platform.python_implementation()} {platform.python_version()}"),
         *((name, version(name)) for name in _DISTRIBUTIONS),
-        ("ghz", ghz.version()),
+        ("ghz", GHZ.version),
         ("h2load", _h2load()),
         ("commit", _commit()),
     ]
@@ -65,7 +65,7 @@ def _commit() -> str:
     commit = _git("rev-parse", "--short=12", "HEAD")
     if not commit:
         return "unknown"
-    written = (":!bench/RESULTS.md", ":!bench/PEERS.md", ":!bench/plots")
+    written = (":!bench/RESULTS.md", ":!bench/PEERS.md")
     changed = _git("status", "--porcelain", "--", "server", "client", "bench", *written)
     return f"{commit}, with changes that are not committed" if changed else commit
 

@@ -1,5 +1,5 @@
 """Half an hour of mixed traffic, with reloads and outages of the directory: answers, latency,
-memory and descriptors. Writes bench/SOAK.md and bench/plots/soak.svg.
+memory and descriptors. Writes bench/SOAK.md and docs/pictures/soak.svg.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench import machine, soak_plot
 from bench.big_directory import BigDirectory, big_directory
+from bench.plots import PICTURES
 from bench.results import Table
 from bench.soak_traffic import SIZE, TEAM
 from tests.support.servers.queuegate_server import RunningServer, running_server
@@ -87,8 +88,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="queuegate-soak-") as name:
         soak = _run(Path(name), given.minutes)
-    (given.output / "plots").mkdir(parents=True, exist_ok=True)
-    (given.output / "plots" / "soak.svg").write_text(_drawing(soak))
+    given.output.mkdir(parents=True, exist_ok=True)
+    picture = PICTURES if given.output == _FOLDER else given.output
+    (picture / "soak.svg").write_text(_drawing(soak))
     (given.output / "SOAK.md").write_text(_report(soak, given.minutes))
     print(f"written: {given.output / 'SOAK.md'}")
     if broken := _broken(soak):
@@ -270,7 +272,7 @@ def _report(soak: Soak, minutes: float) -> str:
         "# Soak",
         _HOW,
         table.markdown(),
-        "![Throughput, latency, memory and descriptors over time](plots/soak.svg)",
+        "![Throughput, latency, memory and descriptors over time](../docs/pictures/soak.svg)",
         facts.markdown(),
     ]
     return "\n\n".join(parts) + "\n"

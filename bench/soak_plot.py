@@ -1,26 +1,24 @@
 """Draws what the soak measured over time: panels below each other, as SVG."""
 
-import math
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-_WIDTH: Final = 760
+from bench import charts
+from bench.charts import FIRST, SECOND, THIRD, Axis, element, number_of, text
+
 _LEFT: Final = 70
 _RIGHT: Final = 110
 _HEIGHT: Final = 130
 _GAP: Final = 46
-_TOP: Final = 34
-_COLOURS: Final = ("#0b5cad", "#e8871e", "#d1495b")
-_OUTAGE: Final = "#f3dede"
-_TEXT: Final = 'font-family="sans-serif" font-size="12" fill="#222"'
+_TOP: Final = 88
+_COLOURS: Final = (FIRST, SECOND, THIRD)
 
 
 class Panel(NamedTuple):
     """One chart: its title, and its lines by name; `log` for values of many sizes."""
 
     title: str
-    lines: dict[str, Sequence[float]]
+    lines: Mapping[str, Sequence[float]]
     log: bool = False
 
 
@@ -30,90 +28,49 @@ def draw(
     outages: Sequence[tuple[float, float]],
 ) -> str:
     """Return the panels over time in minutes; outages are shaded."""
-    height = _TOP + len(panels) * (_HEIGHT + _GAP)
-    end = minutes[-1]
-    parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}"'
-            f' viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="Soak">'
-        ),
-        '<rect width="100%" height="100%" fill="#fff"/>',
-    ]
+    parts: list[str] = []
     for number, panel in enumerate(panels):
-        top = _TOP + number * (_HEIGHT + _GAP)
-        parts += _panel(panel, minutes, end, outages, top)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        parts += _panel(panel, minutes, outages, _TOP + number * (_HEIGHT + _GAP))
+    height = _TOP + len(panels) * (_HEIGHT + _GAP)
+    return charts.document(
+        height,
+        "Half an hour of calls, reloads and outages",
+        "over time; shaded: the directory is down",
+        parts,
+    )
 
 
 def _panel(
-    panel: Panel,
-    minutes: Sequence[float],
-    end: float,
-    outages: Sequence[tuple[float, float]],
-    top: float,
+    panel: Panel, minutes: Sequence[float], outages: Sequence[tuple[float, float]], top: float
 ) -> list[str]:
-    values = [value for line in panel.lines.values() for value in line]
-    low, high = _range(values, log=panel.log)
-    right = _WIDTH - _RIGHT
-
-    def across(minute: float) -> float:
-        return _LEFT + (right - _LEFT) * minute / end
-
-    def upwards(value: float) -> float:
-        if panel.log:
-            part = math.log(max(value, low) / low) / math.log(high / low)
-        else:
-            part = (value - low) / (high - low)
-        return top + _HEIGHT * (1 - part)
-
-    parts = [_text(_LEFT, top - 8, panel.title, weight="bold")]
+    right, bottom = charts.WIDTH - _RIGHT, top + _HEIGHT
+    ticks = [round(minutes[-1] * part / 6, 1) for part in range(7)]
+    across = Axis(ticks, _LEFT, right, ticks=ticks)
+    upwards = Axis(
+        [value for line in panel.lines.values() for value in line], bottom, top, log=panel.log
+    )
+    title = f"{panel.title}, logarithmic axis" if panel.log else panel.title
+    parts = [text(_LEFT, top - 10, title)]
     parts += [
-        f'<rect x="{across(begin):.1f}" y="{top}" width="{across(until) - across(begin):.1f}"'
-        f' height="{_HEIGHT}" fill="{_OUTAGE}"/>'
-        for begin, until in outages
+        element("rect", "shade", x=begin, y=top, width=end - begin, height=_HEIGHT)
+        for begin, end in ((across.place(begin), across.place(end)) for begin, end in outages)
     ]
-    for tick in (low, math.sqrt(low * high) if panel.log else (low + high) / 2, high):
-        y = upwards(tick)
+    for tick in upwards.ticks:
+        y = upwards.place(tick)
         parts += [
-            f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>',
-            _text(_LEFT - 6, y + 4, f"{tick:,.3g}" if tick < 1_000 else f"{tick:,.0f}", "end"),
+            element("path", "grid", d=f"M{_LEFT} {y:.1f}H{right}"),
+            text(_LEFT - 8, y + 4, number_of(tick), anchor="end"),
         ]
     parts += [
-        _text(across(minute), top + _HEIGHT + 16, f"{minute:g} min", "middle")
-        for minute in _round_steps(end)
+        text(across.place(minute), bottom + 18, f"{minute:g} min", anchor="middle")
+        for minute in across.ticks
     ]
-    for number, (name, line) in enumerate(panel.lines.items()):
-        colour = _COLOURS[number]
-        path = " ".join(
-            f"{across(minute):.1f},{upwards(value):.1f}"
-            for minute, value in zip(minutes, line, strict=True)
-        )
-        parts += [
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>',
-            (
-                f'<rect x="{right + 10}" y="{top + 4 + 18 * number}" width="10" height="10"'
-                f' fill="{colour}"/>'
-            ),
-            _text(right + 26, top + 13 + 18 * number, name),
-        ]
+    ends = []
+    for (name, line), colour in zip(panel.lines.items(), _COLOURS, strict=False):
+        course = zip(minutes, line, strict=True)
+        path = "L".join(f"{across.place(x):.1f} {upwards.place(y):.1f}" for x, y in course)
+        parts.append(element("path", colour, d=f"M{path}"))
+        ends.append((name, colour))
+    for row, (name, colour) in enumerate(reversed(ends)):
+        parts.append(text(right + 12, top + 14 + 18 * row, name, colour=colour))
     return parts
-
-
-def _range(values: Sequence[float], *, log: bool) -> tuple[float, float]:
-    if log:
-        low = 10.0 ** math.floor(math.log10(max(min(values), 1e-3)))
-        return low, max(10.0 ** math.ceil(math.log10(max(values))), 10 * low)
-    steps = _round_steps(max(values))
-    return 0.0, steps[-1] + steps[1]
-
-
-def _round_steps(most: float) -> list[float]:
-    """Return about five round numbers from zero up to a value."""
-    power = 10.0 ** math.floor(math.log10(max(most, 1e-3) / 5))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= most / 5)
-    return [round(number * step, 6) for number in range(math.floor(most / step) + 1)]
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", weight: str = "normal") -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}"'
-    return f"<text {place} {_TEXT}>{escape(text)}</text>"

@@ -2,9 +2,7 @@
 
 import base64
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +12,11 @@ from typing import Final, NamedTuple
 
 from bench import processes
 from bench.command import CannotMeasure, Scale, main
+from bench.peers.install import go_program
 from bench.results import Part, Table, spread
+from tests.support.go_toolchain import Program
 
-_FOLDER: Final = Path(__file__).parents[1] / ".tools" / "bin"
-_MODULE: Final = "github.com/rakyll/hey@latest"
+_HEY: Final = Program("github.com/rakyll/hey", "v0.1.5")
 _CERTIFICATE: Final = Path(__file__).parents[1] / "deploy/admission/own-ca/make_certificate.py"
 _CONNECTIONS: Final = (1, 8, 64)
 
@@ -31,7 +30,7 @@ class _Answered(NamedTuple):
 
 def measure(scale: Scale, folder: Path) -> Part:
     """Ask for the patch of a pod, and for a refusal, over connections that are kept."""
-    hey = find()
+    hey = go_program(_HEY)
     table = Table(
         "Admission webhook",
         "One `AdmissionReview` a request over HTTPS/1.1 with kept connections; hey and the webhook "
@@ -56,21 +55,6 @@ def measure(scale: Scale, folder: Path) -> Part:
                     spread([each.p99 for each in found], ".1f"),
                 )
     return Part([table])
-
-
-def find() -> Path:
-    """Return hey: the project's own, else that of the path, else a new install."""
-    own = _FOLDER / "hey"
-    if own.exists():
-        return own
-    if found := shutil.which("hey"):
-        return Path(found)
-    if shutil.which("go") is None:
-        raise CannotMeasure("hey is not installed, and neither is Go, which would install it")
-    environment = {**os.environ, "GOBIN": str(_FOLDER)}
-    if subprocess.run(["go", "install", _MODULE], env=environment, check=False).returncode:
-        raise CannotMeasure(f"go could not install {_MODULE}")
-    return own
 
 
 def _reviews() -> dict[str, dict[str, object]]:

@@ -1,8 +1,9 @@
 """Writes the SBOM of what pip installed, as CycloneDX JSON, to standard output.
 
 Its only sources are the reports of pip (`pip install --report`), which name each file with its hash
-and its metadata, and the Dockerfile, which names the base image. The same input makes the same
-bytes: there is no time in it, and its serial number is made from its content.
+and its metadata, and for the image the Dockerfile, which names the base image, and the output of
+`dpkg-query --show` in the image. The same input makes the same bytes: there is no time in it, and
+its serial number is made from its content.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import re
 import sys
 import uuid
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -25,8 +27,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT: Final = "queuegate"
-EXTRAS: Final = frozenset({"admission"})
-"""The extras of the project that deploy/requirements.txt is made for."""
+EXTRAS: Final = ("admission",)
+"""The extras of the project that deploy/requirements.txt is made for; the image has all."""
 BASE: Final = re.compile(
     r"^FROM (?P<name>\w+):(?P<tag>\S+)@sha256:(?P<digest>[0-9a-f]{64})\s", re.MULTILINE
 )
@@ -36,7 +38,8 @@ def main() -> None:
     """Read the reports and write the SBOM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
-    parser.add_argument("--image", type=Path, metavar="DOCKERFILE", help="describe the image")
+    image_files = ("DOCKERFILE", "PACKAGES")
+    parser.add_argument("--image", type=Path, nargs=2, metavar=image_files, help="describe it")
     arguments = parser.parse_args()
     reports = [json.loads(path.read_text()) for path in arguments.reports]
     packages: dict[str, Any] = {
@@ -44,16 +47,21 @@ def main() -> None:
         for report in reports
         for each in report["install"]
     }
+    if arguments.image:
+        dockerfile, debian = (path.read_text() for path in arguments.image)
+        base = _base_image(dockerfile)
     components = {name: _component(name, each) for name, each in packages.items()}
-    edges = _edges(packages, reports[0]["environment"])
+    extras = packages[PROJECT]["metadata"]["provides_extra"] if arguments.image else EXTRAS
+    edges = _edges(packages, extras, reports[0]["environment"])
     bom = Bom()
     root = components[PROJECT]
     if arguments.image:
-        base = _base_image(arguments.image.read_text())
-        bom.components.update([base, root])
+        release = str(base.version).rpartition("-")[2]
+        beside = [base, root, *(_debian_package(each, release) for each in debian.splitlines())]
+        bom.components.update(beside)
         image = Component(name=PROJECT, version=root.version, type=ComponentType.CONTAINER)
         image.bom_ref.value = "image"
-        bom.register_dependency(image, [base, root])
+        bom.register_dependency(image, beside)
         bom.metadata.component = image
     else:
         bom.metadata.component = root
@@ -90,16 +98,29 @@ def _base_image(dockerfile: str) -> Component:
         version=tag,
         type=ComponentType.CONTAINER,
         bom_ref="base-image",
-        description="The base image; its own SBOM lists its Debian packages.",
         purl=PackageURL("oci", None, name, f"sha256:{digest}", place),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
     )
 
 
-def _edges(packages: dict[str, Any], environment: dict[str, str]) -> dict[str, set[str]]:
+def _debian_package(line: str, release: str) -> Component:
+    """Return the package of a line `NAME[:ARCHITECTURE]<TAB>VERSION`."""
+    name, version = re.split(r"(?::\w+)?\t", line)
+    return Component(
+        name=name,
+        version=version,
+        type=ComponentType.LIBRARY,
+        bom_ref=f"debian/{name}@{version}",
+        purl=PackageURL("deb", "debian", name, version, {"distro": release}),
+    )
+
+
+def _edges(
+    packages: dict[str, Any], extras: Iterable[str], environment: dict[str, str]
+) -> dict[str, set[str]]:
     """Return what each package requires of the others, with the extras that are asked for."""
     edges: dict[str, set[str]] = defaultdict(set)
-    waiting = [(PROJECT, extra) for extra in ("", *EXTRAS)]
+    waiting = [(PROJECT, extra) for extra in ("", *extras)]
     done = set(waiting)
     while waiting:
         name, extra = waiting.pop()

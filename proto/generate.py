@@ -1,48 +1,71 @@
-"""Generate the Python stubs of the contract: `generate.py [FOLDER]`.
+"""Generate the stubs of the contract: `python -m proto.generate [FOLDER]`.
 
-Writes below FOLDER (default: `client`). grpcio-tools is pinned to an old
-release on purpose: generated code refuses a protobuf or grpcio runtime older
-than its generator, and clients must not be forced onto the newest.
+Writes those of Python below FOLDER (default: `client`), and those of Go below
+FOLDER/go. grpcio-tools is pinned to an old release on purpose: generated code
+refuses a protobuf or grpcio runtime older than its generator, and clients must
+not be forced onto the newest. `go.mod` beside this file pins the generators of
+Go; where Go itself is absent, the pinned one of the tests is installed.
 """
 
 import sys
 import sysconfig
+import tempfile
 from importlib.resources import files
 from pathlib import Path
 
 from grpc_tools import protoc
 
+from tests.support import go_toolchain
+
 PROTO = Path(__file__).resolve().parent
 STUBS = PROTO.parent / "client"
 DESCRIPTORS = Path("queuegate", "v1", "contract.binpb")
 """All files of the contract with their comments, for server reflection."""
+GO_MODULE = "github.com/queuegate/queuegate/client/go"
 
 
 def generate(output: Path) -> None:
     """Write the stubs of every .proto file below `output`.
 
-    Raises SystemExit with the compiler's status if the contract does not compile.
+    Raises SystemExit with the compiler's status if the contract does not compile, or with a
+    message if Go cannot be had.
     """
     (output / DESCRIPTORS).parent.mkdir(parents=True, exist_ok=True)
+    scripts = Path(sysconfig.get_path("scripts"))
+    _compile(
+        f"--plugin=protoc-gen-mypy={scripts / 'protoc-gen-mypy'}",
+        f"--plugin=protoc-gen-mypy_grpc={scripts / 'protoc-gen-mypy_grpc'}",
+        f"--python_out={output}",
+        f"--grpc_python_out={output}",
+        f"--mypy_out={output}",
+        f"--mypy_grpc_out={output}",
+        f"--descriptor_set_out={output / DESCRIPTORS}",
+        "--include_source_info",
+    )
+    _generate_go(output / "go")
+
+
+def _generate_go(output: Path) -> None:
+    output.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as plugins:
+        try:
+            go_toolchain.run("build", "-o", f"{plugins}/", "tool", folder=PROTO)
+        except go_toolchain.GoFailed as error:
+            raise SystemExit(f"the stubs of Go were not generated: {error}") from None
+        _compile(
+            f"--plugin=protoc-gen-go={plugins}/protoc-gen-go",
+            f"--plugin=protoc-gen-go-grpc={plugins}/protoc-gen-go-grpc",
+            f"--go_out={output}",
+            f"--go_opt=module={GO_MODULE}",
+            f"--go-grpc_out={output}",
+            f"--go-grpc_opt=module={GO_MODULE}",
+        )
+
+
+def _compile(*options: str) -> None:
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
     well_known = str(files("grpc_tools") / "_proto")
-    scripts = Path(sysconfig.get_path("scripts"))
-    status = protoc.main(
-        [
-            "protoc",
-            f"-I{PROTO}",
-            f"-I{well_known}",
-            f"--plugin=protoc-gen-mypy={scripts / 'protoc-gen-mypy'}",
-            f"--plugin=protoc-gen-mypy_grpc={scripts / 'protoc-gen-mypy_grpc'}",
-            f"--python_out={output}",
-            f"--grpc_python_out={output}",
-            f"--mypy_out={output}",
-            f"--mypy_grpc_out={output}",
-            f"--descriptor_set_out={output / DESCRIPTORS}",
-            "--include_source_info",
-            *sources,
-        ]
-    )
+    status = protoc.main(["protoc", f"-I{PROTO}", f"-I{well_known}", *options, *sources])
     if status:
         raise SystemExit(status)
 

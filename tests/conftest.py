@@ -1,5 +1,6 @@
 """For every test: an environment without our settings, and bounded random cases."""
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -37,6 +38,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _transport(request: pytest.FixtureRequest) -> Iterator[None]:
     with queuegate_server.over(request.config.getoption("transport")):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _logging() -> Iterator[None]:
+    """Restore what `queuegate` sets for its process when it decides by files."""
+    yield
+    for name in ("queuegate_server", "queuegate_server.identity"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+        logging.getLogger(name).handlers = []
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Measures our server beside other policy servers and writes bench/PEERS.md and bench/plots.
+"""Measures our server beside other policy servers and writes bench/PEERS.md.
 
 Let nothing else run on the machine meanwhile. The first run builds what is missing into
 .tools/peers: that takes Go, npm and about ten minutes.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import ghz, h2, machine
 from bench.command import CannotMeasure
-from bench.peers import generators, install, plots, report
+from bench.peers import generators, install, report
 from bench.peers.measure import FULL, QUICK, measure
 from bench.peers.peers import PEERS
 
@@ -56,15 +56,12 @@ def main() -> None:
         ("load average before", f"{load:.2f}"),
         ("duration", f"{(time.monotonic() - start) / 60:.1f} minutes"),
     ]
-    drawn = plots.draw(results)
-    text = report.markdown(results, facts, list(drawn))
+    text = report.markdown(results, facts)
     output: Path | None = arguments.output or (None if arguments.quick else _FOLDER)
     if output is None:
         print(text)
         return
-    (output / "plots").mkdir(parents=True, exist_ok=True)
-    for name, drawing in drawn.items():
-        (output / "plots" / f"{name}.svg").write_text(drawing)
+    output.mkdir(parents=True, exist_ok=True)
     (output / "PEERS.md").write_text(text)
     print(f"written: {output / 'PEERS.md'}")
 

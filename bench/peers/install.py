@@ -1,6 +1,5 @@
 """Builds and installs the other servers into the project's ignored folder `.tools/peers`."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -9,17 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from bench.command import CannotMeasure
+from tests.support import go_toolchain
+from tests.support.go_toolchain import GoFailed, Program
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".tools" / "peers"
 
 _SOURCES: Final = Path(__file__).parent / "go"
 _BUILD_SECONDS: Final = 1800
-_ADDRESS: Final = re.compile(r"https?://[^\s:]+")
-"""Where a module was looked for: another machine looks elsewhere."""
 _GENERATORS: Final = (
-    "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12",
-    "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2",
+    Program("google.golang.org/protobuf", "v1.36.12", "cmd/protoc-gen-go"),
+    Program("google.golang.org/grpc/cmd/protoc-gen-go-grpc", "v1.6.2"),
 )
 _CONTRACT: Final = (
     "queuegate/v1/access.proto",
@@ -28,15 +27,12 @@ _CONTRACT: Final = (
 )
 
 
-def go_program(module: str, version: str, package: str = "") -> Path:
-    """Install the program of a Go module and return it. Raises CannotMeasure."""
-    name = (package or module).rpartition("/")[2]
-    # A folder for each version: a new pin is built anew.
-    program = FOLDER / "bin" / version / name
-    if not program.exists():
-        what = f"{module}{'/' + package if package else ''}@{version}"
-        _run(["go", "install", what], FOLDER, GOBIN=str(program.parent))
-    return program
+def go_program(program: Program) -> Path:
+    """Build the program of a Go module if need be, and return it. Raises CannotMeasure."""
+    try:
+        return program.built()
+    except GoFailed as error:
+        raise CannotMeasure(str(error)) from None
 
 
 def npm_program(package: str, version: str, program: str) -> Path:
@@ -67,7 +63,10 @@ def own_go_program(name: str) -> Path:
     shutil.copytree(source, copy, dirs_exist_ok=True)
     if uses_contract:
         _generate_stubs(copy, _module_of(source))
-    _run(["go", "build", "-trimpath", "-o", str(program), "."], copy)
+    try:
+        go_toolchain.run("build", "-trimpath", "-o", str(program), ".", folder=copy)
+    except GoFailed as error:
+        raise CannotMeasure(str(error)) from None
     return program
 
 
@@ -87,9 +86,7 @@ def _module_of(source: Path) -> str:
 def _generate_stubs(folder: Path, module: str) -> None:
     from grpc_tools import protoc
 
-    plugins = [
-        go_program(place.rpartition("@")[0], place.rpartition("@")[2]) for place in _GENERATORS
-    ]
+    plugins = [go_program(generator) for generator in _GENERATORS]
     options = [f"module={module}", *(f"M{file}={module}/contract" for file in _CONTRACT)]
     arguments = [
         "protoc",
@@ -104,18 +101,16 @@ def _generate_stubs(folder: Path, module: str) -> None:
         raise CannotMeasure("the contract could not be compiled for Go")
 
 
-def _run(command: list[str], folder: Path, **environment: str) -> None:
-    """Run a build at low priority. Raises CannotMeasure with the end of what it printed."""
+def _run(command: list[str], folder: Path) -> None:
+    """Install at low priority. Raises CannotMeasure with the end of what it printed."""
     if shutil.which(command[0]) is None:
         raise CannotMeasure(f"{command[0]} is not installed")
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"building: {' '.join(command)} ...", flush=True)
-    flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
+    print(f"installing: {' '.join(command)} ...", flush=True)
     try:
         done = subprocess.run(
             ["nice", "-n", "19", *command],
             cwd=folder,
-            env={**os.environ, "GOFLAGS": flags, **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -124,6 +119,4 @@ def _run(command: list[str], folder: Path, **environment: str) -> None:
     except subprocess.TimeoutExpired:
         raise CannotMeasure(f"{' '.join(command)} took over {_BUILD_SECONDS} s") from None
     if done.returncode:
-        told = _ADDRESS.sub("(the module's address)", done.stderr)
-        said = [line for line in told.splitlines() if "downloading" not in line]
-        raise CannotMeasure(f"`{' '.join(command)}` failed: {' '.join(said)[-500:]}")
+        raise CannotMeasure(f"`{' '.join(command)}` failed: {done.stderr[-500:]}")

@@ -15,9 +15,12 @@ from bench.peers.peer import RestWire, Serving
 from bench.peers.policy import Policy
 from bench.peers.questions import Asked
 from bench.policies import ancestry
+from tests.support.go_toolchain import Program
 
-_VERSION: Final = "v1.22.2"
-_PLUGIN_VERSION: Final = "v1.17.0-envoy"
+_OPA: Final = Program("github.com/open-policy-agent/opa", "v1.22.2")
+_PLUGIN: Final = Program(
+    "github.com/open-policy-agent/opa-envoy-plugin", "v1.17.0-envoy", "cmd/opa-envoy-plugin"
+)
 _RULES: Final = """\
 package queuegate
 
@@ -51,7 +54,7 @@ class Opa:
     def install(self) -> str:
         """See Peer."""
         _program()
-        return _VERSION
+        return _OPA.version
 
     @contextmanager
     def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
@@ -79,12 +82,8 @@ class OpaPlugin:
 
     def install(self) -> str:
         """See Peer."""
-        install.go_program(
-            "github.com/open-policy-agent/opa-envoy-plugin",
-            _PLUGIN_VERSION,
-            "cmd/opa-envoy-plugin",
-        )
-        return _PLUGIN_VERSION
+        install.go_program(_PLUGIN)
+        return _PLUGIN.version
 
     @contextmanager
     def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
@@ -124,7 +123,7 @@ def _list(users: tuple[str, ...], groups: tuple[str, ...], *, everybody: bool) -
 
 
 def _program() -> Path:
-    return install.go_program("github.com/open-policy-agent/opa", _VERSION)
+    return install.go_program(_OPA)
 
 
 def _path(asked: Asked) -> str:

@@ -14,10 +14,11 @@ from bench.peers.peer import GrpcWire, Serving
 from bench.peers.policy import Policy
 from bench.peers.questions import Asked
 from bench.peers.reflection import Contract
+from tests.support.go_toolchain import Program
 
 SERVICE: Final = "openfga.v1.OpenFGAService"
 
-_VERSION: Final = "v1.22.1"
+_OPENFGA: Final = Program("github.com/openfga/openfga", "v1.22.1", "cmd/openfga")
 _TUPLES_AT_ONCE: Final = 1_000
 _CACHED: Final = 1_000_000
 _CACHED_FOR: Final = "300s"
@@ -46,7 +47,7 @@ class OpenFga:
     def install(self) -> str:
         """See Peer."""
         _program()
-        return _VERSION
+        return _OPENFGA.version
 
     @contextmanager
     def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
@@ -124,7 +125,7 @@ def question(asked: Asked) -> Tuple:
 
 
 def _program() -> Path:
-    return install.go_program("github.com/openfga/openfga", _VERSION, "cmd/openfga")
+    return install.go_program(_OPENFGA)
 
 
 def _json(one: Tuple) -> dict[str, str]:

@@ -23,6 +23,9 @@ _GOALS: Final = (
     (_GRPCIO, "bare grpc.aio", 0.95),
 )
 _MAX_P99: Final = 3.0
+_PICTURES: Final = (
+    "`make pictures` draws these figures: [Performance](../docs/explanation/performance.md)."
+)
 _PARTS: Final = {HALF_OF_GHZ: "half of ghz's peak", HALF: "half of the peak"}
 
 _HOW_TO_READ: Final = """\
@@ -57,9 +60,7 @@ _HOW_TO_READ: Final = """\
   are taken within each round, and then their median."""
 
 
-def markdown(
-    results: Sequence[Result], facts: Sequence[tuple[str, str]], plots: Sequence[str]
-) -> str:
+def markdown(results: Sequence[Result], facts: Sequence[tuple[str, str]]) -> str:
     """Return the document."""
     measured = [result for result in results if result.closed]
     goals = Table("", "", ("what", "goal", "reached", ""))
@@ -75,8 +76,8 @@ def markdown(
         _summary(measured).markdown(),
         "## Latency against offered load",
         _latencies(measured).markdown(),
-        *(f"![{name}](plots/{name}.svg)" for name in plots),
-        "## What ran",
+        _PICTURES,
+        "## Versions and commands",
         _servers(results).markdown(),
         machine.markdown(),
         "## How to read it",

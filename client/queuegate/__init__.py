@@ -1,10 +1,11 @@
 """Ask a queuegate server whether a user may use a queue, why, and by which groups.
 
-    import queuegate
-
-    with queuegate.Client("127.0.0.1:50051") as client:
-        if client.check("alice", "root.research"):
-            ...
+    >>> import queuegate
+    >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
+    ...     decision = client.check("sue", "root.analytics.reports")
+    >>> if decision:
+    ...     print(f"admitted by {decision.reason}")
+    admitted by user
 
 `queuegate.aio.Client` is the same for asyncio, `queuegate.exceptions` has the exceptions that
 calls raise, `queuegate.v1` the generated messages, and `queuegate.policy` decides in this process
@@ -15,6 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+    """The version of the installed distribution."""
+
     from queuegate import aio, exceptions, user_info
     from queuegate._applications import (
         ActionName,
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
     )
     from queuegate._client import Client
     from queuegate._results import (
+        Cursor,
         Diagnostic,
         HealthStatus,
+        InvalidationResult,
         PolicyInfo,
         PolicyQueue,
         ReloadResult,
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
         ExplainedGroups,
         Explanation,
         GroupsOrigin,
+        StaleDecision,
         Step,
     )
     from queuegate.exceptions import (
@@ -63,6 +70,8 @@ if TYPE_CHECKING:
         UnknownPartition,
         Violation,
     )
+    from queuegate.gate.blocking import Gate
+    from queuegate.gate.reflector import GateState
     from queuegate.policy.applications import Action
     from queuegate.policy.decision import Access, Reason
     from queuegate.policy.explain import StepOutcome
@@ -81,15 +90,19 @@ __all__ = [
     "CheckFailure",
     "Client",
     "CouldNotAsk",
+    "Cursor",
     "DeadlineExceeded",
     "Decision",
     "Diagnostic",
     "ExplainedGroups",
     "Explanation",
+    "Gate",
+    "GateState",
     "GroupsOrigin",
     "GroupsUnavailable",
     "HealthStatus",
     "InvalidArgument",
+    "InvalidationResult",
     "MessageTooLarge",
     "NotPermitted",
     "Overloaded",
@@ -106,6 +119,7 @@ __all__ = [
     "ServerUnavailable",
     "Severity",
     "SparkApplication",
+    "StaleDecision",
     "Step",
     "StepOutcome",
     "Tls",
@@ -117,13 +131,16 @@ __all__ = [
     "user_info",
 ]
 
-# Searched in this order; only the last one imports gRPC.
-_MODULES = ("exceptions", "_settings", "_types", "_results", "_applications", "_client")
+# Searched in this order; only the last ones import gRPC.
+_MODULES = (
+    "exceptions", "_settings", "_types", "_results", "_applications", "_client",
+    "gate.reflector", "gate.blocking",
+)  # fmt: skip
 
 
 def __dir__() -> list[str]:
     """List the public names."""
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+    return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:
@@ -132,6 +149,11 @@ def __getattr__(name: str) -> Any:
     `queuegate.policy` needs nothing but the standard library, and `queuegate --help` no gRPC,
     whose import would take most of its time.
     """
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415
+
+        globals()[name] = version("queuegate")
+        return globals()[name]
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in {"aio", "exceptions", "user_info"}:

@@ -20,9 +20,11 @@ class Application:
     queue: str
     """The path of the queue in which it runs."""
     owner: str
+    """The user who started it."""
     view_acl: str = ""
     """As submitted; empty: nobody."""
     modify_acl: str = ""
+    """As submitted; empty: nobody."""
 
     def __post_init__(self) -> None:
         _validation.text("queue", self.queue)
@@ -38,7 +40,9 @@ class SparkApplication:
     properties: Mapping[str, str] = field(default_factory=dict)
     """Such as `spark.ui.view.acls`. They override the server's `spark_defaults`."""
     spark_user: str = ""
+    """The user for whom it runs."""
     process_user: str = ""
+    """The owner of its process."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.properties, Mapping):
@@ -58,12 +62,20 @@ class ApplicationCheck:
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid.
+
+    Example:
+        >>> application = queuegate.Application("root.default", "john", view_acl="jane")
+        >>> question = queuegate.ApplicationCheck("jane", "view_logs", application)
     """
 
     user: str
+    """The name of the user."""
     action: ActionName
+    """The kind of access."""
     application: Application | SparkApplication
+    """The application, of YARN or of Spark."""
     partition: str = "default"
+    """The partition whose rules apply."""
     groups: Iterable[str] = ()
     """Used as given; if empty, the server resolves the groups of the user."""
     target_queue: str = ""
@@ -89,11 +101,17 @@ class ApplicationList(StrEnum):
     UNSPECIFIED = auto()
     """A list that this version of the client does not know."""
     OWNER = auto()
+    """The user who started it."""
     VIEW = auto()
+    """The view ACL of the application."""
     MODIFY = auto()
+    """The modify ACL of the application."""
     QUEUE_SUBMIT = auto()
+    """The submit ACL of a queue."""
     QUEUE_ADMIN = auto()
+    """The admin ACL of a queue."""
     CLUSTER_ADMIN = auto()
+    """The administrators of the cluster."""
     APPLICATION_ADMIN = auto()
     """Spark's administrators of all applications."""
 
@@ -103,9 +121,13 @@ class ApplicationStep:
     """One evaluated list of names."""
 
     list: ApplicationList
+    """Where the list comes from."""
     queue: str
     """The path of the queue, if the list is the ACL of one."""
     acl_text: str
+    """The list as configured."""
+    granted: bool = False
+    """Whether the list granted access: for a move, to the application or to the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +135,11 @@ class ApplicationExplanation:
     """A decision about an application and its evaluation. Truthy only if access is granted."""
 
     decision: Decision
+    """The decision."""
     steps: tuple[ApplicationStep, ...]
     """In order. If access is granted, the last one granted it."""
     groups: ExplainedGroups
+    """Where the groups of the user came from."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, TypeVar
 
 import grpc
@@ -13,8 +13,10 @@ from queuegate import _errors
 from queuegate._channel import ChannelPlan
 from queuegate._validation import seconds
 from queuegate.exceptions import QueuegateError
+from queuegate.v1 import sync_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
+from queuegate.v1.sync_pb2_grpc import SyncServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
 # The messages of the standard health service have one field each, number 1: a string in the
@@ -50,11 +52,11 @@ def _failure(error: grpc.RpcError, plan: ChannelPlan, deadline: Deadline) -> Que
 class BlockingCalls:
     """Blocking calls. Thread-safe."""
 
-    def __init__(self, plan: ChannelPlan) -> None:
-        """Open a channel, which connects at the first call."""
+    def __init__(self, plan: ChannelPlan, channel: grpc.Channel | None = None) -> None:
+        """Use an open channel, or open one, which connects at the first call."""
         self._plan = plan
         target, options = plan.address.target, plan.options
-        self._channel = (
+        self._channel = channel or (
             grpc.insecure_channel(target, options)
             if plan.credentials is None
             else grpc.secure_channel(target, plan.credentials, options)
@@ -83,6 +85,12 @@ class BlockingCalls:
             raise _failure(error, self._plan, deadline) from error
         except ValueError:  # the channel is closed
             raise RuntimeError("the client is closed") from None
+
+    def sync(
+        self, requests: Iterator[sync_pb2.SyncRequest]
+    ) -> "grpc._CallIterator[sync_pb2.SyncResponse]":
+        """Open a stream of SyncService. Raises ValueError if the client is closed."""
+        return SyncServiceStub(self._channel).Sync(requests, metadata=self._plan.metadata)
 
     def close(self) -> None:
         """Cancel the calls in flight and close the channel."""
@@ -146,6 +154,12 @@ class AsyncCalls:
             if task is None or task.cancelling():
                 raise
             raise _errors.closed(address) from None
+
+    def sync(
+        self, requests: AsyncIterator[sync_pb2.SyncRequest]
+    ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]":
+        """Open a stream of SyncService."""
+        return SyncServiceStub(self._channel).Sync(requests, metadata=self._plan.metadata)
 
     async def close(self) -> None:
         """Cancel the calls in flight and close the channel."""

@@ -1,10 +1,12 @@
 """The options, credentials and metadata of a gRPC channel, for both clients."""
 
 import json
+import logging
+import os
 import ssl
+import stat
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +49,7 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     # Reconnect to a restarted sidecar within 2 seconds; by default gRPC waits up to 2 minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # HTTP proxies of the environment are not meant for a server on this machine or network.
+    # Ignore HTTP proxies of the environment: the server is on this machine or network.
     ("grpc.enable_http_proxy", 0),
 ]
 
@@ -57,6 +59,13 @@ MAX_TOKEN_BYTES: Final = 4096
 
 Metadata = tuple[tuple[str, str], ...]
 
+_LOG: Final = logging.getLogger("queuegate.token")
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe would otherwise block until somebody writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
 
 class BearerToken:
     """A bearer token that is reread from its file, at most once a second. Thread-safe."""
@@ -65,6 +74,8 @@ class BearerToken:
         """Read the file. Raises OSError, or ValueError if it contains no token."""
         self._path = Path(path)
         self._clock = clock
+        self._logged_error = ""
+        """The error of the last attempt to read the file; empty if there was none."""
         self._metadata = self._read()
         self._look_at = clock() + TOKEN_CHECK_SECONDS
 
@@ -73,12 +84,25 @@ class BearerToken:
         """The metadata of a call: the token in the file, or the last valid one."""
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + TOKEN_CHECK_SECONDS
-            with suppress(OSError, ValueError):
-                self._metadata = self._read()
+            self._reread()
         return self._metadata
 
+    def _reread(self) -> None:
+        try:
+            self._metadata = self._read()
+        except (OSError, ValueError) as error:
+            if str(error) != self._logged_error:
+                self._logged_error = str(error)
+                _LOG.warning(
+                    "the token file cannot be read; calls send the last valid token: %s", error
+                )
+        else:
+            self._logged_error = ""
+
     def _read(self) -> Metadata:
-        with self._path.open("rb") as opened:
+        with open(self._path, "rb", opener=_open_without_waiting) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise ValueError(f"token_file {str(self._path)!r} must be a regular file")
             content = opened.read(MAX_TOKEN_BYTES + 1)
         token = content.decode("ascii", "replace").strip()
         # The message never quotes the content: it may be a secret even if it is malformed.

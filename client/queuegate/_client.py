@@ -18,6 +18,18 @@ class Client(ClientMethods):
     Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
     ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
     retries and further pages.
+
+    Attributes:
+        address: The address of the server.
+
+    Example:
+        >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
+        ...     try:
+        ...         admitted = bool(client.check("sue", "root.analytics.reports"))
+        ...     except queuegate.CouldNotAsk as error:
+        ...         admitted = False  # ask again after error.retry_after, or a second
+        >>> admitted
+        True
     """
 
     def __init__(
@@ -38,9 +50,10 @@ class Client(ClientMethods):
             tls: The TLS settings; None: those of the variables `QUEUEGATE_CA_FILE`,
                 `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`,
                 or plaintext if none is set.
-            token_file: The file with the bearer token, which is reread when it changes. None: the
-                variable `QUEUEGATE_TOKEN_FILE`. A token is only sent over TLS or within this
-                machine.
+            token_file: The regular file with the bearer token, which is reread when it changes.
+                While it cannot be read, calls send the last token, and the logger `queuegate.token`
+                has a warning. None: the variable `QUEUEGATE_TOKEN_FILE`. A token is only sent over
+                TLS or within this machine.
             retry: How often and when to retry.
 
         Raises:

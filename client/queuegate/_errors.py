@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2
 
+from queuegate._address import DEFAULT_ADDRESS
 from queuegate.exceptions import (
     CouldNotAsk,
     DeadlineExceeded,
@@ -40,11 +41,17 @@ _TOO_LARGE: Final = "larger than max"
 _AT_THE_CLIENT: Final = "CLIENT: Received"
 
 _CLOSED_TLS: Final = (
-    "{address} closed the connection: it may not speak TLS, or require a client certificate: give"
-    " certificate_file and key_file of Tls, or --tls-cert and --tls-key"
+    "{address} closed the connection: if it requires a client certificate, give certificate_file"
+    " and key_file of Tls, or --tls-cert and --tls-key; if it does not speak TLS, ask without"
+)
+
+_NO_GRPC: Final = (
+    "{address} is not a gRPC server: give an address of the server's `listen`"
+    f" ({DEFAULT_ADDRESS} unless it is set), not the port for probes and metrics or a webhook"
 )
 
 _TLS_CAUSES: Final = {
+    "alpn": _NO_GRPC,
     "hostname verification": (
         "the certificate of {address} has another name: give the name in it with"
         " Tls(server_name=…) or --tls-server-name"
@@ -53,18 +60,22 @@ _TLS_CAUSES: Final = {
         "the certificate of {address} is not trusted: give the authorities to trust with"
         " Tls(ca_file=…) or --tls-ca"
     ),
-    "wrong_version_number": "{address} may not speak TLS: ask without TLS, or at another port",
+    "wrong_version_number": "{address} does not speak TLS: ask without TLS, or at another port",
     "socket closed": _CLOSED_TLS,
     "handshake": _CLOSED_TLS,
     "ssl": _CLOSED_TLS,
 }
 """Messages to a client that uses TLS, by what gRPC reports, which it does only in words."""
 
+_CLOSED_PLAINTEXT: Final = (
+    "{address} closed the connection: if it requires TLS, give Tls(ca_file=…), --tls-ca or"
+    " QUEUEGATE_CA_FILE, and --tls-cert and --tls-key if it also requires a client certificate"
+)
+
 _PLAINTEXT_CAUSES: Final = {
-    "socket closed": (
-        "{address} closed the connection: it may require TLS: give Tls(ca_file=…),"
-        " --tls-ca or QUEUEGATE_CA_FILE, and --tls-cert and --tls-key if it asks for a certificate"
-    )
+    "parsing http/2": _NO_GRPC,
+    "socket closed": _CLOSED_PLAINTEXT,
+    "connection reset": _CLOSED_PLAINTEXT,
 }
 
 _Detail = TypeVar("_Detail", bound=Message)
@@ -90,7 +101,7 @@ def from_call(
     """Return the exception for a failed call.
 
     Args:
-        error: What gRPC raised.
+        error: The exception that gRPC raised.
         address: The address of the server, for display.
         timeout: The time limit of the call, in seconds.
         encrypted: Whether the client uses TLS.

@@ -8,10 +8,21 @@ from collections.abc import Iterable
 from queuegate import _columns, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import BlockingCalls, Deadline
-from queuegate._results import HealthStatus, PolicyInfo, ReloadResult, Resolution, ValidationResult
+from queuegate._results import (
+    Cursor,
+    HealthStatus,
+    InvalidationResult,
+    PolicyInfo,
+    ReloadResult,
+    Resolution,
+    ValidationResult,
+)
 from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanation
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
+
+_WAIT_SECONDS = 15.0
+"""The default time limit of a call that waits for gates."""
 
 
 class ClientMethods:
@@ -30,22 +41,44 @@ class ClientMethods:
         access: AccessName = Access.SUBMIT,
         groups: Iterable[str] = (),
         real_user: str = "",
+        at_least: Cursor | None = None,
         timeout: float | None = None,
     ) -> Decision:
         """Check whether a user may use a queue.
 
         Args:
             user: The name of the user.
-            queue: The full path of the queue.
+            queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
             groups: The groups of the user, used as given. If empty, the server resolves them if
                 the decision depends on them.
             real_user: The service that acts for the user, if any: YARN's ACLs may grant access
                 to all users that it acts for.
+            at_least: A change, from the result of `invalidate` or `reload`, that the answer must
+                take into account. A server that does not know of it is a ServerUnavailable.
             timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> decision = client.check("sue", "root.analytics.reports")
+            >>> decision.allowed, str(decision.reason)
+            (True, 'user')
+            >>> if not client.check("john", "root.analytics", groups=["interns"]):
+            ...     print("denied")
+            denied
         """
         request = _requests.check(Check(user, queue, partition, access, groups, real_user))
+        if at_least is not None:
+            request.at_least.epoch = at_least.epoch
+            request.at_least.sequence = at_least.sequence
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.CheckQueueAccess, request, deadline)
         return _responses.decision(response)
@@ -53,9 +86,8 @@ class ClientMethods:
     def check_many(
         self, checks: Iterable[Check], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Check many questions at once and return the results in the order of the questions.
+        """Check many questions at once.
 
-        The result of a question that could not be answered is a CheckFailure, which is falsy.
         A request carries up to 4 MiB: 10 000 questions, or 20 000 of one partition and access
         that repeat users and queues. If several requests are needed, each is answered by one
         revision of the policy; if one of them fails, its error is raised and there are no
@@ -65,6 +97,27 @@ class ClientMethods:
         Invalid arguments are never a CheckFailure: a Check with, for example, an empty user name
         raises ValueError when it is created. If `checks` is lazy, a note on the exception names
         the index.
+
+        Args:
+            checks: The questions.
+            timeout: The time limit of all requests together, in seconds; None: the client's
+                default.
+
+        Returns:
+            The results in the order of the questions. The result of a question that could not
+            be answered is a CheckFailure, which is falsy.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> checks = [
+            ...     queuegate.Check(user, "root.analytics.reports") for user in ("sue", "john")
+            ... ]
+            >>> [bool(result) for result in client.check_many(checks)]
+            [True, False]
         """
         questions = _requests.questions(checks, Check)
         deadline = self._calls.deadline(timeout)
@@ -106,7 +159,35 @@ class ClientMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Do what `check` does, and return the evaluated ACLs and the origin of the groups."""
+        """Do what `check` does, and return the evaluated ACLs and the origin of the groups.
+
+        Args:
+            user: The name of the user.
+            queue: The full path of the queue, for example `root.a.b`.
+            partition: The partition of the queue.
+            access: The kind of access.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                the decision depends on them.
+            real_user: The service that acts for the user, if any: YARN's ACLs may grant access
+                to all users that it acts for.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision and its evaluation; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> explanation = client.explain("john", "root.analytics", groups=["analysts"])
+            >>> for step in explanation.steps:
+            ...     print(step.queue, step.acl, step.acl_text, step.outcome)
+            root.analytics submit ann,bob analysts group
+            >>> str(explanation.groups.origin)
+            'request'
+        """
         request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.ExplainQueueAccess, request, deadline)
@@ -115,7 +196,28 @@ class ClientMethods:
     def check_application(
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> Decision:
-        """Check whether a user may view, modify or move an application."""
+        """Check whether a user may view, modify or move an application of YARN or Spark.
+
+        Args:
+            question: The user, the action and the application.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> application = queuegate.SparkApplication(
+            ...     {"spark.acls.enable": "true", "spark.ui.view.acls": "ann"}, spark_user="bob"
+            ... )
+            >>> question = queuegate.ApplicationCheck("ann", "view", application)
+            >>> (client.check_application(question)).allowed
+            True
+        """
         request = _requests.check_application(question)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.CheckApplicationAccess, request, deadline)
@@ -124,7 +226,33 @@ class ClientMethods:
     def check_applications(
         self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Check many questions about applications at once, as `check_many` does about queues."""
+        """Check many questions about applications at once, as `check_many` does about queues.
+
+        Args:
+            checks: The questions.
+            timeout: The time limit of all requests together, in seconds; None: the client's
+                default.
+
+        Returns:
+            The results in the order of the questions. The result of a question that could not
+            be answered is a CheckFailure, which is falsy.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> application = queuegate.SparkApplication(
+            ...     {"spark.acls.enable": "true"}, spark_user="bob"
+            ... )
+            >>> checks = [
+            ...     queuegate.ApplicationCheck(user, "modify", application)
+            ...     for user in ("ann", "bob")
+            ... ]
+            >>> [bool(result) for result in client.check_applications(checks)]
+            [False, True]
+        """
         questions = _requests.questions(checks, ApplicationCheck)
         deadline = self._calls.deadline(timeout)
         method = self._calls.access.BatchCheckApplicationAccess
@@ -137,7 +265,29 @@ class ClientMethods:
     def explain_application(
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> ApplicationExplanation:
-        """Check as `check_application` does, and also return the evaluated lists."""
+        """Do what `check_application` does, and return the evaluated lists of names.
+
+        Args:
+            question: The user, the action and the application.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision and its evaluation; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> application = queuegate.SparkApplication(
+            ...     {"spark.acls.enable": "true"}, spark_user="bob"
+            ... )
+            >>> question = queuegate.ApplicationCheck("bob", "view", application)
+            >>> explanation = client.explain_application(question)
+            >>> [str(step.list) for step in explanation.steps]
+            ['owner']
+        """
         request = _requests.explain_application(question)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.access.ExplainApplicationAccess, request, deadline)
@@ -154,9 +304,30 @@ class ClientMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
-        """List the full paths of the configured queues that a user may use, sorted.
+        """List the configured queues that a user may use.
 
-        With a prefix, only that queue and the queues below it are listed.
+        Args:
+            user: The name of the user.
+            partition: The partition whose queues are listed.
+            access: The kind of access.
+            prefix: The full path of a queue: only this queue and those below it are listed. If
+                empty, all are.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                a decision depends on them.
+            real_user: The service that acts for the user, if any.
+            timeout: The time limit of all pages together, in seconds; None: the client's default.
+
+        Returns:
+            The full paths, sorted.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> client.queues("sue")
+            ['root.analytics.reports', 'root.sandbox']
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         deadline = self._calls.deadline(timeout)
@@ -179,8 +350,25 @@ class ClientMethods:
     ) -> Resolution:
         """Resolve the groups of a user as a decision does.
 
-        A user who does not exist, or a resolver that cannot be asked, is a result and not an
-        exception.
+        Args:
+            user: The name of the user.
+            partition: The partition whose resolver is asked.
+            bypass_cache: Ask the resolver even if the cache has the groups, and cache its answer.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The groups; truthy only if they are known. A user who does not exist, or a resolver
+            that cannot be asked, is a result and not an exception.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> resolution = client.resolve("sue")
+            >>> resolution.groups, resolution.resolver
+            (('sue',), 'none')
         """
         request = _requests.resolve(user, partition, bypass_cache=bypass_cache)
         deadline = self._calls.deadline(timeout)
@@ -193,39 +381,92 @@ class ClientMethods:
         users: Iterable[str] | None = None,
         *,
         partition: str = "default",
+        wait: bool = False,
         timeout: float | None = None,
-    ) -> int:
-        """Invalidate the cached groups of some users, or of all users if `users` is None.
+    ) -> InvalidationResult:
+        """Invalidate cached groups, so that the next decision resolves them again.
 
-        Returns the number of cache entries that were dropped.
+        Args:
+            users: The names of users; None: all users of the partition.
+            partition: The partition whose cache is changed.
+            wait: Whether to wait until no gate decides from the groups that are invalidated,
+                which takes up to 6 s.
+            timeout: The time limit in seconds; None: the client's default, with `wait` 15.
+
+        Returns:
+            How many cache entries were dropped, and which gates had to be waited for.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> (client.invalidate(["nobody-asked-about-this-user"])).dropped
+            0
         """
-        requests = _requests.invalidations(users, partition)
-        deadline = self._calls.deadline(timeout)
+        requests = _requests.invalidations(users, partition, wait=wait)
+        deadline = self._calls.deadline(_WAIT_SECONDS if wait and timeout is None else timeout)
         method = self._calls.user_groups.InvalidateUserGroups
-        dropped = 0
-        for request in requests:
-            response = self._calls.ask(method, request, deadline)
-            dropped += response.dropped
-        return dropped
+        return _responses.invalidation(
+            [self._calls.ask(method, request, deadline) for request in requests]
+        )
 
     def policy(
         self, partition: str = "default", prefix: str = "", *, timeout: float | None = None
     ) -> PolicyInfo:
-        """Return the policy of a partition.
+        """Return the policy of a partition that the server is serving.
 
-        With a prefix, it contains only that queue and the queues below it.
+        Args:
+            partition: The name of the partition.
+            prefix: The full path of a queue: the policy contains only this queue and those below
+                it. If empty, it contains all.
+            timeout: The time limit of the call, in seconds; None: the client's default.
+
+        Returns:
+            The queues with their ACLs, the revision, and the diagnostics of the last reload.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> policy = client.policy(prefix="root.analytics")
+            >>> for queue in policy.queues:
+            ...     print(queue.path, repr(queue.submit_acl))
+            root.analytics 'ann,bob analysts'
+            root.analytics.reports 'sue'
+            root.analytics.notebooks ' data-science'
         """
         request = _requests.policy(partition, prefix)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.policy.GetPolicy, request, deadline)
         return _responses.policy(response)
 
-    def reload(self, *, timeout: float = 30.0) -> ReloadResult:
+    def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
         """Reload the configuration of the server. An invalid one changes nothing.
 
-        A large configuration takes seconds, so the default time limit is longer.
+        Args:
+            wait: Whether to wait until no gate decides from the policy before, which takes up to
+                6 s.
+            timeout: The time limit in seconds. A large configuration takes seconds, so the default
+                is longer than for other calls.
+
+        Returns:
+            Whether the reload succeeded, and its diagnostics; truthy only if it succeeded.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> result = client.reload()
+            >>> result.succeeded, result.diagnostics
+            (True, ())
         """
-        request = _requests.reload()
+        request = _requests.reload(wait=wait)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.policy.ReloadPolicy, request, deadline)
         return _responses.reload_result(response)
@@ -239,8 +480,28 @@ class ClientMethods:
     ) -> ValidationResult:
         """Validate a configuration without serving it.
 
-        The format is `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for the files
-        beside a policy `yarn-site` or `spark-defaults`. If it is empty, the server detects it.
+        Args:
+            content: The text of the configuration.
+            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for the files beside a
+                policy `yarn-site` or `spark-defaults`. If empty, the server detects it.
+            timeout: The time limit in seconds. A large configuration takes seconds, so the default
+                is longer than for other calls.
+
+        Returns:
+            The diagnostics; truthy only if the configuration can be served.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> result = client.validate("partitions: [{name: default, queues: none}]")
+            >>> result.valid
+            False
+            >>> for diagnostic in result.diagnostics:
+            ...     print(f"{diagnostic.line}:{diagnostic.column}: {diagnostic.message}")
+            1:38: queues must be a list, not "none"
         """
         request = _requests.validation(content, format)
         deadline = self._calls.deadline(timeout)
@@ -248,9 +509,25 @@ class ClientMethods:
         return _responses.validation(response)
 
     def health(self, service: str = "", *, timeout: float | None = None) -> HealthStatus:
-        """Return the health of the server, or of one of its services by full name.
+        """Return the health of the server, or of one of its services.
 
         The call is not retried: a probe reports the current state.
+
+        Args:
+            service: The full name of a service; empty: the server as a whole.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The status; truthy only if it is SERVING.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> str(client.health())
+            'serving'
         """
         request = _requests.health(service)
         deadline = self._calls.deadline(timeout)

@@ -200,16 +200,16 @@ def resolve(
 
 
 def invalidations(
-    users: Iterable[str] | None, partition: str
+    users: Iterable[str] | None, partition: str, *, wait: bool
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
     """Return the requests that invalidate some users, or all users if `users` is None."""
     partition = _validation.text("partition", partition, required=False)
     if users is None:
-        return [user_groups_pb2.InvalidateUserGroupsRequest(partition=partition)]
+        return [user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, wait=wait)]
     names = _validation.texts("users", users)
     parts = [names[start : start + MAX_USERS] for start in range(0, len(names), MAX_USERS)]
     return [
-        user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=part)
+        user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=part, wait=wait)
         for part in parts
     ]
 
@@ -235,6 +235,6 @@ def health(service: str) -> StringValue:
     return StringValue(value=_validation.text("service", service, required=False))
 
 
-def reload() -> policy_pb2.ReloadPolicyRequest:
+def reload(*, wait: bool) -> policy_pb2.ReloadPolicyRequest:
     """Return the request to read the configuration again."""
-    return policy_pb2.ReloadPolicyRequest()
+    return policy_pb2.ReloadPolicyRequest(wait=wait)

@@ -4,7 +4,7 @@ An unknown enum value becomes UNSPECIFIED. A response that violates the contract
 ServerError and is never a grant.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
@@ -70,6 +70,9 @@ def decision(
         response.matched_queue,
         response.matched_subject,
         response.policy_revision,
+        response.evaluated_queue
+        if isinstance(response, access_pb2.CheckQueueAccessResponse)
+        else "",
     )
 
 
@@ -132,7 +135,10 @@ def application_explanation(
         decision(response.decision),
         tuple(
             ApplicationStep(
-                _LISTS.get(step.list, ApplicationList.UNSPECIFIED), step.queue, step.acl_text
+                _LISTS.get(step.list, ApplicationList.UNSPECIFIED),
+                step.queue,
+                step.acl_text,
+                step.granted,
             )
             for step in response.steps
         ),
@@ -200,8 +206,31 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
 def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadResult:
     """Return the result of a reload."""
     return _results.ReloadResult(
-        response.succeeded, response.revision, _diagnostics(response.diagnostics)
+        response.succeeded,
+        response.revision,
+        _diagnostics(response.diagnostics),
+        _cursor(response),
+        tuple(response.waited_out),
     )
+
+
+def invalidation(
+    responses: Sequence[user_groups_pb2.InvalidateUserGroupsResponse],
+) -> _results.InvalidationResult:
+    """Return the result of an invalidation that took several calls, or none."""
+    return _results.InvalidationResult(
+        sum(response.dropped for response in responses),
+        _cursor(responses[-1]) if responses else None,
+        tuple(dict.fromkeys(name for each in responses for name in each.waited_out)),
+    )
+
+
+def _cursor(
+    response: policy_pb2.ReloadPolicyResponse | user_groups_pb2.InvalidateUserGroupsResponse,
+) -> _results.Cursor | None:
+    if not response.HasField("cursor"):
+        return None
+    return _results.Cursor(response.cursor.epoch, response.cursor.sequence)
 
 
 def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.ValidationResult:

@@ -11,6 +11,7 @@ class ResolveOutcome(StrEnum):
     UNSPECIFIED = auto()
     """An outcome that this version of the client does not know."""
     RESOLVED = auto()
+    """The groups are known."""
     NOT_FOUND = auto()
     """The resolver is certain that the user does not exist."""
     UNAVAILABLE = auto()
@@ -22,16 +23,21 @@ class Resolution:
     """The groups of a user. Truthy only if they are known."""
 
     user: str
+    """The name of the user."""
     groups: tuple[str, ...]
     """The primary group first; empty unless `outcome` is RESOLVED."""
     outcome: ResolveOutcome
+    """Whether the groups are known."""
     resolver: str
+    """The name of the resolver."""
     cached: bool
+    """Whether they came from the cache."""
     stale: bool
     """Expired, because the resolver could not be asked or has not answered yet."""
     resolved_at: datetime | None
     """In UTC, like all times here."""
     expires_at: datetime | None
+    """When they expire from the cache."""
     detail: str
     """Why the user is unknown or the resolver could not be asked, for people."""
 
@@ -55,12 +61,17 @@ class Diagnostic:
     """An error or a warning about a configuration. Lines and columns start at 1; 0: no position."""
 
     severity: Severity
+    """Whether it keeps the configuration from being served."""
     line: int
+    """The line in the file, from 1."""
     column: int
+    """The column in the line, from 1."""
     queue: str
     """The queue that it is about, if any."""
     message: str
+    """The fault, in a sentence."""
     remedy: str
+    """The remedy, in a sentence."""
     file: str = ""
     """The name of the file; empty for a text that was sent."""
 
@@ -70,11 +81,15 @@ class PolicyQueue:
     """A queue and its ACLs as configured. A missing ACL is empty."""
 
     path: str
+    """The full path."""
     submit_acl: str
+    """Who may submit."""
     admin_acl: str
+    """Who may administer, and submit."""
     submit_acl_dropped_names: tuple[str, ...]
     """Names in the submit ACL that the ACL grammar does not accept. They never match."""
     admin_acl_dropped_names: tuple[str, ...]
+    """The same for the admin ACL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +99,47 @@ class PolicyInfo:
     source: str
     """Where it was read from, for display."""
     revision: int
+    """Starts at 1 when the server starts, and grows by 1 with each reload that changed the
+    policy."""
     checksum: str
     """The SHA-256 of the configuration in upper-case hexadecimal; for several files, that of
     their checksums."""
     loaded_at: datetime | None
+    """When it was loaded."""
     queues: tuple[PolicyQueue, ...]
     """Each queue after its parent and before its next sibling."""
     resolver: str
+    """The name of the resolver of groups."""
     partitions: tuple[str, ...]
+    """The names of all partitions."""
     diagnostics: tuple[Diagnostic, ...]
     """The warnings about this revision."""
     reload_failed_at: datetime | None
     """The time of the last reload, if it failed."""
     reload_diagnostics: tuple[Diagnostic, ...]
+    """Why the last reload failed; empty if it succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A change of a server's state: a check with this `at_least` takes it into account."""
+
+    epoch: bytes
+    """Identifies the server process that made it."""
+    sequence: int
+    """The number of the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidationResult:
+    """The result of an invalidation."""
+
+    dropped: int
+    """How many cache entries were dropped."""
+    cursor: Cursor | None = None
+    """The change; None from a server that is too old."""
+    waited_out: tuple[str, ...] = ()
+    """With `wait`: the gates that did not confirm the change, and whose leases have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +147,15 @@ class ReloadResult:
     """The result of a reload. Truthy only if it succeeded."""
 
     succeeded: bool
+    """Whether the configuration is being served."""
     revision: int
     """The revision that the server is serving now."""
     diagnostics: tuple[Diagnostic, ...]
+    """Errors and warnings about it."""
+    cursor: Cursor | None = None
+    """The newest change; None from a server that is too old."""
+    waited_out: tuple[str, ...] = ()
+    """With `wait`: the gates that did not confirm the change, and whose leases have ended."""
 
     def __bool__(self) -> bool:
         return self.succeeded
@@ -117,7 +166,9 @@ class ValidationResult:
     """The diagnostics of a configuration. Truthy only if it can be served."""
 
     valid: bool
+    """Whether the configuration can be served."""
     diagnostics: tuple[Diagnostic, ...]
+    """Errors and warnings about it."""
 
     def __bool__(self) -> bool:
         return self.valid
@@ -127,7 +178,9 @@ class HealthStatus(StrEnum):
     """The health of the server or of one of its services. Truthy only if SERVING."""
 
     UNKNOWN = auto()
+    """A status that this version of the client does not know."""
     SERVING = auto()
+    """Answers calls."""
     NOT_SERVING = auto()
     """Running, but without a policy yet, or shutting down."""
     SERVICE_UNKNOWN = auto()

@@ -26,6 +26,10 @@ class Tls:
 
     Raises:
         ValueError: Only one of certificate and key is given.
+
+    Example:
+        >>> queuegate.Tls(ca_file="ca.pem", server_name="queuegate.example.com")
+        Tls(ca_file='ca.pem', certificate_file=None, server_name='queuegate.example.com')
     """
 
     ca_file: FilePath | None = None
@@ -54,6 +58,11 @@ class Retry:
 
     Raises:
         ValueError: A value is out of range.
+
+    Example:
+        >>> with queuegate.Client(retry=queuegate.Retry(attempts=1)) as client:  # never retry
+        ...     client.check("sue", "root.sandbox").allowed
+        True
     """
 
     attempts: int = 4

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from queuegate import _validation
 from queuegate.exceptions import QueuegateError
@@ -21,13 +21,23 @@ class Check:
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid.
+
+    Example:
+        >>> queuegate.Check("sue", "root.analytics.reports").partition
+        'default'
+        >>> queuegate.Check("", "root.analytics.reports")
+        Traceback (most recent call last):
+        ValueError: user must not be empty
     """
 
     user: str
+    """The name of the user."""
     queue: str
     """The full path, for example `root.a.b`."""
     partition: str = "default"
+    """The partition of the queue."""
     access: AccessName = Access.SUBMIT
+    """The kind of access."""
     groups: Iterable[str] = ()
     """Used as given; if empty, the server resolves the groups of the user."""
     real_user: str = ""
@@ -44,10 +54,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer to a question. Truthy only if access is granted."""
+    """The answer to a question. Truthy only if access is granted.
+
+    Example:
+        >>> decision = client.check("sue", "root.analytics.reports")
+        >>> decision.allowed, decision.matched_queue, decision.matched_subject
+        (True, 'root.analytics.reports', 'sue')
+    """
 
     allowed: bool
+    """Whether access is granted."""
     reason: Reason
+    """Why."""
     matched_queue: str
     """The queue whose ACL decided; empty if none matched."""
     matched_subject: str
@@ -55,9 +73,22 @@ class Decision:
     user; empty if none matched."""
     policy_revision: int
     """The revision of the policy that decided."""
+    evaluated_queue: str = ""
+    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated
+    instead. Empty if the queue exists, and for the recovery queue and applications."""
+    stale: ClassVar[bool] = False
+    """True only for a StaleDecision."""
 
     def __bool__(self) -> bool:
         return self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class StaleDecision(Decision):
+    """The decision of a gate whose lease had ended, while its server could not be reached."""
+
+    stale: ClassVar[bool] = True
+    """Always true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +96,11 @@ class CheckFailure:
     """The result of a question in `check_many` that could not be answered.
 
     Falsy, so that nothing is granted. It has no `allowed`, because it is not a denial either.
+
+    Example:
+        >>> [result] = client.check_many([queuegate.Check("sue", "root.a", partition="none")])
+        >>> bool(result), result.error.reason
+        (False, 'UNKNOWN_PARTITION')
     """
 
     error: QueuegateError
@@ -79,12 +115,15 @@ class Step:
     """One evaluated ACL."""
 
     queue: str
+    """The path of the queue."""
     acl: Access | None
     """Which ACL of the queue; None for a rule that is not an ACL."""
     acl_text: str
     """The ACL as configured."""
     outcome: StepOutcome
+    """The outcome of the evaluation of the ACL."""
     matched_subject: str
+    """The matching entry; empty if none matched."""
     dropped_names: tuple[str, ...]
     """Names that the ACL grammar does not accept. They never match."""
 
@@ -99,7 +138,9 @@ class GroupsOrigin(StrEnum):
     REQUEST = auto()
     """The request contained them."""
     RESOLVER = auto()
+    """The resolver was asked."""
     CACHE = auto()
+    """The group cache had them."""
     STALE_CACHE = auto()
     """An expired cache entry, because the resolver could not be asked or has not answered yet."""
 
@@ -109,9 +150,11 @@ class ExplainedGroups:
     """How the groups of an explained decision were obtained."""
 
     origin: GroupsOrigin
+    """Where they came from."""
     groups: tuple[str, ...]
     """The primary group first."""
     resolver: str
+    """The name of the resolver; empty if none was asked."""
     detail: str
     """Details from the resolver, for people."""
 
@@ -121,9 +164,11 @@ class Explanation:
     """A decision and its evaluation. Truthy only if access is granted."""
 
     decision: Decision
+    """The decision."""
     steps: tuple[Step, ...]
     """The evaluated ACLs, up to and including the one that decided."""
     groups: ExplainedGroups
+    """Where the groups of the user came from."""
     evaluated_queue: str
     """The queue, or its nearest existing ancestor."""
 

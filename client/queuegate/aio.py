@@ -1,53 +1,6 @@
-"""The client for asyncio: `queuegate.aio.Client`."""
+"""The clients for asyncio: `queuegate.aio.Client` and `queuegate.aio.Gate`."""
 
-from typing import Final, Self
+from queuegate._async_client import Client
+from queuegate.gate.asynchronous import Gate
 
-from queuegate import _channel
-from queuegate._async_methods import AsyncClientMethods
-from queuegate._calls import AsyncCalls
-from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
-
-__all__ = ["Client"]
-
-
-class Client(AsyncClientMethods):
-    """The asyncio client of a queuegate server, with the methods of `queuegate.Client`.
-
-    A client belongs to the event loop in which it is created. Tasks can and should share one:
-    all its calls use one connection. Cancelling a task cancels its call. Close a client after
-    use, or use it in an `async with` statement.
-
-    Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
-    ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
-    retries and further pages.
-    """
-
-    def __init__(
-        self,
-        address: str | None = None,
-        *,
-        timeout: float = 1.0,
-        tls: Tls | None = None,
-        token_file: FilePath | None = None,
-        retry: Retry = DEFAULT_RETRY,
-    ) -> None:
-        """Create a client with the arguments of `queuegate.Client`, reading its files at once.
-
-        Raises RuntimeError outside a running event loop.
-        """
-        plan = _channel.plan(address, timeout, tls, retry, token_file)
-        self.address: Final = plan.address.text
-        super().__init__(AsyncCalls(plan))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__module__}.{type(self).__name__}({self.address!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connection. Open calls raise ServerUnavailable, later ones RuntimeError."""
-        await self._calls.close()
+__all__ = ["Client", "Gate"]

@@ -55,6 +55,15 @@ class QueuegateError(Exception):
         reason: The server's reason, for programs: a value of the contract's `ErrorReason`
             without its prefix (`RESOLVER_UNAVAILABLE`). Empty if there is none, for example
             because the server could not be reached.
+
+    Example:
+        >>> try:
+        ...     client.check("sue", "root.sandbox", partition="none")
+        ... except queuegate.CouldNotAsk as error:
+        ...     print("wait", error.retry_after or 1)
+        ... except queuegate.QueuegateError as error:
+        ...     print(error.code, error.reason)
+        NOT_FOUND UNKNOWN_PARTITION
     """
 
     def __init__(self, message: str, *, code: str = "", reason: str = "") -> None:

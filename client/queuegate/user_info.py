@@ -2,8 +2,10 @@
 
 From a pod to a decision:
 
-    owner = user_info.from_pod(pod["metadata"])
-    decision = client.check(owner.user, queue, groups=owner.groups)
+    >>> pod = {"metadata": {"annotations": {user_info.ANNOTATION: '{"user":"sue"}'}}}
+    >>> owner = user_info.from_pod(pod["metadata"])
+    >>> client.check(owner.user, "root.analytics.reports", groups=owner.groups).allowed
+    True
 
 The annotation is parsed exactly as the scheduler parses it, so that both see the same user.
 Needs only the standard library.
@@ -44,15 +46,30 @@ class UserInfo:
     """A user and their groups. Both may be empty; groups keep their order and repetitions."""
 
     user: str
+    """The name of the user."""
     groups: tuple[str, ...] = ()
+    """The groups of the user, the primary group first."""
 
 
 def parse(text: str) -> UserInfo:
-    """Parse the value of the annotation, which must be strict JSON. Raises InvalidUserInfo.
+    """Parse the value of the annotation.
 
     As in the scheduler, member names are case-insensitive, the last of several wins, null counts
     as absent, and unknown members are ignored. Without `user`, the name may be given as
     `username`, as in the examples of the documentation.
+
+    Args:
+        text: The value, strict JSON of at most 256 KiB.
+
+    Returns:
+        The user and the groups; both may be empty.
+
+    Raises:
+        InvalidUserInfo: The text is not a valid annotation.
+
+    Example:
+        >>> user_info.parse('{"user":"sue","groups":["analysts"]}')
+        UserInfo(user='sue', groups=('analysts',))
     """
     _check_size(text)
     try:
@@ -76,10 +93,25 @@ def parse(text: str) -> UserInfo:
 
 
 def build(user: str, groups: Iterable[str] = ()) -> str:
-    """Build the value of the annotation. Raises InvalidUserInfo if it is too long.
+    """Build the value of the annotation.
 
     The text equals that of the scheduler's admission controller: the user before the groups,
     groups in the given order, no spaces, and empty members omitted.
+
+    Args:
+        user: The name of the user.
+        groups: The groups of the user, the primary group first.
+
+    Returns:
+        The JSON text.
+
+    Raises:
+        InvalidUserInfo: The text would be longer than 256 KiB.
+        TypeError: `groups` is one string.
+
+    Example:
+        >>> user_info.build("sue", ["analysts"])
+        '{"user":"sue","groups":["analysts"]}'
     """
     if isinstance(groups, str):
         raise TypeError("groups must be a list of strings, not one string")
@@ -106,8 +138,17 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
         label_key: The key of the label. None: the environment variable USER_LABEL_KEY, or else
             `yunikorn.apache.org/username`.
 
+    Returns:
+        The user, and the groups of the annotation.
+
     Raises:
         TypeError: The argument is not metadata, but for example the whole pod.
+
+    Example:
+        >>> user_info.from_pod({"annotations": {user_info.ANNOTATION: '{"user":"sue"}'}})
+        UserInfo(user='sue', groups=())
+        >>> user_info.from_pod({}).user
+        'nobody'
     """
     text = _value(metadata, "annotations", ANNOTATION)
     if text:

@@ -7,10 +7,10 @@ that each call sees one policy revision however long it takes.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from queuegate.policy.applications import ApplicationDecision
-from queuegate.policy.decide import decide
+from queuegate.policy.decide import decide, evaluated_instead
 from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate.policy.explain import Explanation, explain
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -40,16 +40,21 @@ class UnknownPartition(Exception):
 class GroupsUnavailable(Exception):
     """The decision depends on groups, and the resolver could not be asked."""
 
-    def __init__(self, resolver: str, detail: str, retry_after: float) -> None:
-        """Keep the resolver's name, its failure, and the seconds until it is asked again."""
-        super().__init__(f"{resolver}: {detail}")
-        self.resolver = resolver
-        self.detail = detail
+    message: ClassVar = "groups are needed and resolver {!r} could not be asked; the log says why"
+
+    def __init__(self, resolver: str, retry_after: float) -> None:
+        """Keep the seconds until the resolver of that name is asked again.
+
+        The reason, which may name hosts and accounts, is left to the log.
+        """
+        super().__init__(self.message.format(resolver))
         self.retry_after = retry_after
 
 
 class TooManyLookUps(GroupsUnavailable):
     """The resolver was not asked because it already has too many look-ups to do."""
+
+    message = "groups are needed and resolver {!r} has too many look-ups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +115,13 @@ class ApplicationQuery(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A decision, and the cache entry whose groups it used (None if it used none)."""
+    """A decision, and what it was made with."""
 
     decision: Decision
     entry: CacheEntry | None
+    """The cache entry whose groups it used; None if it used none."""
+    evaluated_queue: str = ""
+    """The nearest existing ancestor of a queue that does not exist; empty if the queue exists."""
 
 
 class GroupsOrigin(StrEnum):
@@ -186,7 +194,7 @@ class Engine:
         user, groups, served, path, access, real_user = query
         decision = decide(served.partition, path, access, user, groups or None, real_user=real_user)
         if decision is not None:
-            return Verdict(decision, None)
+            return Verdict(decision, None, evaluated_instead(served.partition, path, decision))
         entry = served.groups.cached(user)
         return None if entry is None else self._decide_with(query, entry)
 
@@ -265,10 +273,12 @@ class Engine:
         """Decide with the groups of a cache entry."""
         user, _, served, path, access, real_user = query
         groups = self._groups(served, entry)
-        if groups is None:
-            return Verdict(UNKNOWN_USER, entry)
-        decision = decide(served.partition, path, access, user, groups, real_user=real_user)
-        return Verdict(_final(decision), entry)
+        decision = UNKNOWN_USER
+        if groups is not None:
+            decision = _final(
+                decide(served.partition, path, access, user, groups, real_user=real_user)
+            )
+        return Verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
     def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
         """Return the groups, or None if the user definitely does not exist."""
@@ -278,7 +288,7 @@ class Engine:
         if isinstance(outcome, LookupFailed):
             retry_after = max(0.0, entry.expires_at - self._clock())
             failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
-            raise failure(served.groups.resolver_name, outcome.detail, retry_after)
+            raise failure(served.groups.resolver_name, retry_after)
         return None
 
 

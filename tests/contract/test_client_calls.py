@@ -32,6 +32,7 @@ async def test_check_sends_every_argument(ask: Ask, script: Script) -> None:
         matched_queue="root.a",
         matched_subject="alice",
         policy_revision=REVISION,
+        evaluated_queue="",
     )
     (request,) = script.requests("CheckQueueAccess")
     assert (request.user.user, list(request.user.groups)) == ("alice", ["g1", "g2"])
@@ -52,6 +53,14 @@ async def test_denied_is_an_answer_and_false(ask: Ask) -> None:
     assert not decision
     assert decision.allowed is False
     assert decision.reason is Reason.NO_MATCH
+
+
+async def test_a_missing_queue_is_said_where_it_is_decided(ask: Ask, script: Script) -> None:
+    script.answers["CheckQueueAccess"] = access_pb2.CheckQueueAccessResponse(
+        reason=access_pb2.REASON_NO_MATCH, evaluated_queue="root"
+    )
+    decision = await ask("check", "alice", "root.new")
+    assert decision.evaluated_queue == "root"
 
 
 async def test_an_empty_response_is_denied(ask: Ask, script: Script) -> None:
@@ -116,10 +125,10 @@ async def test_resolve(ask: Ask, script: Script) -> None:
 
 
 async def test_invalidate(ask: Ask, script: Script) -> None:
-    assert await ask("invalidate") == 1_000
-    assert await ask("invalidate", ["a", "b"], partition="gpu") == 2
-    assert await ask("invalidate", [f"u{n}" for n in range(20_001)]) == 20_001
-    assert await ask("invalidate", []) == 0
+    assert (await ask("invalidate")).dropped == 1_000
+    assert (await ask("invalidate", ["a", "b"], partition="gpu")).dropped == 2
+    assert (await ask("invalidate", [f"u{n}" for n in range(20_001)])).dropped == 20_001
+    assert await ask("invalidate", []) == queuegate.InvalidationResult(0)
     requests = script.requests("InvalidateUserGroups")
     assert [len(request.users) for request in requests] == [0, 2, 10_000, 10_000, 1]
     assert requests[1].partition == "gpu"

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from queuegate.cli import main
+from queuegate.v1 import access_pb2, policy_pb2
 from tests.support.fakes.scripted_server import Script, ScriptedServer
 
 QUEUES = ["root", "root.a", "root.b\x1b"]
@@ -48,6 +50,7 @@ STATUS_AND_TEXT: list[tuple[str, int, str]] = [
     ("reload", 0, "serving revision 8"),
     ("invalidate alice bob", 0, "dropped 2 cached answers"),
     ("invalidate --all", 0, "dropped 1000 cached answers"),
+    ("invalidate alice", 0, "dropped 1 cached answer\n"),
     ("health", 0, "serving"),
     ("health --service down", 1, "not serving"),
 ]
@@ -69,23 +72,33 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
         "check alice root.A",
         0,
         {
+            "user": "alice",
+            "queue": "root.A",
+            "access": "submit",
+            "partition": "default",
             "allowed": True,
             "reason": "user",
             "matched_queue": "root.a",
             "matched_subject": "alice",
             "policy_revision": 7,
+            "evaluated_queue": "",
         },
     ),
     (
         "explain denied root.a",
         1,
         {
+            "user": "denied",
+            "queue": "root.a",
+            "access": "submit",
+            "partition": "default",
             "decision": {
                 "allowed": False,
                 "reason": "no_match",
                 "matched_queue": "",
                 "matched_subject": "",
                 "policy_revision": 7,
+                "evaluated_queue": "",
             },
             "steps": [
                 {
@@ -106,12 +119,23 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
             "evaluated_queue": "root.a",
         },
     ),
-    ("queues alice", 0, {"queues": QUEUES}),
     (
-        "resolve alice",
+        "queues alice --access admin --prefix root",
         0,
         {
             "user": "alice",
+            "access": "admin",
+            "partition": "default",
+            "prefix": "root",
+            "queues": QUEUES,
+        },
+    ),
+    (
+        "resolve alice --partition gpu",
+        0,
+        {
+            "user": "alice",
+            "partition": "gpu",
             "groups": ["g1", "g2"],
             "outcome": "resolved",
             "resolver": "corp",
@@ -126,6 +150,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
         "policy",
         0,
         {
+            "partition": "default",
             "source": "queues.yaml",
             "revision": 7,
             "checksum": "ABC",
@@ -147,9 +172,9 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
         },
     ),
     ("reload", 0, {"succeeded": True, "revision": 8, "diagnostics": []}),
-    ("invalidate alice", 0, {"dropped": 1}),
+    ("invalidate alice", 0, {"users": ["alice"], "partition": "default", "dropped": 1}),
     ("health", 0, {"status": "serving"}),
-    ("health --service down", 1, {"status": "not_serving"}),
+    ("health --service down", 1, {"service": "down", "status": "not_serving"}),
 ]
 
 
@@ -157,11 +182,52 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
 def test_documents(
     server: ScriptedServer, capsys: Capture, line: str, status: int, document: Any
 ) -> None:
-    assert main([*PATIENT, *line.split(), "--output", "json"]) == status
+    assert main([*PATIENT, *line.split(), "-o", "json"]) == status
     output, errors = capsys.readouterr()
     assert json.loads(output) == document
+    assert list(json.loads(output)) == list(document)
     assert output.isascii()
     assert errors == ""
+    assert main([*PATIENT, "-o", "yaml", *line.split()]) == status
+    output, errors = capsys.readouterr()
+    assert yaml.safe_load(output) == document
+    assert output.isprintable() or output.replace("\n", "").isprintable()
+    assert errors == ""
+
+
+TABLES = [
+    ("queues alice", ["QUEUE", "root", "root.a", "root.b\\x1b"]),
+    ("policy", ["QUEUE  SUBMIT ACL  ADMIN ACL", "root   *"]),
+]
+
+
+@pytest.mark.parametrize(("line", "table"), TABLES)
+def test_tables(server: ScriptedServer, capsys: Capture, line: str, table: list[str]) -> None:
+    assert main([*PATIENT, "-o", "table", *line.split()]) == 0
+    output, errors = capsys.readouterr()
+    assert output.splitlines() == table
+    assert errors == ""
+
+
+def test_a_table_is_for_lists_only(server: ScriptedServer, capsys: Capture) -> None:
+    assert main(["-o", "table", "reload"]) == 2
+    assert "--output table is for commands that print a list" in capsys.readouterr().err
+    assert main(["reload", "-o", "table"]) == 2
+    assert "'table' is not one of 'text', 'json', 'yaml'" in capsys.readouterr().err
+    assert server.script.calls == []
+
+
+@pytest.mark.parametrize("output", ["text", "table"])
+def test_an_empty_list_says_so_beside_the_list(
+    server: ScriptedServer, capsys: Capture, output: str
+) -> None:
+    server.script.answers["ListQueues"] = access_pb2.ListQueuesResponse()
+    assert main([*PATIENT, "queues", "alice", "-o", output]) == 0
+    heads = "QUEUE\n" if output == "table" else ""
+    assert capsys.readouterr() == (heads, "alice may submit to none of the queues\n")
+    server.script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse()
+    assert main([*PATIENT, "policy", "--prefix", "root.x", "-o", output]) == 0
+    assert capsys.readouterr().err == "there is no queue root.x\n"
 
 
 def test_options_reach_the_server(script: Script) -> None:

@@ -1,26 +1,42 @@
 """`queuegate` where there is no answer: its messages and exit statuses."""
 
+import json
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import grpc
 import pytest
+import yaml
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
 from queuegate.cli import main
 from queuegate.v1 import policy_pb2, user_groups_pb2
 from tests.support.fakes.scripted_server import Fault, Script, ScriptedServer
+from tests.support.servers.admin_port import LISTEN, ops_address
+from tests.support.servers.queuegate_server import running_server
 
 TLS = Path(__file__).parent / "tls"
 Capture = pytest.CaptureFixture[str]
 CA = ["--tls-ca", str(TLS / "ca.pem")]
-PATIENT = ("--timeout", "20")
+PATIENT = ("--timeout", "60")
 """Where a busy machine must not decide the outcome."""
 
 
 @pytest.fixture(autouse=True)
 def address(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUEGATE_ADDRESS", server.address)
+
+
+@pytest.fixture(scope="module")
+def operations_port() -> Iterator[str]:
+    with running_server(*LISTEN) as running:
+        yield ops_address(running)
 
 
 Code = grpc.StatusCode
@@ -57,7 +73,7 @@ FAILURES: list[tuple[Fault, int, str]] = [
     (
         Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON_AFTER]),
         3,
-        "ldap down; try again in 5.1 s",
+        "ldap down; try again in 6 s",
     ),
     (
         Fault(Code.UNAUTHENTICATED, "the server does not know the bearer token", "CALLER_UNKNOWN"),
@@ -74,15 +90,70 @@ FAILURES: list[tuple[Fault, int, str]] = [
 
 
 @pytest.mark.parametrize(("fault", "status", "message"), FAILURES, ids=lambda case: str(case)[:40])
-@pytest.mark.parametrize("output", ["text", "json"])
-def test_failures(
-    script: Script, capsys: Capture, fault: Fault, status: int, message: str, output: str
+def test_failures(script: Script, capsys: Capture, fault: Fault, status: int, message: str) -> None:
+    script.fail("CheckQueueAccess", *[fault] * 4)
+    assert main([*PATIENT, "check", "alice", "root.a"]) == status
+    assert capsys.readouterr() == ("", f"Error: {message}\n")
+
+
+@pytest.mark.parametrize(("fault", "status", "message"), FAILURES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_failures_for_programs(
+    script: Script,
+    capsys: Capture,
+    fault: Fault,
+    status: int,
+    message: str,
+    output: str,
+    load: Callable[[str], Any],
 ) -> None:
     script.fail("CheckQueueAccess", *[fault] * 4)
-    assert main([*PATIENT, "check", "alice", "root.a", "--output", output]) == status
+    assert main([*PATIENT, "check", "alice", "root.a", "-o", output]) == status
     printed, errors = capsys.readouterr()
-    assert printed == ""
-    assert errors == f"queuegate: {message}\n"
+    assert errors == ""
+    document = load(printed)
+    after = document["error"].pop("retry_after")
+    assert after == (pytest.approx(5, abs=0.1) if "try again" in message else None)
+    assert document == {
+        "user": "alice",
+        "queue": "root.a",
+        "access": "submit",
+        "partition": "default",
+        "error": {"reason": fault.reason, "message": message.replace("\\x1b", "\x1b")},
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "message"),
+    [
+        ("check alice -o json", "WRONG_USAGE", "Missing argument 'QUEUE'."),
+        ("chek -ojson", "WRONG_USAGE", "No such command 'chek'."),
+        ("health --nosuch --output=json", "WRONG_USAGE", "No such option '--nosuch'."),
+        ("health -o json --address nosuch", "WRONG_USAGE", "address 'nosuch': not a host"),
+        ("health -o json --tls-ca /nosuch", "CANNOT_READ", "cannot read /nosuch: No such file"),
+        ("health -o json --service nosuch", "SERVICE_UNKNOWN", "the server has no service nosuch"),
+    ],
+)
+def test_wrong_usage_for_programs(
+    script: Script, capsys: Capture, line: str, reason: str, message: str
+) -> None:
+    assert main([*PATIENT, *line.split()]) == 2
+    printed, errors = capsys.readouterr()
+    assert errors == ""
+    error = json.loads(printed)["error"]
+    assert (error["reason"], error["retry_after"]) == (reason, None)
+    assert error["message"].startswith(message)
+
+
+def test_no_server_for_programs(script: Script, capsys: Capture, tmp_path: Path) -> None:
+    arguments = ["--address", f"unix:{tmp_path}/q.sock", "queues", "alice", "-o", "json"]
+    assert main([*PATIENT, *arguments]) == 3
+    printed, errors = capsys.readouterr()
+    assert errors == ""
+    document = json.loads(printed)
+    assert document["user"] == "alice"
+    assert document["error"]["reason"] == "UNAVAILABLE"
+    assert document["error"]["message"].startswith("no server at unix:")
 
 
 def test_no_user_and_no_answer_are_distinguished(script: Script, capsys: Capture) -> None:
@@ -94,7 +165,7 @@ def test_no_user_and_no_answer_are_distinguished(script: Script, capsys: Capture
     assert capsys.readouterr() == ("alice: no such user (resolver corp): so it is\n", "")
     answer.outcome = user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE
     assert main([*PATIENT, "resolve", "alice"]) == 3
-    expected = "queuegate: alice: could not be resolved (resolver corp): so it is\n"
+    expected = "Error: alice: could not be resolved (resolver corp): so it is\n"
     assert capsys.readouterr() == ("", expected)
 
 
@@ -108,9 +179,7 @@ def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> 
     assert main(["reload"]) == 2
     output, errors = capsys.readouterr()
     assert output == "3:5: error: bad key (drop it)\n"
-    assert errors == (
-        "queuegate: the configuration is invalid; the server keeps serving revision 7\n"
-    )
+    assert errors == ("Error: the configuration is invalid; the server keeps serving revision 7\n")
 
 
 WRONG: list[tuple[list[str], str]] = [
@@ -129,7 +198,7 @@ def test_wrong_usage(script: Script, capsys: Capture, arguments: list[str], mess
     assert main([*PATIENT, *arguments]) == 2
     output, errors = capsys.readouterr()
     assert output == ""
-    assert errors.startswith("queuegate: ")
+    assert errors.startswith("Error: ")
     assert message in errors
     assert errors.count("\n") == 1
     assert [call for call in script.calls if call.method != "Check"] == []
@@ -147,7 +216,7 @@ def test_nobody_listens(capsys: Capture, tmp_path: Path) -> None:
     assert main([*PATIENT, "--address", f"unix:{tmp_path}/q.sock", "check", "alice", "root"]) == 3
     output, errors = capsys.readouterr()
     assert output == ""
-    assert errors.startswith(f"queuegate: no server at unix:{tmp_path}/q.sock (")
+    assert errors.startswith(f"Error: no server at unix:{tmp_path}/q.sock (")
     assert errors.endswith(
         ": start one with `queuegate-server serve` (in a checkout: `make serve`), or give its"
         " address with --address or QUEUEGATE_ADDRESS\n"
@@ -160,7 +229,7 @@ def test_a_hanging_server(capsys: Capture) -> None:
         server.script.gate.clear()
         assert main(["--address", server.address, "health", "--timeout", "0.2"]) == 3
     expected = (
-        f"queuegate: no answer from {server.address} within 0.2 s: allow more time with --timeout\n"
+        f"Error: no answer from {server.address} within 0.2 s: allow more time with --timeout\n"
     )
     assert capsys.readouterr().err == expected
 
@@ -185,9 +254,9 @@ def test_tls(capsys: Capture) -> None:
     [
         (True, False, [*CA, "--tls-server-name", "other.test"], "has another name: give the name"),
         (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: give the author"),
-        (True, False, [], "closed the connection: it may require TLS: give"),
-        (True, True, CA, "closed the connection: it may not speak TLS, or require a"),
-        (False, False, CA, "may not speak TLS: ask without TLS, or at another port"),
+        (True, False, [], "closed the connection: if it requires TLS, give"),
+        (True, True, CA, "closed the connection: if it requires a client certificate, give"),
+        (False, False, CA, "does not speak TLS: ask without TLS, or at another port"),
     ],
     ids=["other name", "other authority", "plaintext", "no certificate", "plaintext server"],
 )
@@ -204,9 +273,56 @@ def test_tls_that_does_not_fit(
     assert "queuegate-server serve" not in errors
 
 
+@pytest.mark.parametrize(
+    ("encrypted", "message"),
+    [
+        (False, "is not a gRPC server: give an address of the server's `listen` (127.0.0.1:50051"),
+        (True, "does not speak TLS: ask without TLS, or at another port"),
+    ],
+    ids=["plaintext", "TLS"],
+)
+@pytest.mark.parametrize("line", ["health", "check a root"])
+def test_the_port_for_probes_and_metrics(
+    operations_port: str, capsys: Capture, *, encrypted: bool, message: str, line: str
+) -> None:
+    options = CA if encrypted else []
+    assert main([*PATIENT, "--address", operations_port, *options, *line.split()]) == 3
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"Error: {operations_port} {message}")
+    assert "queuegate-server serve" not in errors
+
+
+@pytest.fixture
+def https_port() -> Iterator[str]:
+    """The address of a server for HTTP with TLS.
+
+    It serves every connection, each in a thread: one that never speaks, such as that of a client
+    whose server had this port before, delays no other.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        server.handle_error = lambda *_: None  # type: ignore[method-assign] # broken connections
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_port_with_tls_for_http(https_port: str, capsys: Capture) -> None:
+    host, _, port = https_port.partition(":")
+    with socket.create_connection((host, int(port))):  # and never speak
+        assert main([*PATIENT, "--address", https_port, *CA, "health"]) == 3
+    assert capsys.readouterr().err.startswith(f"Error: {https_port} is not a gRPC server: give")
+
+
 def test_an_unexpected_error_is_no_answer(
     script: Script, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("queuegate._client.Client.check", lambda *_, **__: 1 / 0)
     assert main([*PATIENT, "check", "alice", "root"]) == 3
-    assert capsys.readouterr().err == "queuegate: unexpected ZeroDivisionError: division by zero\n"
+    assert capsys.readouterr().err == "Error: unexpected ZeroDivisionError: division by zero\n"

@@ -5,6 +5,7 @@ must be what callers see.
 import asyncio
 import inspect
 import json
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -134,8 +135,8 @@ async def test_groups(ask: Ask) -> None:
     assert resolution
     assert resolution.groups == ("alice",)  # without a resolver: the user's own name
     assert resolution.expires_at is not None
-    assert await ask("invalidate", ["alice"], partition="gpu") in {0, 1}
-    assert isinstance(await ask("invalidate"), int)
+    assert (await ask("invalidate", ["alice"], partition="gpu")).dropped in {0, 1}
+    assert (await ask("invalidate", wait=True)).cursor.sequence > 0
 
 
 async def test_reload_and_health(ask: Ask) -> None:
@@ -197,7 +198,9 @@ async def test_tasks(address: str) -> None:
 COMMANDS = [
     ("check alice root.dev", 0, "allowed: alice may submit to root.dev: an ACL of root.dev lists"),
     ("check eve root.closed --group g", 1, "denied: eve may not submit to root.closed"),
-    ("explain eve root.dev.new --group g", 1, "root.dev.new: no such queue; evaluated at root.dev"),
+    ("explain eve root.dev.new --group g", 1, "root.dev.new does not exist; decided at root.dev"),
+    ("check eve ROOT.Dve --group g", 1, "\nROOT.Dve does not exist; decided at root\n"),
+    ("check eve root.new --group g", 1, "root.new does not exist; decided at root\n"),
     ("queues eve --group g", 0, "root.open"),
     ("resolve alice --partition gpu", 0, "alice: alice"),
     ("policy", 0, "dev  submit 'alice group1001'"),
@@ -218,15 +221,77 @@ def test_commands(
     assert text in (errors if status == 2 else output)
 
 
+def test_a_name_that_is_not_in_the_cache_gets_a_hint(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with queuegate.Client(address, timeout=60) as client:
+        client.resolve("casey")
+    invalidate = ["--address", address, "--timeout", "20", "invalidate"]
+    hint = "no such name is in the cache; names are case-sensitive\n"
+    cases = (("Casey", "0 cached answers", hint), ("casey", "1 cached answer", ""))
+    for user, dropped, errors in cases:
+        assert main([*invalidate, user]) == 0
+        assert capsys.readouterr() == (f"dropped {dropped}\n", errors)
+
+
+def use_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "check eve ROOT.Dve",
+            "\nROOT.Dve does not exist; decided at root; did you mean root.dev?\n",
+        ),
+        (
+            "explain eve root.dev.dep.x",
+            "root.dev.dep.x does not exist; decided at root.dev; did you mean root.dev.deep?\n\n",
+        ),
+        ("check eve root.new", "root.new does not exist; decided at root\n"),
+    ],
+)
+def test_a_queue_is_suggested_on_a_terminal(
+    address: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    text: str,
+) -> None:
+    use_a_terminal(monkeypatch)
+    assert main(["--address", address, "--timeout", "20", *line.split(), "--group", "g"]) == 1
+    assert text in capsys.readouterr().out
+
+
+def test_no_queue_is_suggested_to_callers_who_may_not_read(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_a_terminal(monkeypatch)
+    policy = ("--policy", str(folder / "queues.yaml"))
+    with running_server(*policy, "--set", "callers.loopback.roles=[check]") as server:
+        line = "check eve root.dve --group g --timeout 20"
+        assert main(["--address", server.address, *line.split()]) == 1
+    output, errors = capsys.readouterr()
+    assert output.endswith("\nroot.dve does not exist; decided at root\n")
+    assert errors == ""
+
+
 def test_a_document(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = "check alice root.dev --output json --timeout 20"
     assert main(["--address", address, *line.split()]) == 0
     assert json.loads(capsys.readouterr().out) == {
+        "user": "alice",
+        "queue": "root.dev",
+        "access": "submit",
+        "partition": "default",
         "allowed": True,
         "reason": "user",
         "matched_queue": "root.dev",
         "matched_subject": "alice",
         "policy_revision": 1,
+        "evaluated_queue": "",
     }
 
 

@@ -71,6 +71,50 @@ def test_decisions(
         assert answer.policy_revision == 1
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"queue": "root.dev"}, ""),
+        ({"queue": "ROOT.Dev"}, ""),
+        ({"queue": "root"}, ""),
+        ({"queue": "ROOT.Open.x.y"}, "root.open"),
+        ({"queue": "root.analytic.reports"}, "root"),
+        ({"queue": "root.dev.deep.er", "user": "testuser1"}, "root.dev.deep"),
+        ({"queue": "root.dev.new", "user": "nouser"}, "root.dev"),
+        ({"queue": "root.@recovery@.new"}, ""),
+        ({"queue": "root.@recovery@.new", "access": access_pb2.ACCESS_TYPE_ADMIN}, "root"),
+    ],
+)
+def test_a_missing_queue_is_said_where_it_is_decided(
+    channel: grpc.Channel, fields: dict[str, Any], expected: str
+) -> None:
+    asked = request(**fields)
+    stub = access_pb2_grpc.AccessServiceStub(channel)
+    batch = access_pb2.BatchCheckQueueAccessRequest(checks=[asked, asked])
+    columns = access_pb2.CheckQueueAccessColumnsRequest(
+        access=asked.access,
+        users=[asked.user],
+        queues=[asked.queue],
+        user_indexes=[0],
+        queue_indexes=[0],
+        with_decisions=True,
+    )
+    explained = access_pb2.ExplainQueueAccessRequest(
+        user=asked.user, queue=asked.queue, access=asked.access
+    )
+    streamed = access_pb2.StreamQueueAccessRequest(batch=batch)
+    answer = stub.CheckQueueAccess(asked, timeout=60)
+    assert answer.evaluated_queue == expected
+    (stream,) = stub.StreamQueueAccess(iter([streamed]), timeout=60)
+    same = [
+        *(result.decision for result in stub.BatchCheckQueueAccess(batch, timeout=60).results),
+        *(result.decision for result in stream.batch.results),
+        *stub.CheckQueueAccessColumns(columns, timeout=60).decisions,
+        stub.ExplainQueueAccess(explained, timeout=60).decision,
+    ]
+    assert same == [answer] * 6
+
+
 def test_a_partial_group_list_is_no_answer(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         check(channel, user="testuser5", queue="root.dev")

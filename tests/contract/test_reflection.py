@@ -20,6 +20,7 @@ SERVICES = {
     "grpc.reflection.v1alpha.ServerReflection",
     "queuegate.v1.AccessService",
     "queuegate.v1.PolicyService",
+    "queuegate.v1.SyncService",
     "queuegate.v1.UserGroupService",
 }
 

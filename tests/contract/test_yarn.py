@@ -78,6 +78,28 @@ def test_explanations(client: queuegate.Client) -> None:
     assert explanation.evaluated_queue == "root.Test"
 
 
+@pytest.mark.parametrize(
+    ("partition", "queue", "expected"),
+    [
+        ("hadoop", "Test", ""),
+        ("hadoop", "root.Test", ""),
+        ("hadoop", "test", "root"),
+        ("hadoop", "Datascience.Production.New.er", "root.Datascience.Production"),
+        ("capacity", "qa", ""),
+        ("capacity", "eng.qa", ""),
+        ("capacity", "QA", "root"),
+        ("capacity", "root.eng.new", "root.eng"),
+    ],
+)
+def test_a_missing_queue_is_said_where_it_is_decided(
+    client: queuegate.Client, partition: str, queue: str, expected: str
+) -> None:
+    decision = client.check("Bob", queue, partition=partition)
+    assert decision.evaluated_queue == expected
+    assert client.explain("Bob", queue, partition=partition).decision == decision
+    assert client.check_many([queuegate.Check("Bob", queue, partition)] * 100) == [decision] * 100
+
+
 def test_faulty_requests_are_judged_by_the_rules_of_the_partition(client: queuegate.Client) -> None:
     with pytest.raises(queuegate.QueuegateError, match="write names joined by dots"):
         client.check("bob", "root..a", partition="hadoop")

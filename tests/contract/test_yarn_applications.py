@@ -172,6 +172,13 @@ def test_app_check_on_the_command_line(
     assert "owner 'John': no match" in output
     assert main([*base, "Zed", "view-logs", *app, "--group", "g"]) == 1
     assert "denied: Zed may not view the logs of the application" in capsys.readouterr().out
+    moved = [*base, "John", "move", "--queue", "Test", "--owner", "John", "--group", "developers"]
+    assert main([*moved, "--target-queue", "Dev", "--explain"]) == 0
+    output = capsys.readouterr().out
+    assert "queue submit of root.Test 'John': grants" in output
+    assert "queue submit of root.Dev ' developers': grants" in output
+    assert main([*moved, "--target-queue", "Dave"]) == 1
+    assert "the queue to move it to does not exist" in capsys.readouterr().out
     spark = ["--spark", "--property", "spark.acls.enable=true", "--spark-user", "own"]
     assert main([*base, "own", "view", *spark]) == 0
     assert "the user owns the application" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from queuegate.policy import acl
 from queuegate_server.admission import rules
 from queuegate_server.formats import yaml_reader
 from queuegate_server.formats.yarn import schedulers
-from queuegate_server.identity.resolvers.ldap.group_lookup import GroupDns
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
 from queuegate_server.rpc import validation
 from tests.fuzz.run import FOUND, TARGETS
 
@@ -58,7 +58,7 @@ def test_short_inputs(name: str) -> None:
         ),
         ("queues_yaml", yaml_reader, "_NULLS", frozenset[str]()),
         ("admission", rules, "_check", lambda *_: None),
-        ("ldap_answers", GroupDns, "name_in", lambda *_: "other"),
+        ("ldap_answers", GroupKind, "name_in", lambda *_: "other"),
     ],
 )
 def test_a_target_fails_where_there_is_a_bug(

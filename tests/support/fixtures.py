@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import go_toolchain
+from tests.support.go_toolchain import HELM, KUSTOMIZE, PROMTOOL, GoFailed
 from tests.support.servers import queuegate_server
 
 if TYPE_CHECKING:
@@ -67,3 +69,33 @@ async def no_task_left() -> AsyncIterator[None]:
     left = {task for task in asyncio.all_tasks() - before if not task.done()}
     left.discard(asyncio.current_task())
     assert not left
+
+
+@pytest.fixture(scope="session")
+def go() -> Path:
+    """The command `go`; a test is skipped where Go is absent and cannot be installed."""
+    try:
+        return go_toolchain.go()
+    except GoFailed as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def kustomize(go: Path) -> Path:
+    """The command `kustomize`; a module that uses it has the time limit `BUILD_SECONDS`."""
+    assert go.is_file()
+    return KUSTOMIZE.built()
+
+
+@pytest.fixture(scope="session")
+def helm(go: Path) -> Path:
+    """The command `helm`; a module that uses it has the time limit `BUILD_SECONDS`."""
+    assert go.is_file()
+    return HELM.built()
+
+
+@pytest.fixture(scope="session")
+def promtool(go: Path) -> Path:
+    """The command `promtool`; a module that uses it has the time limit `BUILD_SECONDS`."""
+    assert go.is_file()
+    return PROMTOOL.built()

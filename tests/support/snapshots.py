@@ -15,6 +15,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
+from queuegate_server.rpc.validation import nothing_seen
 from queuegate_server.throttling import ByteBudget
 
 
@@ -39,6 +40,7 @@ def servicer(engine: Engine, draining: asyncio.Event | None = None) -> AccessSer
         ConcurrencyLimiter(1_000),
         draining or asyncio.Event(),
         clock=zero,
+        has_seen=nothing_seen,
         batches_in_flight=16,
     )
 

@@ -1,173 +1,337 @@
 """The commands: the calls that they make, and their exit statuses."""
 
-import argparse
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import sys
+import time
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
+from queuegate._address import ENVIRONMENT_VARIABLE
 from queuegate._applications import Application, ApplicationCheck, SparkApplication
 from queuegate._results import HealthStatus, ResolveOutcome
-from queuegate._types import Check
+from queuegate._types import Check, Decision
 from queuegate.cli import render
-from queuegate.cli.exit_codes import Exit
-from queuegate.cli.terminal import Colours, escape
+from queuegate.cli.documents import plain
+from queuegate.cli.exit_codes import Exit, Problem
+from queuegate.cli.options import (
+    CONTEXT,
+    TIMEOUT,
+    Group,
+    Session,
+    access_option,
+    common_options,
+    files_options,
+    groups_options,
+    partition_option,
+    prefix_option,
+    question,
+    session_options,
+    session_options_of_list,
+    wait_option,
+)
+from queuegate.cli.output import FORMATS, TABLE, Report
+from queuegate.cli.suggestions import similar_queue
+from queuegate.cli.terminal import escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 
 if TYPE_CHECKING:
     from queuegate._client import Client
+    from queuegate.cli.offline import OfflineClient
+
+_EPILOG: Final = f"""\
+\b
+Exit status:
+  0    access is allowed; the command succeeded
+  1    access is denied; the user does not exist; the server is not serving
+  2    wrong usage or configuration, such as a partition that does not exist
+  3    no answer: the server or the directory is unavailable or too slow
+
+\b
+Environment:
+  {ENVIRONMENT_VARIABLE}           the address of the server, unless --address is given
+  QUEUEGATE_CA_FILE           as --tls-ca, if no --tls option is given
+  QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
+  QUEUEGATE_KEY_FILE          as --tls-key
+  QUEUEGATE_SERVER_NAME       as --tls-server-name
+  QUEUEGATE_TOKEN_FILE        as --token-file
+  NO_COLOR                    if set, disables colours
+"""
+
+_OF_YARN: Final = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
+_OF_SPARK: Final = {
+    "properties": "--property",
+    "spark_user": "--spark-user",
+    "process_user": "--process-user",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The output of a command and its exit status."""
-
-    document: Any
-    """For `--output json`: dataclasses, lists, mappings and plain values."""
-    lines: Iterable[str]
-    """For `--output text`."""
-    status: Exit
-    problem: str = ""
-    """A failure to print on standard error."""
+@click.group(cls=Group, context_settings=CONTEXT, epilog=_EPILOG)
+@common_options((*FORMATS, TABLE))
+@click.version_option(package_name="queuegate", message="%(prog)s %(version)s")
+def queuegate(**_: Any) -> None:
+    """Ask a queuegate server whether a user may use a queue, and why."""
 
 
-def check(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Check whether the user may use the queue."""
-    asked = _question(options)
-    answer = client.check(
-        asked.user,
-        asked.queue,
-        partition=asked.partition,
-        access=asked.access,
-        groups=asked.groups,
-        real_user=asked.real_user,
-    )
+@queuegate.command()
+@session_options
+@question
+def check(session: Session, asked: Check) -> Report:
+    """Check whether USER may use QUEUE, such as root.a.b."""
+    with session.client() as client:
+        started = time.monotonic()
+        answer = client.check(
+            asked.user,
+            asked.queue,
+            partition=asked.partition,
+            access=asked.access,
+            groups=asked.groups,
+            real_user=asked.real_user,
+        )
+        meant = _meant(client, session, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    return Report(answer, [render.decision(asked, answer, colours)], status)
+    return Report(answer, [render.decision(asked, answer, session.colours, meant)], status)
 
 
-def explain(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Check whether the user may use the queue, and show the evaluation."""
-    asked = _question(options)
-    answer = client.explain(
-        asked.user,
-        asked.queue,
-        partition=asked.partition,
-        access=asked.access,
-        groups=asked.groups,
-        real_user=asked.real_user,
-    )
+@queuegate.command()
+@session_options
+@question
+def explain(session: Session, asked: Check) -> Report:
+    """Check, and show the evaluated ACLs and the origin of the groups."""
+    with session.client() as client:
+        started = time.monotonic()
+        answer = client.explain(
+            asked.user,
+            asked.queue,
+            partition=asked.partition,
+            access=asked.access,
+            groups=asked.groups,
+            real_user=asked.real_user,
+        )
+        meant = _meant(client, session, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
-    return Report(answer, render.explanation(asked, answer, colours), status)
+    return Report(answer, render.explanation(asked, answer, session.colours, meant), status)
 
 
-def app_check(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Check whether the user may do this with the application."""
-    properties = dict(text.split("=", 1) for text in options.properties)
+def _meant(
+    client: "Client | OfflineClient",
+    session: Session,
+    asked: Check,
+    answer: Decision,
+    started: float,
+) -> str:
+    """Return the queue to suggest to people; empty if the one asked about exists.
+
+    It takes another call, for which the caller may not have the role. So a server gets it only
+    from a person at a terminal: scripts may check many queues before they are made. Both calls
+    end within the time limit of the first.
+    """
+    is_text = session.output in {None, FORMATS[0]}
+    may_ask = session.is_offline or sys.stdout.isatty()
+    left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
+    if not (answer.evaluated_queue and is_text and may_ask and left > 0):
+        return ""
+    return similar_queue(client, asked, answer.evaluated_queue, left)
+
+
+@queuegate.command("app-check")
+@session_options
+@click.argument("user")
+@click.argument(
+    "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
+)
+@click.option("--queue", default="", help="The queue in which the application runs.")
+@click.option("--owner", default="", metavar="USER", help="The user who started it.")
+@click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
+@click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
+@click.option("--target-queue", default="", metavar="QUEUE", help="The queue to move it to.")
+@click.option(
+    "--spark", is_flag=True, help="A Spark application, for which Spark's own rules apply."
+)
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of the Spark application; repeatable.",
+)
+@click.option("--spark-user", default="", metavar="USER", help="The user for whom it runs.")
+@click.option("--process-user", default="", metavar="USER", help="The owner of its process.")
+@click.option("--explain", "explained", is_flag=True, help="Show the evaluated lists.")
+@partition_option
+@groups_options
+@files_options
+def app_check(session: Session, *, explained: bool, **given: Any) -> Report:
+    """Check whether USER may access an application of YARN or Spark.
+
+    ACTION is view, view-logs, modify, move or (Spark only) admin.
+    """
+    if fault := _application_fault(given):
+        raise click.UsageError(fault, click.get_current_context())
+    properties = dict(text.split("=", 1) for text in given["properties"])
     asked = ApplicationCheck(
-        options.user,
-        Action(options.action.replace("-", "_")),
-        SparkApplication(properties, options.spark_user, options.process_user)
-        if options.spark
-        else Application(options.queue, options.owner, options.view_acl, options.modify_acl),
-        options.partition,
-        options.groups,
-        options.target_queue,
-        options.real_user,
+        given["user"],
+        Action(given["action"].replace("-", "_")),
+        SparkApplication(properties, given["spark_user"], given["process_user"])
+        if given["spark"]
+        else Application(given["queue"], given["owner"], given["view_acl"], given["modify_acl"]),
+        given["partition"],
+        given["groups"],
+        given["target_queue"],
+        given["real_user"],
     )
-    if options.explain:
-        explained = client.explain_application(asked)
-        status = Exit.OK if explained.decision.allowed else Exit.NO
-        return Report(explained, render.application_explanation(asked, explained, colours), status)
-    answer = client.check_application(asked)
+    colours = session.colours
+    with session.client() as client:
+        if explained:
+            full = client.explain_application(asked)
+            status = Exit.OK if full.decision.allowed else Exit.NO
+            return Report(full, render.application_explanation(asked, full, colours), status)
+        answer = client.check_application(asked)
     status = Exit.OK if answer.allowed else Exit.NO
     return Report(answer, [render.application_decision(asked, answer, colours)], status)
 
 
-def queues(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
-    """List the queues that the user may use."""
-    answer = client.queues(
-        options.user,
-        partition=options.partition,
-        access=Access(options.access),
-        prefix=options.prefix,
-        groups=options.groups,
-        real_user=options.real_user,
-    )
-    return Report({"queues": answer}, map(escape, answer), Exit.OK)
+@queuegate.command()
+@session_options_of_list
+@click.argument("user")
+@prefix_option
+@partition_option
+@access_option
+@groups_options
+@files_options
+def queues(session: Session, user: str, *, access: str, **options: Any) -> Report:
+    """List the configured queues that USER may use."""
+    with session.client() as client:
+        answer = client.queues(user, access=Access(access), **options)
+    note = "" if answer else f"{user} may {render.VERBS[Access(access)]} none of the queues"
+    if note and options["prefix"]:
+        note = f"{note} at or below {options['prefix']}"
+    table = (("QUEUE",), [(queue,) for queue in answer])
+    return Report({"queues": answer}, map(escape, answer), note=note, table=table)
 
 
-def resolve(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Resolve the groups of the user."""
-    answer = client.resolve(
-        options.user,
-        partition=options.partition,
-        bypass_cache=options.bypass_cache,
-    )
-    lines = [*render.resolution(answer, colours)]
+@queuegate.command()
+@session_options
+@click.argument("user")
+@click.option("--bypass-cache", is_flag=True, help="Ask the directory; cache its answer.")
+@partition_option
+def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) -> Report:
+    """Resolve the groups of USER."""
+    with session.client() as client:
+        answer = client.resolve(user, partition=partition, bypass_cache=bypass_cache)
+    lines = [*render.resolution(answer, session.colours)]
     match answer.outcome:
         case ResolveOutcome.RESOLVED:
-            return Report(answer, lines, Exit.OK)
+            return Report(answer, lines)
         case ResolveOutcome.NOT_FOUND:
             return Report(answer, lines, Exit.NO)
-    return Report(answer, [], Exit.NO_ANSWER, "\n".join(lines))
+    problem = Problem(Exit.NO_ANSWER, "RESOLVER_UNAVAILABLE", "\n".join(lines))
+    return Report(answer, [], problem=problem)
 
 
-def invalidate(client: "Client", options: argparse.Namespace, _: Colours) -> Report:
-    """Invalidate cached groups."""
-    users = None if options.all else options.users
-    dropped = client.invalidate(users, partition=options.partition)
-    return Report({"dropped": dropped}, [f"dropped {dropped} cached answers"], Exit.OK)
+@queuegate.command()
+@session_options
+@click.argument("users", metavar="USER... | --all", nargs=-1)
+@click.option("--all", "everybody", is_flag=True, help="All users of the partition.")
+@wait_option
+@partition_option
+def invalidate(
+    session: Session, users: tuple[str, ...], *, everybody: bool, wait: bool, partition: str
+) -> Report:
+    """Invalidate the cached groups of each USER, or of all."""
+    if bool(users) == everybody:
+        message = "give the users to invalidate, or --all"
+        raise click.UsageError(message, click.get_current_context())
+    with session.client() as client:
+        names = None if everybody else users
+        answer = client.invalidate(names, partition=partition, wait=wait, timeout=session.timeout)
+    document: dict[str, object] = {"dropped": answer.dropped}
+    lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
+    if wait:
+        document["waited_out"] = answer.waited_out
+        lines += _waited(answer.waited_out, "the groups before")
+    # A call that waits also reaches gates, so it has an effect without an answer to drop.
+    nothing = not everybody and not wait and not answer.dropped
+    note = "no such name is in the cache; names are case-sensitive" if nothing else ""
+    return Report(document, lines, note=note)
 
 
-def policy(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
+@queuegate.command()
+@session_options_of_list
+@prefix_option
+@partition_option
+def policy(session: Session, prefix: str, partition: str) -> Report:
     """Show the policy that the server is serving."""
-    answer = client.policy(options.partition, options.prefix)
-    return Report(answer, render.policy(answer, colours), Exit.OK)
+    with session.client() as client:
+        answer = client.policy(partition, prefix)
+    rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
+    note = "" if rows else f"there is no queue {prefix}"
+    table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
+    return Report(answer, render.policy(answer, session.colours), note=note, table=table)
 
 
-def reload(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
+@queuegate.command()
+@session_options
+@wait_option
+def reload(session: Session, *, wait: bool) -> Report:
     """Make the server reload its configuration."""
-    answer = client.reload(timeout=options.timeout or 30.0)
-    lines = [*render.diagnostics(answer.diagnostics, colours)]
+    with session.client() as client:
+        answer = client.reload(wait=wait, timeout=session.timeout or 30.0)
+    document = plain(answer)
+    del document["cursor"]
+    if not wait:
+        del document["waited_out"]
+    lines = [*render.diagnostics(answer.diagnostics, session.colours)]
     if answer.succeeded:
-        return Report(answer, [*lines, f"serving revision {answer.revision}"], Exit.OK)
-    problem = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
-    return Report(answer, lines, Exit.WRONG, problem)
+        lines.append(f"serving revision {answer.revision}")
+        if wait:
+            lines += _waited(answer.waited_out, "the policy before")
+        return Report(document, lines)
+    message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
+    problem = Problem(Exit.WRONG, "INVALID_CONFIGURATION", message)
+    return Report(document, lines, problem=problem)
 
 
-def health(client: "Client", options: argparse.Namespace, colours: Colours) -> Report:
-    """Check the health of the server."""
-    answer = client.health(options.service)
+@queuegate.command()
+@session_options
+@click.option("--service", default="", metavar="NAME", help="One service, by its full name.")
+def health(session: Session, service: str) -> Report:
+    """Check whether the server is serving."""
+    with session.client() as client:
+        answer = client.health(service)
     document = {"status": answer}
     match answer:
         case HealthStatus.SERVING:
-            return Report(document, [colours.good("serving")], Exit.OK)
+            return Report(document, [session.colours.good("serving")])
         case HealthStatus.SERVICE_UNKNOWN:
-            problem = f"the server has no service {options.service}"
-            return Report(document, [], Exit.WRONG, problem)
-    return Report(document, [colours.bad(answer.replace("_", " "))], Exit.NO)
+            message = f"the server has no service {service}"
+            problem = Problem(Exit.WRONG, "SERVICE_UNKNOWN", message)
+            return Report(document, [], problem=problem)
+    return Report(document, [session.colours.bad(answer.replace("_", " "))], Exit.NO)
 
 
-def _question(options: argparse.Namespace) -> Check:
-    return Check(
-        options.user,
-        options.queue,
-        options.partition,
-        Access(options.access),
-        options.groups,
-        options.real_user,
-    )
+def _application_fault(given: dict[str, Any]) -> str:
+    """Return how the arguments of app-check contradict each other; empty if they do not."""
+    if given["spark"]:
+        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if given[name]]
+        if of_yarn:
+            allowed = ", ".join(_OF_SPARK.values())
+            return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
+        properties = given["properties"]
+        if not all("=" in text for text in properties):
+            return "--property must be NAME=VALUE"
+        names = [text.partition("=")[0] for text in properties]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return f"--property: {', '.join(twice)} is given more than once" if twice else ""
+    of_spark = [option for name, option in _OF_SPARK.items() if given[name]]
+    if of_spark:
+        return f"{', '.join(of_spark)}: only allowed with --spark"
+    if not (given["queue"] and given["owner"]):
+        return "give --queue and --owner, or --spark"
+    return ""
 
 
-COMMANDS: Final[Mapping[str, Callable[["Client", argparse.Namespace, Colours], Report]]] = {
-    "check": check,
-    "explain": explain,
-    "app-check": app_check,
-    "queues": queues,
-    "resolve": resolve,
-    "invalidate": invalidate,
-    "policy": policy,
-    "reload": reload,
-    "health": health,
-}
+def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
+    """Return the lines about gates that were waited for."""
+    lines = [f"{escape(name)} did not confirm; its lease has ended" for name in waited_out]
+    return [*lines, f"no gate of this server decides from {state} any more"]

@@ -1,9 +1,12 @@
 """Exit statuses, and the messages for failures."""
 
+from dataclasses import dataclass
 from enum import IntEnum
+from math import ceil
 from typing import Final
 
 from queuegate.exceptions import (
+    CouldNotAsk,
     DeadlineExceeded,
     GroupsUnavailable,
     InvalidArgument,
@@ -30,18 +33,36 @@ class Exit(IntEnum):
     """The same for SIGPIPE."""
 
 
-def failure(error: Exception) -> tuple[str, Exit]:
-    """Return a message with the remedy, and the exit status, which is never that of an answer."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there is no answer."""
+
+    status: Exit
+    """Never that of an answer."""
+    reason: str
+    """For programs: a value of the contract's `ErrorReason`, the name of a gRPC status, or
+    `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN` and `UNEXPECTED`.
+    """
+    message: str
+    """For people, with the remedy."""
+    retry_after: float | None = None
+    """The seconds after which the server suggests a retry."""
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return how to report an exception."""
     match error:
-        case RequestRejected():
-            return _with_remedy(error), Exit.WRONG
         case QueuegateError():
-            return _with_remedy(error), Exit.NO_ANSWER
+            status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER
+            after = error.retry_after if isinstance(error, CouldNotAsk) else None
+            return Problem(status, error.reason or error.code, _with_remedy(error), after)
         case ValueError():
-            return str(error), Exit.WRONG
+            return Problem(Exit.WRONG, "WRONG_USAGE", str(error))
         case OSError() if error.filename is not None:
-            return f"cannot read {error.filename}: {error.strerror}", Exit.WRONG
-    return f"unexpected {type(error).__name__}: {error}", Exit.NO_ANSWER
+            message = f"cannot read {error.filename}: {error.strerror}"
+            return Problem(Exit.WRONG, "CANNOT_READ", message)
+    message = f"unexpected {type(error).__name__}: {error}"
+    return Problem(Exit.NO_ANSWER, "UNEXPECTED", message)
 
 
 def _with_remedy(error: QueuegateError) -> str:
@@ -63,6 +84,5 @@ def _with_remedy(error: QueuegateError) -> str:
         case DeadlineExceeded():
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if error.retry_after is not None:
-            seconds = max(0.1, round(error.retry_after, 1))
-            return f"{error.message}; try again in {seconds:g} s"
+            return f"{error.message}; try again in {max(1, ceil(error.retry_after))} s"
     return error.message

@@ -1,281 +1,283 @@
-"""The arguments of `queuegate`. Imports nothing slow, so that `--help` is fast."""
+"""The options of `queuegate`, and the shape of its commands. Imports no gRPC: `--help` is fast."""
 
-import argparse
+import functools
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from queuegate import _validation
-from queuegate._address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
-from queuegate.cli.terminal import escape
-from queuegate.policy.applications import Action
+from queuegate._address import DEFAULT_ADDRESS
+from queuegate._types import Check
+from queuegate.cli.output import FORMATS, TABLE, Report, answer
+from queuegate.cli.terminal import Colours, colours_for
 from queuegate.policy.decision import Access
 
-_EPILOG = f"""\
-exit status:
-  0    access is allowed; the command succeeded
-  1    access is denied; the user does not exist; the server is not serving
-  2    wrong usage or configuration, such as a partition that does not exist
-  3    no answer: the server or the directory is unavailable or too slow
+if TYPE_CHECKING:
+    from queuegate._client import Client
+    from queuegate.cli.offline import OfflineClient
 
-environment:
-  {ENVIRONMENT_VARIABLE}           the address of the server, unless --address is given
-  QUEUEGATE_CA_FILE           as --tls-ca, if no --tls option is given
-  QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
-  QUEUEGATE_KEY_FILE          as --tls-key
-  QUEUEGATE_SERVER_NAME       as --tls-server-name
-  QUEUEGATE_TOKEN_FILE        as --token-file
-  NO_COLOR                    if set, disables colours
-"""
-
-_DEFAULTS: dict[str, Any] = {
-    "address": None,
-    "timeout": None,
-    "output": "text",
-    "tls_ca": None,
-    "tls_cert": None,
-    "tls_key": None,
-    "tls_server_name": None,
-    "token_file": None,
-}
-
-_OF_YARN = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
-_OF_SPARK = {
-    "properties": "--property",
-    "spark_user": "--spark-user",
-    "process_user": "--process-user",
-}
+CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+TIMEOUT: Final = 1.0
+"""The default time limit of a call to a server, in seconds."""
+_FILES: Final = frozenset({"policy", "config"})
+"""Options of those commands only that decide without a server."""
+_OF_SERVER: Final = (
+    *("address", "token_file", "tls_ca", "tls_cert", "tls_key", "tls_server_name"),
+)
+"""Options about a server, which those commands refuse beside `_FILES`."""
+_ASKED: Final = (
+    *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
+)
+"""The fields of the question that documents repeat."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Exit with status 2. Unlike argparse, escape control characters."""
-        super().error(escape(message))
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The server to ask, or the files to decide by, and how to print the answer."""
 
+    address: str | None = None
+    timeout: float | None = None
+    output: str | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_server_name: str | None = None
+    token_file: str | None = None
+    policy: str | None = None
+    config: str | None = None
 
-class _Version(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
-        """Print the version, which takes time to look up."""
-        from importlib.metadata import version  # noqa: PLC0415
+    @property
+    def is_offline(self) -> bool:
+        """Whether to decide by files, without a server."""
+        return self.policy is not None or self.config is not None
 
-        sys.stdout.write(f"queuegate {version('queuegate')}\n")
-        parser.exit()
+    @property
+    def colours(self) -> Colours:
+        """The colours of standard output."""
+        return colours_for(sys.stdout)
 
+    def client(self) -> "Client | OfflineClient":
+        """Return a client for the server, or one that decides by files.
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments given, or else those of the process. Exits with 2 if they are invalid."""
-    parser, commands = _parser()
-    options, unknown = parser.parse_known_args(arguments, argparse.Namespace(**_DEFAULTS))
-    if unknown:
-        commands[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
-    if options.command == "invalidate" and bool(options.users) == options.all:
-        commands["invalidate"].error("give the users to invalidate, or --all")
-    if options.command == "app-check" and (fault := _app_check_fault(options)):
-        commands["app-check"].error(fault)
-    if (options.tls_cert is None) != (options.tls_key is None):
-        parser.error("--tls-cert and --tls-key must be given together")
-    return options
+        Raises ValueError, OSError and RequestRejected.
+        """
+        if self.is_offline:
+            from queuegate.cli.offline import OfflineClient  # noqa: PLC0415
 
+            return OfflineClient(self.policy, self.config, self.timeout)
+        # Imported late, together with gRPC, so that wrong usage and --help are reported at once.
+        from queuegate._client import Client  # noqa: PLC0415
+        from queuegate._settings import Tls  # noqa: PLC0415
 
-def _app_check_fault(options: argparse.Namespace) -> str:
-    """Return how the arguments of app-check contradict each other; empty if they do not."""
-    given = vars(options)
-    if options.spark:
-        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if given[name]]
-        if of_yarn:
-            allowed = ", ".join(_OF_SPARK.values())
-            return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
-        if not all("=" in text for text in options.properties):
-            return "--property must be NAME=VALUE"
-        names = [text.partition("=")[0] for text in options.properties]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        return f"--property: {', '.join(twice)} is given more than once" if twice else ""
-    of_spark = [option for name, option in _OF_SPARK.items() if given[name]]
-    if of_spark:
-        return f"{', '.join(of_spark)}: only allowed with --spark"
-    if not (options.queue and options.owner):
-        return "give --queue and --owner, or --spark"
-    return ""
-
-
-def _parser() -> tuple[_Parser, dict[str, _Parser]]:
-    """Return the main parser, and those of the commands by name."""
-    common = _common()
-    parser = _Parser(
-        prog="queuegate",
-        usage="queuegate [OPTIONS] COMMAND ...",
-        description="Ask a queuegate server whether a user may use a queue, and why.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands = parser.add_subparsers(
-        prog="queuegate", dest="command", metavar="COMMAND", required=True
-    )
-
-    def command(name: str, text: str, arguments: str = "") -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name,
-            help=text,
-            description=text,
-            usage=f"queuegate {name} [OPTIONS] {arguments}".rstrip(),
-            parents=[common],
-            allow_abbrev=False,
+        files = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_server_name)
+        tls = Tls(*files) if any(file is not None for file in files) else None
+        return Client(
+            self.address, timeout=self.timeout or TIMEOUT, tls=tls, token_file=self.token_file
         )
 
-    for name, text in (
-        ("check", "check whether a user may use a queue"),
-        ("explain", "the same, with the evaluated ACLs and the origin of the groups"),
-    ):
-        asking = command(name, text, "USER QUEUE")
-        asking.add_argument("user", metavar="USER")
-        asking.add_argument("queue", metavar="QUEUE", help="the full path: root.a.b")
-        _add_partition(asking)
-        _add_access_and_groups(asking)
 
-    _add_app_check(
-        command("app-check", "check whether a user may access an application", "USER ACTION")
-    )
-
-    queues = command("queues", "list the configured queues that a user may use", "USER")
-    queues.add_argument("user", metavar="USER")
-    queues.add_argument(
-        "--prefix", default="", metavar="QUEUE", help="only this queue and those below it"
-    )
-    _add_partition(queues)
-    _add_access_and_groups(queues)
-
-    resolve = command("resolve", "resolve the groups of a user", "USER")
-    resolve.add_argument("user", metavar="USER")
-    resolve.add_argument(
-        "--bypass-cache", action="store_true", help="ask the directory instead of the cache"
-    )
-    _add_partition(resolve)
-
-    invalidate = command("invalidate", "invalidate the cached groups of users", "USER... | --all")
-    invalidate.add_argument("users", metavar="USER", nargs="*")
-    invalidate.add_argument("--all", action="store_true", help="all users of the partition")
-    _add_partition(invalidate)
-
-    policy = command("policy", "show the policy that the server is serving")
-    policy.add_argument(
-        "--prefix", default="", metavar="QUEUE", help="only this queue and those below it"
-    )
-    _add_partition(policy)
-
-    command("reload", "make the server reload its configuration")
-
-    health = command("health", "check whether the server is serving")
-    health.add_argument("--service", default="", help="one service, by its full name")
-    return parser, commands.choices
+def common_names() -> frozenset[str]:
+    """Return the names of the options that all commands have."""
+    return frozenset(field.name for field in fields(Session)) - _FILES
 
 
-def _common() -> _Parser:
-    """Return the parser of options that are allowed before and after the command. Their defaults
-    come from the namespace: those of a command's parser would override options before it.
-    """
-    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    server = common.add_argument_group("server")
-    server.add_argument(
-        "--address",
-        metavar="ADDRESS",
-        help=f"HOST:PORT, [IPV6]:PORT or unix:/PATH (default: {DEFAULT_ADDRESS})",
-    )
-    server.add_argument(
-        "--timeout",
-        type=_seconds,
-        metavar="SECONDS",
-        help="how long to wait for an answer (default: 1; reload: 30)",
-    )
-    server.add_argument(
-        "--tls-ca", metavar="FILE", help="use TLS and trust these certificate authorities"
-    )
-    server.add_argument("--tls-cert", metavar="FILE", help="use TLS with this client certificate")
-    server.add_argument(
-        "--tls-key", metavar="FILE", help="the private key of the client certificate"
-    )
-    server.add_argument(
-        "--tls-server-name", metavar="NAME", help="the name in the server's certificate"
-    )
-    server.add_argument("--token-file", metavar="FILE", help="send the bearer token in this file")
-    common.add_argument(
-        "--output", choices=("text", "json"), help="the output format (default: text)"
-    )
-    return common
+class Command(click.Command):
+    """A command whose help lists the options of a `Session` after its own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two sections."""
+        common = common_names()
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Server and output": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and isinstance(parameter, click.Option):
+                section = "Server and output" if parameter.name in common else "Options"
+                sections[section].append(record)
+        for name, records in sections.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
 
 
-def _add_app_check(asking: argparse.ArgumentParser) -> None:
-    asking.add_argument("user", metavar="USER")
-    actions = [action.replace("_", "-") for action in Action]
-    asking.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
-    asking.add_argument("--queue", default="", help="the queue in which the application runs")
-    asking.add_argument("--owner", default="", metavar="USER", help="the user who started it")
-    for name in ("view", "modify"):
-        asking.add_argument(f"--{name}-acl", default="", metavar="ACL", help=f"its {name} ACL")
-    asking.add_argument(
-        "--target-queue", default="", metavar="QUEUE", help="the queue to move it to"
-    )
-    asking.add_argument(
-        "--spark",
-        action="store_true",
-        help="a Spark application, for which Spark's own rules apply",
-    )
-    asking.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        dest="properties",
-        metavar="NAME=VALUE",
-        help="a property of the Spark application; repeatable",
-    )
-    asking.add_argument(
-        "--spark-user", default="", metavar="USER", help="the user for whom it runs"
-    )
-    asking.add_argument(
-        "--process-user", default="", metavar="USER", help="the owner of its process"
-    )
-    asking.add_argument("--explain", action="store_true", help="show the evaluated lists")
-    _add_partition(asking)
-    _add_groups(asking)
+class Group(Command, click.Group):
+    """The same for the command that the others are in."""
+
+    command_class = Command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
-def _add_partition(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--partition", default="default", metavar="NAME", help="(default: default)")
-
-
-def _add_access_and_groups(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--access",
-        choices=[str(access) for access in Access],
-        default=str(Access.SUBMIT),
-        help="(default: submit)",
-    )
-    _add_groups(parser)
-
-
-def _add_groups(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        dest="groups",
-        metavar="GROUP",
-        help="a group of the user; repeatable; without any, the server resolves them",
-    )
-    parser.add_argument(
-        "--real-user",
-        default="",
-        metavar="NAME",
-        help="the service that acts for the user, for YARN ACLs that list ~NAME",
-    )
-
-
-def _seconds(text: str) -> float:
+def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
     try:
         return _validation.seconds("it", float(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(
+        raise click.BadParameter(
             f"{text!r} is not a number of seconds above 0 and up to {_validation.MAX_TIMEOUT:.0f}"
         ) from None
+
+
+_COMMON: Final = (
+    click.option(
+        "--address",
+        metavar="ADDRESS",
+        help=f"HOST:PORT, [IPV6]:PORT or unix:/PATH.  [default: {DEFAULT_ADDRESS}]",
+    ),
+    click.option(
+        "--timeout",
+        callback=_seconds,
+        metavar="SECONDS",
+        help="How long to wait for an answer.  [default: 1; reload: 30; invalidate --wait: 15]",
+    ),
+    click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these authorities."),
+    click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),
+    click.option("--tls-key", metavar="FILE", help="The private key of the client certificate."),
+    click.option("--tls-server-name", metavar="NAME", help="The name in the server's certificate."),
+    click.option("--token-file", metavar="FILE", help="Send the bearer token in this file."),
+)
+"""Allowed before and after the name of the command."""
+
+
+def common_options(output: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of a `Session`, with these formats of the output."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(_COMMON):
+            function = option(function)
+        return click.option(
+            "-o",
+            "--output",
+            type=click.Choice(output),
+            help="The format of the answer.  [default: text]",
+        )(function)
+
+    return add
+
+
+def session_options(function: Callable[..., Report]) -> Callable[..., int]:
+    """Pass the options before and after the name of the command as a `Session`; print its report,
+    and return the exit status.
+    """
+    return _with_session(function, FORMATS)
+
+
+def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
+    """Do the same for a command that can print a table."""
+    return _with_session(function, (*FORMATS, TABLE))
+
+
+def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> Callable[..., int]:
+    @common_options(formats)
+    @functools.wraps(function)
+    def with_session(**given: Any) -> int:
+        context = click.get_current_context()
+        before = context.find_root().params
+        session = Session(
+            **{
+                field.name: before.get(field.name) if own is None else own
+                for field in fields(Session)
+                for own in [given.pop(field.name, None)]
+            }
+        )
+        output = session.output or FORMATS[0]
+        if output not in formats:
+            raise click.UsageError(f"--output {output} is for commands that print a list", context)
+        if fault := _session_fault(session):
+            raise click.UsageError(fault, context)
+        question = {name: given[name] for name in _ASKED if given.get(name)}
+        return answer(lambda: function(session, **given), question, output)
+
+    return with_session
+
+
+def _session_fault(session: Session) -> str:
+    """Return how the options are empty or contradict each other; empty if they do not."""
+    given = [field.name for field in fields(session) if getattr(session, field.name) is not None]
+    # Empty is mostly a variable of a script that is not set.
+    if empty := [name for name in given if getattr(session, name) == ""]:
+        return f"{_written(empty)} must not be empty"
+    files = [name for name in given if name in _FILES]
+    of_server = [name for name in given if name in _OF_SERVER]
+    if files and of_server:
+        return f"{_written(of_server)}: not allowed with {_written(files)}: no server is asked"
+    if (session.tls_cert is None) != (session.tls_key is None):
+        return "--tls-cert and --tls-key must be given together"
+    return ""
+
+
+def _written(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+partition_option: Final = click.option(
+    "--partition", default="default", show_default=True, metavar="NAME", help="The partition."
+)
+wait_option: Final = click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until no gate decides from the state before, which takes up to 6 s.",
+)
+prefix_option: Final = click.option(
+    "--prefix", default="", metavar="QUEUE", help="Only this queue and those below it."
+)
+access_option: Final = click.option(
+    "--access",
+    type=click.Choice([str(access) for access in Access]),
+    default=str(Access.SUBMIT),
+    show_default=True,
+    help="The kind of access.",
+)
+
+
+def files_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a command that can decide without a server."""
+    function = click.option(
+        "--config",
+        metavar="FILE",
+        help="Decide without a server, with the settings and the resolvers of this queuegate.yaml.",
+    )(function)
+    return click.option(
+        "--policy",
+        metavar="FILE",
+        help="Decide without a server, by this queues.yaml or file of a YARN scheduler.",
+    )(function)
+
+
+def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options about the user's groups."""
+    function = click.option(
+        "--real-user",
+        default="",
+        metavar="NAME",
+        help="The service that acts for the user, for YARN ACLs that list ~NAME.",
+    )(function)
+    return click.option(
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="GROUP",
+        help="A group of the user; repeatable. Without any, the server resolves them.",
+    )(function)
+
+
+def question(function: Callable[[Session, Check], Report]) -> Callable[..., Report]:
+    """Add the arguments of a question about a queue, and pass them as a `Check`."""
+
+    @click.argument("user")
+    @click.argument("queue")
+    @partition_option
+    @access_option
+    @groups_options
+    @files_options
+    @functools.wraps(function)
+    def with_question(session: Session, **asked: Any) -> Report:
+        return function(session, Check(**asked))
+
+    return with_question

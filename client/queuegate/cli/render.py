@@ -1,11 +1,8 @@
-"""Results as text for people, and as JSON. Text from outside is escaped."""
+"""Results as text for people. Text from outside is escaped."""
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 from queuegate._applications import ApplicationCheck, ApplicationExplanation, SparkApplication
 from queuegate._results import (
@@ -22,7 +19,7 @@ from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
 
-_VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
+VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 
 _REASONS = {
     Reason.WILDCARD: "an ACL of {queue} allows everyone",
@@ -34,6 +31,7 @@ _REASONS = {
     Reason.ACLS_DISABLED: "the scheduler does not enforce ACLs",
     Reason.CLUSTER_ADMIN: "the user administers the cluster",
     Reason.OWNER: "the user owns the application",
+    Reason.UNKNOWN_QUEUE: "the queue to move it to does not exist",
     Reason.UNSPECIFIED: "unknown reason (this client is too old for the server)",
 }
 
@@ -56,7 +54,7 @@ _OF_APPLICATIONS = {
     Reason.WILDCARD: "a list of the application allows everyone",
     Reason.USER: "a list of the application names the user {subject}",
     Reason.GROUP: "a list of the application names the group {subject}",
-    Reason.NO_MATCH: "no list of the application, its queues or the cluster names the user",
+    Reason.NO_MATCH: "no list that counts for this action names the user or a group of the user",
 }
 
 _DOING = {Action.VIEW_LOGS: "view the logs of", Action.ADMIN: "act for users of"}
@@ -68,14 +66,22 @@ _LISTED = {
 }
 
 
-def decision(asked: Check, answer: Decision, colours: Colours) -> str:
-    """Return a decision as one line."""
+def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") -> str:
+    """Return a decision as one line, and a second one if the queue does not exist.
+
+    `meant` is the queue to suggest instead, if there is one.
+    """
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
-    return (
-        f"{word}: {escape(asked.user)} {can} {_VERBS[Access(asked.access)]}"
+    text = (
+        f"{word}: {escape(asked.user)} {can} {VERBS[Access(asked.access)]}"
         f" {escape(asked.queue)}: {_reason(asked.partition, answer)}"
     )
+    if answer.evaluated_queue:
+        where = escape(answer.evaluated_queue)
+        text += f"\n{escape(asked.queue)} does not exist; decided at {where}"
+        text += f"; did you mean {escape(meant)}?" if meant else ""
+    return text
 
 
 def _reason(partition: str, answer: Decision) -> str:
@@ -86,15 +92,12 @@ def _reason(partition: str, answer: Decision) -> str:
     )
 
 
-def explanation(asked: Check, answer: Explanation, colours: Colours) -> Iterator[str]:
-    """Yield a decision and its evaluation as a tree."""
-    yield decision(asked, answer.decision, colours)
+def explanation(
+    asked: Check, answer: Explanation, colours: Colours, meant: str = ""
+) -> Iterator[str]:
+    """Yield a decision, as `decision` does, and its evaluation as a tree."""
+    yield decision(asked, answer.decision, colours, meant)
     yield ""
-    denied_at_once = any(step.outcome is StepOutcome.RECOVERY_QUEUE for step in answer.steps)
-    here = asked.queue.lower()
-    missing = answer.evaluated_queue.lower() not in {here, f"root.{here}"}
-    if missing and not denied_at_once:
-        yield f"{escape(asked.queue)}: no such queue; evaluated at {escape(answer.evaluated_queue)}"
     for queue, steps in groupby(answer.steps, key=lambda step: step.queue):
         yield escape(queue) or "the cluster"
         yield from _branches([_step(step, colours) for step in steps])
@@ -126,9 +129,8 @@ def application_explanation(
     """Yield a decision about an application and the evaluated lists."""
     yield application_decision(asked, answer.decision, colours)
     yield ""
-    for number, step in enumerate(answer.steps, start=1):
-        granted = answer.decision.allowed and number == len(answer.steps)
-        outcome = colours.good("grants") if granted else "no match"
+    for step in answer.steps:
+        outcome = colours.good("grants") if step.granted else "no match"
         where = f" of {escape(step.queue)}" if step.queue else ""
         name = step.list.replace("_", " ")
         yield f"{name}{where} '{escape(step.acl_text)}': {outcome}"
@@ -172,7 +174,9 @@ def _groups(groups: ExplainedGroups) -> str:
         notes.append(f"resolver {escape(groups.resolver)}")
     if groups.detail:
         notes.append(escape(groups.detail))
-    return f"{names} ({'; '.join(notes)})" if names else "; ".join(notes)
+    if groups.origin is GroupsOrigin.NOT_NEEDED:
+        return "; ".join(notes)
+    return f"{names or 'none'} ({'; '.join(notes)})"
 
 
 def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
@@ -183,7 +187,7 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
     if answer.outcome is not ResolveOutcome.RESOLVED:
         yield f"{user}: {_UNRESOLVED[answer.outcome]} ({by}){detail}"
         return
-    yield f"{user}: {', '.join(escape(group) for group in answer.groups)}"
+    yield f"{user}: {', '.join(escape(group) for group in answer.groups) or 'no groups'}"
     notes = [by, "cached" if answer.cached else "just resolved"]
     if answer.stale:
         notes.append(colours.doubtful("expired because the resolver could not be asked"))
@@ -245,17 +249,3 @@ def diagnostics(found: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
 def moment(when: datetime) -> str:
     """Format a time in UTC, to the second."""
     return when.strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def to_json(document: Any) -> str:
-    """Return a document as indented JSON in ASCII, so that no terminal interprets it."""
-    plain = (
-        asdict(document) if is_dataclass(document) and not isinstance(document, type) else document
-    )
-    return json.dumps(plain, indent=2, default=_text).replace("\x7f", "\\u007f")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

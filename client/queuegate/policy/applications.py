@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
-from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
+from queuegate.policy.decision import (
+    ACLS_DISABLED,
+    NO_MATCH,
+    UNKNOWN_QUEUE,
+    Decision,
+    Reason,
+)
 from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
@@ -21,7 +27,9 @@ class Action(StrEnum):
     """The kind of access to an application."""
 
     VIEW = auto()
+    """See it."""
     VIEW_LOGS = auto()
+    """See its logs."""
     MODIFY = auto()
     """Change or kill it."""
     MOVE = auto()
@@ -70,6 +78,8 @@ class ApplicationDecision(NamedTuple):
     """None if it depends on groups that are not known."""
     lists: tuple[AccessList, ...]
     """The evaluated lists, in order, up to the one that granted access."""
+    granting: tuple[int, ...] = ()
+    """The indexes of the lists that granted: of a move, the source's and the target's."""
 
 
 DISABLED: Final = ApplicationDecision(ACLS_DISABLED, ())
@@ -98,7 +108,7 @@ def decide_application(
     Args:
         partition: The partition of the application's queue.
         application: The application.
-        action: What the user wants to do with it.
+        action: The action that the user wants to take.
         user: The name of the user.
         groups: All groups of the user, or None while they are not known.
         target: The path of the queue to which it is to be moved.
@@ -112,7 +122,7 @@ def decide_application(
     if cluster is None:
         raise ApplicationsUnsupported
     if action is Action.MOVE and target not in partition.queues:
-        return ApplicationDecision(NO_MATCH, ())
+        return ApplicationDecision(UNKNOWN_QUEUE, ())
     if not cluster.acls_enabled:
         return DISABLED
     documented = cluster.semantics is Semantics.DOCUMENTED
@@ -131,7 +141,9 @@ def decide_application(
     decided = second.decision
     if first.decision is None and (decided is None or decided.allowed):
         decided = None
-    return ApplicationDecision(decided, (*first.lists, *second.lists))
+    of_target = (len(first.lists) + index for index in second.granting)
+    granting = (*first.granting, *of_target)
+    return ApplicationDecision(decided, (*first.lists, *second.lists), granting)
 
 
 def evaluate(
@@ -146,7 +158,8 @@ def evaluate(
             named = user if user in acl.users else f"~{real_user}"
             subject = WILDCARD if acl.allows_all else named
             plain = Reason.WILDCARD if acl.allows_all else Reason.USER
-            return ApplicationDecision(_grant(listed, plain, subject), tuple(lists[:count]))
+            decision = _grant(listed, plain, subject)
+            return ApplicationDecision(decision, tuple(lists[:count]), (count - 1,))
     if not any(listed.acl.groups for listed in lists):
         return ApplicationDecision(NO_MATCH, tuple(lists))
     if groups is None:
@@ -154,9 +167,8 @@ def evaluate(
     for count, listed in enumerate(lists, start=1):
         for group in groups:
             if group in listed.acl.groups:
-                return ApplicationDecision(
-                    _grant(listed, Reason.GROUP, group), tuple(lists[:count])
-                )
+                decision = _grant(listed, Reason.GROUP, group)
+                return ApplicationDecision(decision, tuple(lists[:count]), (count - 1,))
     return ApplicationDecision(NO_MATCH, tuple(lists))
 
 

@@ -8,7 +8,7 @@ of YuniKorn, and to all below it, is never granted.
 
 from collections.abc import Iterable, Sequence
 
-from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access, Decision, Reason
 from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 
@@ -54,6 +54,17 @@ def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -
             return Decision(True, Reason.USER, path, f"~{real_user}")
         path = parent_path(path)
     return None
+
+
+def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
+    """Return the nearest existing ancestor, which decided, of a queue that does not exist.
+
+    Empty if the queue exists, or the decision does not depend on that.
+    """
+    if path in partition.queues or decision is IN_RECOVERY_QUEUE:
+        return ""
+    nearest = partition.nearest_path(path)
+    return "" if nearest == path else nearest
 
 
 def usable(

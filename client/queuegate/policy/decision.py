@@ -10,7 +10,12 @@ class Access(StrEnum):
     """The kind of access to a queue."""
 
     SUBMIT = auto()
+    """Submit an application."""
     ADMIN = auto()
+    """Administer the queue."""
+
+    # An enumeration computes its hash in Python, and this is a part of dictionary keys.
+    __hash__ = str.__hash__
 
 
 class Reason(StrEnum):
@@ -36,8 +41,10 @@ class Reason(StrEnum):
     """Granted: the user administers the cluster."""
     OWNER = auto()
     """Granted: the user owns the application."""
+    UNKNOWN_QUEUE = auto()
+    """Denied: the queue that the application is to be moved to does not exist."""
 
-    # An enumeration computes its hash in Python, and decisions are dictionary keys.
+    # As for Access.
     __hash__ = str.__hash__
 
 
@@ -51,6 +58,7 @@ class Decision(NamedTuple):
 
 
 NO_MATCH: Final = Decision(False, Reason.NO_MATCH)
+UNKNOWN_QUEUE: Final = Decision(False, Reason.UNKNOWN_QUEUE)
 UNKNOWN_USER: Final = Decision(False, Reason.UNKNOWN_USER)
 IN_RECOVERY_QUEUE: Final = Decision(False, Reason.RECOVERY_QUEUE, RECOVERY_QUEUE)
 ACLS_DISABLED: Final = Decision(True, Reason.ACLS_DISABLED)

@@ -19,9 +19,13 @@ class StepOutcome(StrEnum):
     UNSPECIFIED = auto()
     """An outcome of a server that is newer than this client."""
     WILDCARD = auto()
+    """The ACL allows everyone."""
     USER = auto()
+    """The ACL lists the user."""
     GROUP = auto()
+    """The ACL lists a group of the user."""
     NO_MATCH = auto()
+    """The ACL lists neither the user nor a group of the user."""
     EMPTY = auto()
     """The ACL is absent or empty: it grants nothing."""
     RECOVERY_QUEUE = auto()

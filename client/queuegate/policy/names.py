@@ -1,4 +1,4 @@
-"""Which user, group, queue and partition names are valid, and how they compare.
+"""Which user, group, queue and partition names are valid, how they compare, which are similar.
 
 The patterns and rules are YuniKorn's: `pkg/common/security/acl.go` (names in an ACL),
 `pkg/common/configs/configvalidator.go` (names in limits and filters, queue names) and
@@ -6,7 +6,9 @@ The patterns and rules are YuniKorn's: `pkg/common/security/acl.go` (names in an
 so patterns are applied with `fullmatch`.
 """
 
+import difflib
 import re
+from collections.abc import Collection
 from typing import Final
 
 ROOT: Final = "root"
@@ -16,6 +18,11 @@ DEFAULT_PARTITION: Final = "default"
 
 CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """No name in a request or of a directory's group may have one."""
+
+_SIMILAR: Final = 0.65
+"""From which ratio of difflib on names are similar."""
+_MAX_COMPARED: Final = 100
+"""Characters in which similar names are searched: the time is their square."""
 
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
@@ -90,3 +97,9 @@ def partition_name(text: str) -> str:
         if end > 0:
             return text[end + 1 :]
     return text
+
+
+def similar_name(text: str, known: Collection[str]) -> str:
+    """Return the known name that a text most probably misspells; empty if none is similar."""
+    found = difflib.get_close_matches(text[:_MAX_COMPARED], known, n=1, cutoff=_SIMILAR)
+    return found[0] if found else ""

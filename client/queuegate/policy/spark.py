@@ -55,7 +55,7 @@ class SparkAcls:
         """Decide about an action.
 
         Args:
-            action: What the user wants to do with the application.
+            action: The action that the user wants to take.
             user: The name of the user; None if no login is required.
             groups: All groups of the user, or None while they are not known.
 

@@ -119,6 +119,8 @@ class Partition:
     which is not the path of any queue."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
+    _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
+    """The nearest existing ancestors of those missing queues whose chains are kept."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
@@ -147,6 +149,10 @@ class Partition:
         while (queue := self.queues.get(candidate)) is None:
             candidate = parent_path(candidate)
         return queue
+
+    def nearest_path(self, path: str) -> str:
+        """Return the path of the queue that `nearest` returns."""
+        return self._ancestors.get(path) or self.nearest(path).path
 
     def chain(self, path: str, access: Access) -> Chain:
         """Return the compiled ACLs of the nearest queue of a path and of all queues above it.
@@ -185,7 +191,7 @@ class Partition:
         if self.cluster is None and access is _SUBMIT and is_recovery_path(path):
             return _RECOVERY
         waiting = []
-        ancestor = self.nearest(path).path
+        nearest = ancestor = self.nearest(path).path
         while (chain := chains.get(ancestor)) is None:
             waiting.append(ancestor)
             ancestor = parent_path(ancestor)
@@ -196,6 +202,8 @@ class Partition:
             chain = chains[ancestor] = chain.extend(ancestor, acls)
         if len(path) <= MAX_PATH_LENGTH and len(chains) < len(self.queues) + MAX_MISSING_PATHS:
             chains[path] = chain
+            if nearest != path:
+                self._ancestors[path] = nearest
         return chain
 
 
@@ -219,7 +227,7 @@ class PartitionBuilder:
 
         Args:
             name: The name of the partition.
-            resolver_type: What the configuration names as its group resolver.
+            resolver_type: The type of the group resolver that the configuration names.
             cluster: None for a partition of YuniKorn.
             resolver_place: Line and column of `resolver_type`.
             parse_acl: Parses the ACLs that are added as texts; it must accept all of them.

@@ -88,15 +88,17 @@ def describe_difference(text: str) -> str:
 def _in_words(acl: Acl) -> str:
     if acl.allows_all:
         return "everybody"
+    impersonated = "every user that is impersonated by"
     kinds = (
-        ("user", acl.users),
-        ("group", acl.groups),
-        ("every user that is impersonated by", acl.proxies),
+        ("user", "users", acl.users),
+        ("group", "groups", acl.groups),
+        (impersonated, impersonated, acl.proxies),
     )
     parts = [
-        f"{kind} {', '.join(repr(name) for name in sorted(names)[:MAX_SHOWN_NAMES])}"
+        f"{one if len(names) == 1 else more} "
+        f"{', '.join(repr(name) for name in sorted(names)[:MAX_SHOWN_NAMES])}"
         f"{', …' if len(names) > MAX_SHOWN_NAMES else ''}"
-        for kind, names in kinds
+        for one, more, names in kinds
         if names
     ]
     return " and ".join(parts) or "nobody"

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from queuegate.v1 import cursor_pb2 as _cursor_pb2
 from queuegate.v1 import status_pb2 as _status_pb2
 from queuegate.v1 import user_group_information_pb2 as _user_group_information_pb2
 import builtins as _builtins
@@ -81,6 +82,8 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     """Granted: the user administers the cluster (YARN: `yarn.admin.acl`)."""
     REASON_OWNER: _Reason.ValueType  # 9
     """Granted: the user owns the application."""
+    REASON_UNKNOWN_QUEUE: _Reason.ValueType  # 10
+    """Denied: the queue that the application is to be moved to does not exist."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """Why access was granted or denied."""
@@ -107,6 +110,8 @@ REASON_CLUSTER_ADMIN: Reason.ValueType  # 8
 """Granted: the user administers the cluster (YARN: `yarn.admin.acl`)."""
 REASON_OWNER: Reason.ValueType  # 9
 """Granted: the user owns the application."""
+REASON_UNKNOWN_QUEUE: Reason.ValueType  # 10
+"""Denied: the queue that the application is to be moved to does not exist."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 class _StepOutcome:
@@ -288,6 +293,7 @@ class CheckQueueAccessRequest(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     REAL_USER_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition of the queue. Empty: `default`. `[rmID]name` means `name`."""
     queue: _builtins.str
@@ -308,6 +314,13 @@ class CheckQueueAccessRequest(_message.Message):
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
 
+    @_builtins.property
+    def at_least(self) -> _cursor_pb2.Cursor:
+        """A change that the answer must take into account, from the answer to the call that
+        made it. A server that does not know of it ends the call with UNAVAILABLE (reason
+        NOT_CAUGHT_UP). Not set: none.
+        """
+
     def __init__(
         self,
         *,
@@ -316,10 +329,11 @@ class CheckQueueAccessRequest(_message.Message):
         queue: _builtins.str = ...,
         access: Global___AccessType.ValueType = ...,
         real_user: _builtins.str = ...,
+        at_least: _cursor_pb2.Cursor | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "at_least", b"at_least", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -336,6 +350,7 @@ class CheckQueueAccessResponse(_message.Message):
     MATCHED_QUEUE_FIELD_NUMBER: _builtins.int
     MATCHED_SUBJECT_FIELD_NUMBER: _builtins.int
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
+    EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     """True only if access is granted."""
     reason: Global___Reason.ValueType
@@ -352,6 +367,11 @@ class CheckQueueAccessResponse(_message.Message):
     """The revision of the policy that decided: starts at 1 when the server
     starts, and grows by 1 with each reload that changed the policy.
     """
+    evaluated_queue: _builtins.str
+    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated
+    instead. In lower case in YuniKorn. Empty if the queue exists, and with
+    REASON_RECOVERY_QUEUE, which is decided without a look at the queues.
+    """
     def __init__(
         self,
         *,
@@ -360,10 +380,11 @@ class CheckQueueAccessResponse(_message.Message):
         matched_queue: _builtins.str = ...,
         matched_subject: _builtins.str = ...,
         policy_revision: _builtins.int = ...,
+        evaluated_queue: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "matched_queue", b"matched_queue", "matched_subject", b"matched_subject", "policy_revision", b"policy_revision", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "evaluated_queue", b"evaluated_queue", "matched_queue", b"matched_queue", "matched_subject", b"matched_subject", "policy_revision", b"policy_revision", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1217,22 +1238,28 @@ class ApplicationStep(_message.Message):
     LIST_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
     ACL_TEXT_FIELD_NUMBER: _builtins.int
+    GRANTED_FIELD_NUMBER: _builtins.int
     list: Global___ApplicationList.ValueType
     """Which list."""
     queue: _builtins.str
     """The path of the queue, if it is the list of one."""
     acl_text: _builtins.str
     """The text of the list."""
+    granted: _builtins.bool
+    """Whether the list grants access. For a move, a list that grants access to the
+    application is followed by those of the target.
+    """
     def __init__(
         self,
         *,
         list: Global___ApplicationList.ValueType = ...,
         queue: _builtins.str = ...,
         acl_text: _builtins.str = ...,
+        granted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl_text", b"acl_text", "list", b"list", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl_text", b"acl_text", "granted", b"granted", "list", b"list", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1254,7 +1281,7 @@ class ExplainApplicationAccessResponse(_message.Message):
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationStep]:
         """Each list that was looked at, in order; where access is granted, the last one
-        granted it. Empty while ACLs are disabled.
+        granted it. Empty while ACLs are disabled, and if a move has no target.
         """
 
     @_builtins.property

@@ -5,7 +5,7 @@ import warnings
 
 from queuegate.v1 import access_pb2 as queuegate_dot_v1_dot_access__pb2
 
-GRPC_GENERATED_VERSION = '1.74.0'
+GRPC_GENERATED_VERSION = '1.75.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 

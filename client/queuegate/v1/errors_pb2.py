@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/errors.proto\x12\x0cqueuegate.v1*\x90\x03\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x45RROR_REASON_INVALID_FIELD\x10\x01\x12\"\n\x1e\x45RROR_REASON_UNKNOWN_PARTITION\x10\x02\x12%\n!ERROR_REASON_RESOLVER_UNAVAILABLE\x10\x03\x12\x1b\n\x17\x45RROR_REASON_OVERLOADED\x10\x04\x12%\n!ERROR_REASON_CALLER_NOT_PERMITTED\x10\x05\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x06\x12\x1a\n\x16\x45RROR_REASON_NOT_READY\x10\x07\x12\x19\n\x15\x45RROR_REASON_DRAINING\x10\x08\x12\"\n\x1e\x45RROR_REASON_AUDIT_UNAVAILABLE\x10\t\x12\x1f\n\x1b\x45RROR_REASON_CALLER_UNKNOWN\x10\n\x12\x1d\n\x19\x45RROR_REASON_RATE_LIMITED\x10\x0b\x42r\n\x0fio.queuegate.v1B\x0b\x45rrorsProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/errors.proto\x12\x0cqueuegate.v1*\xb0\x03\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x45RROR_REASON_INVALID_FIELD\x10\x01\x12\"\n\x1e\x45RROR_REASON_UNKNOWN_PARTITION\x10\x02\x12%\n!ERROR_REASON_RESOLVER_UNAVAILABLE\x10\x03\x12\x1b\n\x17\x45RROR_REASON_OVERLOADED\x10\x04\x12%\n!ERROR_REASON_CALLER_NOT_PERMITTED\x10\x05\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x06\x12\x1a\n\x16\x45RROR_REASON_NOT_READY\x10\x07\x12\x19\n\x15\x45RROR_REASON_DRAINING\x10\x08\x12\"\n\x1e\x45RROR_REASON_AUDIT_UNAVAILABLE\x10\t\x12\x1f\n\x1b\x45RROR_REASON_CALLER_UNKNOWN\x10\n\x12\x1d\n\x19\x45RROR_REASON_RATE_LIMITED\x10\x0b\x12\x1e\n\x1a\x45RROR_REASON_NOT_CAUGHT_UP\x10\x0c\x42r\n\x0fio.queuegate.v1B\x0b\x45rrorsProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\013ErrorsProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
   _globals['_ERRORREASON']._serialized_start=44
-  _globals['_ERRORREASON']._serialized_end=444
+  _globals['_ERRORREASON']._serialized_end=476
 # @@protoc_insertion_point(module_scope)

@@ -64,6 +64,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """RESOURCE_EXHAUSTED: this caller makes more calls than it may;
     google.rpc.RetryInfo says when to try again.
     """
+    ERROR_REASON_NOT_CAUGHT_UP: _ErrorReason.ValueType  # 12
+    """UNAVAILABLE: this server does not know of the change in `at_least`: another
+    server reported it, or this one before it was started again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call failed: `reason` of the google.rpc.ErrorInfo that each error
@@ -113,5 +117,9 @@ one that is not valid.
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
 """RESOURCE_EXHAUSTED: this caller makes more calls than it may;
 google.rpc.RetryInfo says when to try again.
+"""
+ERROR_REASON_NOT_CAUGHT_UP: ErrorReason.ValueType  # 12
+"""UNAVAILABLE: this server does not know of the change in `at_least`: another
+server reported it, or this one before it was started again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

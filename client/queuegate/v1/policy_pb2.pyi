@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from queuegate.v1 import cursor_pb2 as _cursor_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -295,12 +296,19 @@ class ReloadPolicyRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    WAIT_FIELD_NUMBER: _builtins.int
+    wait: _builtins.bool
+    """Whether to wait until no caller of SyncService decides from the policy before:
+    a lease, about 5 s, at most.
+    """
     def __init__(
         self,
+        *,
+        wait: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -315,6 +323,8 @@ class ReloadPolicyResponse(_message.Message):
     SUCCEEDED_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    WAITED_OUT_FIELD_NUMBER: _builtins.int
     succeeded: _builtins.bool
     """True if the configuration that was read is being served now."""
     revision: _builtins.int
@@ -325,16 +335,28 @@ class ReloadPolicyResponse(_message.Message):
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
         """The diagnostics about the configuration that was read."""
 
+    @_builtins.property
+    def cursor(self) -> _cursor_pb2.Cursor:
+        """The newest change, for `at_least` of checks."""
+
+    @_builtins.property
+    def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With `wait`: the callers of SyncService whose lease ended before they had
+        confirmed the change.
+        """
+
     def __init__(
         self,
         *,
         succeeded: _builtins.bool = ...,
         revision: _builtins.int = ...,
         diagnostics: _abc.Iterable[Global___Diagnostic] | None = ...,
+        cursor: _cursor_pb2.Cursor | None = ...,
+        waited_out: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "revision", b"revision", "succeeded", b"succeeded"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "diagnostics", b"diagnostics", "revision", b"revision", "succeeded", b"succeeded", "waited_out", b"waited_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

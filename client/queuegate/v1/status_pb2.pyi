@@ -33,7 +33,7 @@ class Status(_message.Message):
     code: _builtins.int
     """A code of gRPC, for example 14 for UNAVAILABLE."""
     message: _builtins.str
-    """What failed, for people."""
+    """The fault, in a sentence."""
     @_builtins.property
     def details(self) -> _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]:
         """A google.rpc.ErrorInfo, and where it says more, google.rpc.BadRequest and

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from queuegate.v1 import cursor_pb2 as _cursor_pb2
 from queuegate.v1 import user_group_information_pb2 as _user_group_information_pb2
 import builtins as _builtins
 import sys
@@ -147,8 +148,13 @@ class InvalidateUserGroupsRequest(_message.Message):
 
     PARTITION_FIELD_NUMBER: _builtins.int
     USERS_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition whose cache to change. Empty: `default`."""
+    wait: _builtins.bool
+    """Whether to wait until no caller of SyncService decides from the groups that
+    are forgotten: a lease, about 5 s, at most.
+    """
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The users to forget, at most 10 000. Empty: all of the partition."""
@@ -158,10 +164,11 @@ class InvalidateUserGroupsRequest(_message.Message):
         *,
         partition: _builtins.str = ...,
         users: _abc.Iterable[_builtins.str] | None = ...,
+        wait: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "users", b"users"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "users", b"users", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -174,16 +181,30 @@ class InvalidateUserGroupsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DROPPED_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    WAITED_OUT_FIELD_NUMBER: _builtins.int
     dropped: _builtins.int
     """How many cached answers were dropped."""
+    @_builtins.property
+    def cursor(self) -> _cursor_pb2.Cursor:
+        """The change, for `at_least` of checks."""
+
+    @_builtins.property
+    def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With `wait`: the callers of SyncService whose lease ended before they had
+        confirmed the change.
+        """
+
     def __init__(
         self,
         *,
         dropped: _builtins.int = ...,
+        cursor: _cursor_pb2.Cursor | None = ...,
+        waited_out: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped", b"dropped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "dropped", b"dropped", "waited_out", b"waited_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

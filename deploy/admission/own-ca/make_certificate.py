@@ -1,12 +1,9 @@
-"""Writes the webhook's certificate, by a CA that is forgotten at once, as Kubernetes objects.
+"""Writes the webhook's certificate, by a CA that is forgotten at once, as Kubernetes objects."""
 
-Usage: make_certificate.py [FOLDER], the folder with kustomization.yaml by default.
-"""
-
+import argparse
 import base64
 import datetime as dt
 import json
-import sys
 from pathlib import Path
 
 from cryptography import x509
@@ -14,15 +11,26 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-NAMES = ("queuegate-admission.yunikorn.svc", "queuegate-admission.yunikorn.svc.cluster.local")
+HOST = "queuegate-admission.yunikorn.svc"
 SECRET = "queuegate-admission-tls"  # noqa: S105 - the name of the object
+MADE = "made-by-make-webhook-certificate"
 DAYS = 365
 WEBHOOKS = {"ca-mutating.yaml": 1, "ca-validating.yaml": 3}
 
 
 def main() -> None:
-    """Write secret.yaml and the patches."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    """Write secret.yaml, the patches, and the values of the Helm chart."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    beside = Path(__file__).parent / MADE
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=beside, help="where to write (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--host", default=HOST, help="the name of the Service, NAME.NAMESPACE.svc (%(default)s)"
+    )
+    given = parser.parse_args()
+    folder, names = given.folder, (given.host, f"{given.host}.cluster.local")
+    folder.mkdir(exist_ok=True)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "queuegate-admission-ca")])
     ca = (
@@ -30,12 +38,12 @@ def main() -> None:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(ca_key, hashes.SHA256())
     )
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAMES[0])])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     certificate = (
         _certificate(name, ca_name, key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(each) for each in NAMES]), critical=False
+            x509.SubjectAlternativeName([x509.DNSName(each) for each in names]), critical=False
         )
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(ca_key, hashes.SHA256())
@@ -63,6 +71,8 @@ def main() -> None:
             for number in range(count)
         ]
         _write(folder / file, patch)
+    values = {"webhook": {"certificate": {"secret": SECRET, "caBundle": _encoded(_pem(ca))}}}
+    _write(folder / "helm-values.yaml", values)
 
 
 def _certificate(

@@ -5,6 +5,7 @@ seconds, whatever its peer does.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
@@ -135,6 +136,11 @@ async def _one_request(request: web.Request, handler: Handler) -> web.StreamResp
     """Close the connection after each response, including errors."""
     try:
         response = await handler(request)
+    except web.HTTPNotFound as error:
+        paths = " ".join(resource.canonical for resource in request.app.router.resources())
+        response = web.Response(
+            status=error.status, text=f"{error.reason}; this port serves {paths}\n"
+        )
     except web.HTTPException as error:
         response = web.Response(status=error.status, text=f"{error.reason}\n")
     response.headers["Server"] = "queuegate"
@@ -157,4 +163,5 @@ def _is_internal_error(record: logging.LogRecord) -> bool:
 
 
 def _json(content: dict[str, Any], *, ok: bool) -> web.Response:
-    return web.json_response(content, status=200 if ok else 503)
+    text = f"{json.dumps(content)}\n"
+    return web.Response(text=text, content_type="application/json", status=200 if ok else 503)

@@ -52,7 +52,14 @@ class Readiness:
             "phase": self.phase,
             "policy": policy or {"loaded": False},
             # A policy is served only after the resolvers of its partitions have been opened.
-            "resolvers": {"initialised": policy is not None},
+            "resolvers": {
+                "initialised": policy is not None,
+                "unusable": [
+                    # Why is in the log: it may name accounts and files.
+                    {"partition": each.partition.name, "resolver": each.key.name}
+                    for each in state.unusable
+                ],
+            },
             "last_reload": {
                 "succeeded": state.succeeded,
                 "failed_at": None if state.failed_at is None else _timestamp(state.failed_at),

@@ -17,11 +17,11 @@ _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
 
-_BOOLEANS: Final = {
+BOOLEANS: Final = {
     "bypass_auth": (f"{_ACCESS}bypassAuth", f"{_VARIABLE}BYPASS_AUTH", False),
     "trust_controllers": (f"{_ACCESS}trustControllers", f"{_VARIABLE}BYPASS_CONTROLLERS", True),
 }
-_LISTS: Final = {
+LISTS: Final = {
     "system_users": (
         f"{_ACCESS}systemUsers",
         f"{_VARIABLE}SYSTEM_USERS",
@@ -137,12 +137,12 @@ def read_settings(
     environment = environment or {}
     faults: list[str] = []
     found: dict[str, Any] = {}
-    for field, (key, variable, otherwise) in _BOOLEANS.items():
+    for field, (key, variable, otherwise) in BOOLEANS.items():
         name, text = _given(key, variable, values, environment)
         if text and text not in _TRUE | _FALSE:
             faults.append(f"{name}: {text!r} is not a boolean: write true or false")
         found[field] = text in _TRUE if text else otherwise
-    for field, (key, variable, default) in _LISTS.items():
+    for field, (key, variable, default) in LISTS.items():
         name, text = _given(key, variable, values, environment)
         try:
             found[field] = compile_patterns(default if text is None else text)

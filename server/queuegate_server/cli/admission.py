@@ -113,12 +113,14 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     type=click.Choice(["debug", "info", "warning", "error", "critical"]),
     default="info",
     show_default=True,
+    help="The least severe messages that are logged.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["auto", "json", "console"]),
     default="auto",
     show_default=True,
+    help="auto: console on a terminal, otherwise json.",
 )
 def admission(
     *,

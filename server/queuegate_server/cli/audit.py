@@ -10,8 +10,8 @@ from typing import BinaryIO
 import click
 
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
-from queuegate_server.cli.command import STDIN, shown_name
-from queuegate_server.files.safe_open import open_regular, remedy
+from queuegate_server.cli.command import STDIN, shown_name, unreadable
+from queuegate_server.files.safe_open import open_regular
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.observe.audit_chain import ChainBroken, ChainVerifier
 
@@ -78,8 +78,7 @@ def _verify(log: str, verifier: ChainVerifier) -> int:
         click.echo(str(Diagnostic(error.file, error.line, 1, Severity.ERROR, str(error))))
         return EXIT_NO
     except OSError as error:
-        file, message = error.filename or name, f"cannot be read: {error.strerror or error}"
-        click.echo(str(Diagnostic(file, 0, 0, Severity.ERROR, message, remedy(error))), err=True)
+        click.echo(str(unreadable(error.filename or log, error)), err=True)
         return EXIT_FAILURE
     if verifier.is_torn:
         click.echo(f"note: {name}: ends in an incomplete record, which does not count", err=True)

@@ -1,9 +1,9 @@
 """Parts that the commands of `queuegate-server` share: failures, options, and reading files."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import click
 
@@ -11,6 +11,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.files.safe_open import open_regular, remedy
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import YarnOptions
@@ -26,20 +27,33 @@ class Failure(click.ClickException):
 
     exit_code = EXIT_FAILURE
 
+    def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
+        """Build it from a message and what is wrong in files, which `--output` writes."""
+        super().__init__(message)
+        self.diagnostics = diagnostics
 
-def config_option(*, required: bool) -> Callable[[Any], Any]:
-    """Return the option `--config`."""
-    return click.option(
-        "--config",
-        required=required,
-        type=FILE,
-        envvar="QUEUEGATE_CONFIG",
-        help="The server's own configuration (queuegate.yaml).",
-    )
+    @classmethod
+    def of(cls, message: str, diagnostics: Sequence[Diagnostic]) -> Self:
+        """Return a failure whose message ends with the diagnostics."""
+        return cls("\n".join([message, *map(str, diagnostics)]), diagnostics)
+
+
+def config_option(
+    text: str = "The server's own configuration (queuegate.yaml).",
+    *,
+    required: bool = False,
+    variable: str | None = "QUEUEGATE_CONFIG",
+) -> Callable[[Any], Any]:
+    """Return the option `--config`, which an environment variable may give as well."""
+    return click.option("--config", required=required, type=FILE, envvar=variable, help=text)
 
 
 overrides_option: Final = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set any key; repeatable."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set any key; lists as [a, b], sections as {key: value}; repeatable.",
 )
 
 
@@ -113,5 +127,11 @@ def read_or_fail(file: str | Path) -> tuple[bytes, str]:
     try:
         return read_file(file), shown_name(file)
     except OSError as error:
-        message = f"{file}: cannot be read: {error.strerror or error} ({remedy(error)})"
-        raise Failure(message) from None
+        found = unreadable(file, error)
+        raise Failure(f"{file}: {found.message} ({found.remedy})", [found]) from None
+
+
+def unreadable(file: str | Path, error: OSError) -> Diagnostic:
+    """Return the diagnostic of a file that cannot be read."""
+    message = f"cannot be read: {error.strerror or error}"
+    return Diagnostic(shown_name(file), 0, 0, Severity.ERROR, message, remedy(error))

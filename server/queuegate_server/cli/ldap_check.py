@@ -1,6 +1,7 @@
-"""`queuegate-server ldap-check`."""
+"""`queuegate-server ldap-check` and `queuegate-server ldap-presets`."""
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ import click
 
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.formats.diagnostics import printable
+from queuegate_server.identity.registry import CHAIN
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
     discover_servers,
@@ -38,19 +41,25 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     try:
         settings = load_settings(config, os.environ, overrides)
     except SettingsError as error:
-        raise Failure(str(error)) from None
+        raise Failure(f"the settings are not valid\n{error}") from None
     name, options = _chosen(settings, resolver)
     click.echo(f"resolver {name}, user {user!r}")
     if not options.verify_certificate:
         click.echo("WARNING: verify_certificate is off: anyone can pose as the directory")
     os.environ.setdefault("LDAPNOINIT", "1")
-    try:
-        found = asyncio.run(_check(options, user))
-    except ImportError as error:
-        raise Failure(
-            f"the LDAP driver cannot be loaded ({error}): pip install 'queuegate[ldap]'"
-        ) from None
-    raise SystemExit(0 if found else _FAILED)
+    raise SystemExit(0 if asyncio.run(_check(options, user)) else _FAILED)
+
+
+@click.command("ldap-presets")
+def ldap_presets() -> None:
+    """List the LDAP presets and the options of each.
+
+    The list is YAML; its options can be copied to a resolver of queuegate.yaml.
+    """
+    for preset, options in PRESETS.items():
+        click.echo(f"{preset}:")
+        for option, value in options.items():
+            click.echo(f"  {option}: {json.dumps(value)}")  # JSON is YAML as well
 
 
 def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
@@ -63,7 +72,16 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
         return next(iter(known.items()))
     if name in known:
         return name, known[name]
-    names = ", ".join(known) or "none"
+    if not known:
+        raise Failure("the settings have no resolver of type ldap")
+    names = ", ".join(known)
+    configured = settings.resolvers.get(name or "")
+    if configured is not None and configured.type == CHAIN:
+        raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
+    if name is not None:
+        raise Failure(
+            f"--resolver {name}: there is no such resolver of type ldap; there are: {names}"
+        )
     raise Failure(f"choose a resolver of type ldap with --resolver; there are: {names}")
 
 
@@ -90,7 +108,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
             click.echo(f"  groups ({len(outcome.groups)}): {names}")
         elif isinstance(outcome, NoSuchUser):
             answers.add(None)
-            click.echo(f"  no such user below {options.user_base}: {outcome.detail}")
+            click.echo(f"  no such user: {outcome.detail}")
         else:
             all_answered = False
             click.echo(f"  could not ask: {printable(outcome.detail)}")
@@ -124,11 +142,6 @@ async def _look_up(
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
     """Yield findings that a look-up of the server would only count."""
-    if statistics.other_spelling:
-        yield (
-            "an entry has a name of another spelling; if only its case differs, "
-            "user_match: casefold accepts it"
-        )
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "
@@ -137,7 +150,10 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
     if statistics.skipped_names:
         yield f"{statistics.skipped_names} groups have no readable name"
     if statistics.depth_reached:
-        yield "groups are nested deeper than nested_depth: those above are left out"
+        yield (
+            "groups were followed for nested_depth levels, and those above are left out: raise it "
+            "if there are any"
+        )
 
 
 def _show(step: LdapStep) -> None:

@@ -1,6 +1,6 @@
 """The entry point of `queuegate-server`, and its commands."""
 
-# The plain installation is the client, without click.
+# The plain installation is the client, without what the server needs.
 # ruff: noqa: PLC0415
 
 import contextlib
@@ -26,10 +26,11 @@ def main() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         commands = command_group()
-    except ImportError as error:
-        if error.name != "click":
+    except ModuleNotFoundError as error:
+        if (error.name or "queuegate").startswith("queuegate"):
             raise
-        sys.stderr.write("the server is not installed: pip install 'queuegate[server]'\n")
+        message = f"the server is not installed ({error.name} is missing)"
+        sys.stderr.write(f"Error: {message}: pip install 'queuegate[server]'\n")
         raise SystemExit(EXIT_FAILURE) from None
     try:
         commands()
@@ -42,21 +43,38 @@ def main() -> None:
 
 
 def command_group() -> "click.Group":
-    """Return all commands. Raises ImportError where only the client is installed."""
+    """Return all commands. Raises ModuleNotFoundError where only the client is installed."""
     import click
 
     from queuegate_server.cli.admission import admission
     from queuegate_server.cli.audit import audit
-    from queuegate_server.cli.ldap_check import ldap_check
-    from queuegate_server.cli.policy_files import convert, diff, lint, validate
+    from queuegate_server.cli.diff import diff
+    from queuegate_server.cli.ldap_check import ldap_check, ldap_presets
+    from queuegate_server.cli.policy_files import convert, lint, validate
+    from queuegate_server.cli.policy_test import policy_test
     from queuegate_server.cli.serve import serve
     from queuegate_server.cli.token import token
 
-    commands = (admission, serve, validate, lint, diff, convert, audit, ldap_check, token)
+    commands = (
+        admission,
+        serve,
+        validate,
+        lint,
+        diff,
+        policy_test,
+        convert,
+        audit,
+        ldap_check,
+        ldap_presets,
+        token,
+    )
     group = click.Group(
         "queuegate-server",
         commands={command.name or "": command for command in commands},
         help="Serve, validate, lint and compare queue access policies of cluster schedulers.",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    return click.version_option(package_name="queuegate", prog_name="queuegate-server")(group)
+    version = click.version_option(
+        package_name="queuegate", prog_name="queuegate-server", message="%(prog)s %(version)s"
+    )
+    return version(group)

@@ -1,29 +1,42 @@
-"""`queuegate-server validate`, `lint`, `diff` and `convert`: commands that only read files."""
+"""`queuegate-server validate`, `lint` and `convert`: commands that only read files."""
 
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final
 
 import click
+from click.core import ParameterSource
 
-from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.names import DEFAULT_PARTITION
-from queuegate.policy.tree import Partition, Queue
-from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings
 from queuegate_server.cli.command import (
     FILE,
     STDIN,
     Failure,
+    config_option,
     read_file,
     read_or_fail,
     reading_options,
     resolver_types_option,
     shown_name,
+    unreadable,
 )
-from queuegate_server.files.safe_open import remedy
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
+from queuegate_server.cli.findings import output_option
+from queuegate_server.cli.start_checks import (
+    RESOLVER_KEY,
+    Checked,
+    check_settings,
+    check_start,
+    resolver_warnings,
+)
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Severity,
+    has_errors,
+    sort_diagnostics,
+)
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     YUNIKORN,
@@ -31,47 +44,50 @@ from queuegate_server.formats.registry import (
     check_file,
     detect_file_format,
     detect_format,
-    load_policy,
 )
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
-from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.load import SettingsError, load_settings
-from queuegate_server.settings.model import Settings
-from queuegate_server.transports.registry import choose
 
-_Command = TypeVar("_Command", bound=Callable[..., None])
+_READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
+"""Options that say how policies are read."""
 
 
-def _checking_options(command: _Command) -> _Command:
+def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
     for decorate in (
-        resolver_types_option,
         click.option(
             "--format",
             "format_name",
             type=click.Choice(sorted(FILE_FORMATS)),
             help="The format of the files. [default: detected from their content]",
         ),
-        click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+        resolver_types_option,
+        reading_options,
+        output_option,
     ):
         command = decorate(command)
     return command
 
 
 @click.command()
-@reading_options
 @_checking_options
+@click.argument("files", nargs=-1, metavar="FILE...")
 @click.option(
     "--settings",
     "are_settings",
     is_flag=True,
     help="Each FILE is the server's own configuration (queuegate.yaml), not a policy.",
 )
+@config_option(
+    "Check what a server with this queuegate.yaml would load: its policies, or each FILE.",
+    variable=None,
+)
 def validate(
     *,
     files: tuple[str, ...],
     format_name: str | None,
     are_settings: bool,
+    config: Path | None,
+    output: str,
     options: FormatOptions,
 ) -> None:
     """Check whether the server would load the policy in each FILE (- is standard input).
@@ -79,70 +95,64 @@ def validate(
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
     With --settings each FILE is a queuegate.yaml. Its keys and values are checked, and so are
-    the filters, names and addresses of directories, and the files that it names.
+    the filters, names and addresses of directories, the files that it names, and whether this
+    machine has what its resolvers need.
+
+    With --config FILE is checked as `serve --config CONFIG --policy FILE` would, without asking
+    a directory: also whether the resolvers that its partitions need can work. Without FILE, the
+    policies that CONFIG names are checked.
 
     Needs no server. Prints each diagnostic as file:line:column: level: message (remedy)
     on standard output, and a summary on standard error. Warnings, such as names that
     an ACL does not accept, leave a policy valid.
 
-    Exit status: 0 all valid, 1 an error in a policy, 2 wrong usage or a file that
-    cannot be read.
+    Exit status: 0 all valid, 1 an error in a file, 2 wrong usage or a file that cannot be
+    read.
     """
-    check = _check_settings
-    if not are_settings:
-        check = functools.partial(_check_policy, format_name, options, with_lint=False)
-    sys.exit(_report(files, check, warnings_fail=False))
+    if config is not None and are_settings:
+        raise _wrong_usage("--config and --settings exclude each other")
+    if config is not None or are_settings:
+        _refuse_reading_options(
+            "--settings, which reads no policy"
+            if config is None
+            else "--config, which reads policies as its settings say"
+        )
+    checked: Iterable[Checked]
+    if config is not None:
+        if STDIN in files:
+            raise _wrong_usage("-: not allowed with --config, with which a policy must be a file")
+        checked = check_start(config, files)
+    elif not files:
+        raise _wrong_usage("name a FILE, or a server's configuration by --config")
+    elif are_settings:
+        checked = _check_each(files, check_settings)
+    else:
+        check = functools.partial(_check_policy_alone, format_name, options)
+        checked = _check_each(files, check)
+    sys.exit(_report("validate", checked, output))
 
 
 @click.command()
-@reading_options
 @_checking_options
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def lint(
     *,
     files: tuple[str, ...],
     format_name: str | None,
+    output: str,
     options: FormatOptions,
 ) -> None:
     """Find what is valid but probably not meant in each FILE (- is standard input).
 
-    Reports what validate reports, and also such things as a list of groups whose
-    leading blank YAML dropped. Needs no server. Prints each diagnostic as
+    Reports what validate reports about the text, and also such things as a list of groups
+    whose leading blank YAML dropped. Needs no server. Prints each diagnostic as
     file:line:column: level: message (remedy) on standard output, and a summary on
     standard error.
 
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
     check = functools.partial(_check_policy, format_name, options, with_lint=True)
-    sys.exit(_report(files, check, warnings_fail=True))
-
-
-@click.command()
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW")
-@reading_options
-@resolver_types_option
-def diff(*, old: str, new: str, options: FormatOptions) -> None:
-    """Show what changes in the ACLs of queues from the policy OLD to the policy NEW.
-
-    Needs no server. One of the two may be - for standard input. Prints a line for each
-    partition or queue that was added or removed, and for each ACL that lets in others than
-    before: + for those it now lets in, - for those it no longer does. Each queue's own ACLs
-    are compared; what the queues above grant still applies. Both files must be YuniKorn's, or
-    both YARN's.
-
-    Exit status: 0 no difference, 1 a difference, 2 wrong usage, or a file that cannot be
-    read or is not valid.
-    """
-    if old == new == STDIN:
-        raise Failure("only one of the two can be standard input")
-    (old_is_yunikorn, before), (new_is_yunikorn, after) = (_load(old, options), _load(new, options))
-    if old_is_yunikorn is not new_is_yunikorn:
-        # Names of queues compare differently, and YARN has administrators of the cluster.
-        raise Failure("one file is YuniKorn's and the other YARN's: convert one of them first")
-    lines = list(_differences(before, after))
-    for line in lines:
-        click.echo(line)
-    sys.exit(EXIT_NO if lines else 0)
+    sys.exit(_report("lint", _check_each(files, check), output, warnings_fail=True))
 
 
 @click.command()
@@ -169,6 +179,7 @@ def diff(*, old: str, new: str, options: FormatOptions) -> None:
     help="The user that the ResourceManager runs as, always an administrator of the cluster.",
 )
 @click.option(
+    "-o",
     "--output",
     type=FILE,
     help="The file to write. [default: standard output]",
@@ -215,117 +226,83 @@ def _check_policy(
     return check_file(format_name, data, name, options, with_lint=with_lint)
 
 
-def _check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
-    try:
-        settings = load_settings(Path(name), content=data)
-    except SettingsError as error:
-        return error.diagnostics
-    return [Diagnostic(name, 0, 0, Severity.ERROR, text) for text in _startup_errors(settings)]
+def _check_policy_alone(
+    format_name: str | None, options: FormatOptions, data: bytes, name: str
+) -> list[Diagnostic]:
+    found = _check_policy(format_name, options, data, name, with_lint=False)
+    if RESOLVER_KEY not in data or has_errors(found):
+        return found
+    return sort_diagnostics([*found, *resolver_warnings(data, name, options)])
 
 
-def _startup_errors(settings: Settings) -> Iterator[str]:
-    """Yield why a server with these settings could not listen."""
-    try:
-        choose(settings.transport, settings.listen, settings.limits.connections)
-    except CannotListen as error:
-        yield str(error)
-    if settings.callers.token_file or any(each.tls for each in settings.listen):
-        # Slow, and seldom needed.
-        from queuegate_server.server.listeners import unusable_files  # noqa: PLC0415
-
-        yield from unusable_files(settings)
-
-
-def _load(file: str, options: FormatOptions) -> tuple[bool, Mapping[str, Partition]]:
-    """Return whether a policy is YuniKorn's, and its partitions. Raises Failure."""
-    data, name = read_or_fail(file)
-    format_name = detect_format(data)
-    loaded = load_policy(format_name, data, name, options)
-    if has_errors(loaded.diagnostics):
-        for diagnostic in loaded.diagnostics:
-            click.echo(str(diagnostic), err=True)
-        raise Failure(f"{name}: not valid")
-    return format_name == YUNIKORN, loaded.partitions
+def _refuse_reading_options(beside: str) -> None:
+    """Refuse the options that say how policies are read, beside an option of settings."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in _READING
+        and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise _wrong_usage(f"{', '.join(given)}: not allowed with {beside}")
 
 
-def _differences(old: Mapping[str, Partition], new: Mapping[str, Partition]) -> Iterator[str]:
-    """Yield the differences, partitions and queues in order.
-
-    ACLs are compared by what they mean: order, repetitions and names that grant nothing do
-    not count. A queue without an ACL and one that lists nobody are alike.
-    """
-    for name in sorted({*old, *new}):
-        where = f"partition {quoted(name)}"
-        before, after = old.get(name), new.get(name)
-        if before is None or after is None:
-            yield f"{where}: {'added' if before is None else 'removed'}"
-        elif before.resolver_type != after.resolver_type:
-            types = quoted(before.resolver_type), quoted(after.resolver_type)
-            yield f"{where}: usergroupresolver: {types[0]} becomes {types[1]}"
-        yield from _of_queues(where, before.queues if before else {}, after.queues if after else {})
+def _wrong_usage(message: str) -> click.UsageError:
+    return click.UsageError(message, click.get_current_context())
 
 
-def _of_queues(where: str, old: Mapping[str, Queue], new: Mapping[str, Queue]) -> Iterator[str]:
-    for path in sorted({*old, *new}):
-        before, after = old.get(path), new.get(path)
-        queue = f"{where}, queue {quoted(path)}"
-        if before is None or after is None:
-            yield f"{queue}: {'added' if before is None else 'removed'}"
-        for kind, was, now in (
-            ("submit", before and before.submit_acl, after and after.submit_acl),
-            ("admin", before and before.admin_acl, after and after.admin_acl),
-        ):
-            changes = ", ".join(_changes(was or EMPTY, now or EMPTY))
-            if changes:
-                yield f"{queue}: {kind} ACL: {changes}"
-
-
-def _changes(old: Acl, new: Acl) -> Iterator[str]:
-    if old.allows_all is not new.allows_all:
-        yield f"{'+' if new.allows_all else '-'} everybody"
-    for kind, was, now in (
-        ("user", old.users, new.users),
-        ("group", old.groups, new.groups),
-        ("proxy", old.proxies, new.proxies),
-    ):
-        for sign, names in (("+", now - was), ("-", was - now)):
-            yield from (f"{sign} {kind} {quoted(name)}" for name in sorted(names))
-
-
-def _report(
-    files: tuple[str, ...],
-    check: Callable[[bytes, str], Iterable[Diagnostic]],
-    *,
-    warnings_fail: bool,
-) -> int:
-    """Print the diagnostics of all files, and a summary on stderr; return the exit status."""
-    found: list[Diagnostic] = []
-    is_readable = True
+def _check_each(
+    files: Iterable[str], check: Callable[[bytes, str], Iterable[Diagnostic]]
+) -> Iterator[Checked]:
+    """Yield the diagnostics of each file, given its content and its name."""
     for file in files:
         name = shown_name(file)
         try:
             data = read_file(file)
         except OSError as error:
-            message = f"cannot be read: {error.strerror or error}"
-            found.append(Diagnostic(name, 0, 0, Severity.ERROR, message, remedy(error)))
-            click.echo(str(found[-1]), err=True)
+            yield name, error
+        else:
+            yield name, check(data, name)
+
+
+def _report(
+    command: str, checked: Iterable[Checked], output: str, *, warnings_fail: bool = False
+) -> int:
+    """Print the diagnostics of all files, and a summary on stderr; return the exit status."""
+    found: list[Diagnostic] = []
+    files = 0
+    is_readable = True
+    for name, result in checked:
+        files += 1
+        if isinstance(result, OSError):
+            found.append(unreadable(name, result))
+            if output == findings.TEXT:
+                click.echo(str(found[-1]), err=True)
             is_readable = False
             continue
-        diagnostics = list(check(data, name))
-        for diagnostic in diagnostics:
-            click.echo(str(diagnostic))
+        diagnostics = list(result)
+        if output == findings.TEXT:
+            findings.write(output, command, diagnostics, {})
         found += diagnostics
-    click.echo(_summary(len(files), found), err=True)
+    counts = _counts(files, found)
+    if output != findings.TEXT:
+        findings.write(output, command, found, counts)
+    click.echo(_summary(counts), err=True)
     if not is_readable:
         return EXIT_FAILURE
     return EXIT_NO if has_errors(found) or (warnings_fail and found) else 0
 
 
-def _summary(files: int, found: list[Diagnostic]) -> str:
+def _counts(files: int, found: list[Diagnostic]) -> dict[str, int]:
     errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in found)
+    return {"files": files, "errors": errors, "warnings": len(found) - errors}
+
+
+def _summary(counts: Mapping[str, int]) -> str:
     return ", ".join(
-        f"{number} {noun}{'' if number == 1 else 's'}"
-        for number, noun in ((files, "file"), (errors, "error"), (len(found) - errors, "warning"))
+        f"{number} {noun.removesuffix('s') if number == 1 else noun}"
+        for noun, number in counts.items()
     )
 
 

@@ -39,8 +39,15 @@ _Read = partial[Settings]
 """Reads the settings, of which it is given the content of the file if that has been read."""
 
 
+def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
+    if files:
+        file = shlex.quote(files[0])
+        raise click.UsageError(f"give a policy as --policy {file}, settings as --config {file}")
+
+
 @click.command()
-@config_option(required=False)
+@click.argument("files", nargs=-1, metavar="", callback=_refuse, expose_value=False)
+@config_option()
 @click.option(
     "--policy", metavar="FILE", help="The scheduler's queues.yaml; same as --set policy.path=FILE."
 )
@@ -100,7 +107,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
     try:
         return read(content)
     except SettingsError as error:
-        raise Failure(str(error)) from None
+        raise Failure(f"the settings are not valid\n{error}") from None
 
 
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
@@ -248,7 +255,10 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return a user and a queue of a partition to try, a granted pair if its ACLs name one."""
+    """Return a user and a queue of a partition to try, a granted pair if its ACLs name one.
+
+    A queue that is granted to groups only comes with a user for the reader to fill in.
+    """
     partition = policy.partitions.get(name)
     if partition is None:
         return "alice", "root"
@@ -259,4 +269,7 @@ def _example(policy: Policy, name: str) -> tuple[str, str]:
     for path, chain in chains.items():
         if chain.otherwise and chain.otherwise.allowed:
             return "alice", path
+    for path, chain in chains.items():
+        if chain.groups:
+            return "USER", path
     return "alice", "root"

@@ -72,7 +72,7 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
         try:
             spark_acls({name: value})
         except SparkError as error:
-            diagnostics.error(position, str(error), "write true or false")
+            diagnostics.error(position, str(error), "correct it, or remove the line")
         yield position, name, value
 
 

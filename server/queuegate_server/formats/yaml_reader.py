@@ -212,13 +212,11 @@ class _Builder:
         position = _position(event.start_mark)
         name = event.anchor
         if name not in self._anchors:
-            message = f"the alias *{name} has no anchor &{name} above it"
+            message = "the alias has no anchor above it"
             raise ParseError(position, message, "define the anchor, or put the text in quotes")
         node, size = self._anchors[name]
         if size is None:
-            raise ParseError(
-                position, f"the anchor &{name} contains itself", "remove the alias inside it"
-            )
+            raise ParseError(position, "the anchor contains itself", "remove this alias")
         self._count(*size, position)
         self._add(node)
 
@@ -272,8 +270,8 @@ class _Builder:
 
     def _check_tag(self, tag: str, node: Node) -> None:
         if not isinstance(node, _TAGS.get(tag, ())):
-            message = f"the tag {quoted(tag)} is not supported"
-            raise ParseError(node, message, "remove the tag, and quote the value if it is a text")
+            remedy = "remove the tag, and quote the value if it is a text"
+            raise ParseError(node, "the tag is not supported", remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 `cachetools` holds the entries in the order of their use. This module adds what it cannot know:
 three outcomes with three lifetimes, expired groups that are used while the resolver cannot be
-asked (stale-if-error, RFC 5861), leases that keep an outdated answer out, and statistics. Users
-with groups, and negative entries, have a bound each: a flood of unknown names evicts no user.
+asked (stale-if-error, RFC 5861), reservations that keep an outdated answer out, and statistics.
+Users with groups, and negative entries, have a bound each: a flood of unknown names evicts no user.
 Groups that a caller sent along never enter: one caller's claim must not change another's answer.
 """
 
@@ -61,8 +61,8 @@ class CacheEntry:
 
 
 @dataclass(slots=True, eq=False)
-class Lease:
-    """A look-up under way. Its answer is stored unless the lease has become outdated."""
+class Reservation:
+    """A look-up under way. Its answer is stored unless the reservation has become outdated."""
 
     user: str
     outdated: bool = False
@@ -186,7 +186,7 @@ class GroupCache:
         self.stats = CacheStats()
         self._groups = _Shards(shards, self.stats.groups)
         self._negative = _Shards(shards, self.stats.negative)
-        self._leases: dict[str, list[Lease]] = {}
+        self._reservations: dict[str, list[Reservation]] = {}
         self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
 
     def reconfigure(self, options: CacheOptions) -> None:
@@ -241,40 +241,40 @@ class GroupCache:
             return None
         return entry.failure
 
-    def reserve(self, user: str) -> Lease:
+    def reserve(self, user: str) -> Reservation:
         """Register a look-up that starts. It ends with `commit` or `abort`."""
-        lease = Lease(user)
-        self._leases.setdefault(user, []).append(lease)
-        return lease
+        reservation = Reservation(user)
+        self._reservations.setdefault(user, []).append(reservation)
+        return reservation
 
-    def abort(self, lease: Lease) -> None:
+    def abort(self, reservation: Reservation) -> None:
         """End a look-up without an answer."""
-        leases = self._leases[lease.user]
-        leases.remove(lease)
-        if not leases:
-            del self._leases[lease.user]
+        reservations = self._reservations[reservation.user]
+        reservations.remove(reservation)
+        if not reservations:
+            del self._reservations[reservation.user]
 
-    def commit(self, lease: Lease, outcome: Outcome) -> CacheEntry:
+    def commit(self, reservation: Reservation, outcome: Outcome) -> CacheEntry:
         """Store the answer of a look-up and return it as an entry.
 
         It is not stored if the user was invalidated since the look-up started, or a look-up
         that started later has been answered. A failure never replaces a usable answer.
         """
-        leases = self._leases[lease.user]
-        earlier = leases[: leases.index(lease)]
-        self.abort(lease)
-        if lease.outdated:
+        reservations = self._reservations[reservation.user]
+        earlier = reservations[: reservations.index(reservation)]
+        self.abort(reservation)
+        if reservation.outdated:
             self.stats.outdated += 1
-            return self.uncached(lease.user, outcome)
+            return self.uncached(reservation.user, outcome)
         if isinstance(outcome, LookupFailed):
-            return self._put_failure(lease.user, outcome)
+            return self._put_failure(reservation.user, outcome)
         for other in earlier:
             other.outdated = True
         if isinstance(outcome, Found):
             outcome = self._shared(outcome)
-        entry = self._find(lease.user)
+        entry = self._find(reservation.user)
         if entry is None or entry.outcome != outcome:
-            entry = CacheEntry(lease.user, outcome)
+            entry = CacheEntry(reservation.user, outcome)
         # Otherwise decisions that were made with the entry hold again.
         self._renew(entry)
         self._put(entry)
@@ -308,7 +308,7 @@ class GroupCache:
         is exhausted.
         """
         shards = [*self._groups.take_all(), *self._negative.take_all()]
-        for user in self._leases:
+        for user in self._reservations:
             self._outdate(user)
         return self._drain(shards, self._clock())
 
@@ -322,8 +322,8 @@ class GroupCache:
                 yield dropped
 
     def _outdate(self, user: str) -> None:
-        for lease in self._leases.get(user, ()):
-            lease.outdated = True
+        for reservation in self._reservations.get(user, ()):
+            reservation.outdated = True
 
     def _find(self, user: str) -> CacheEntry | None:
         """Return the entry of a user, expired or not, as the one used last."""

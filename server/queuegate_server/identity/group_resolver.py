@@ -4,6 +4,7 @@ GroupResolver    one per partition
   GroupCache       answers that are known
   SingleFlight     one look-up of a user at a time
   RefreshQueue     looks known users up again, at a limited rate
+ResolverChain    where the settings name a chain; asks several of the following
 GuardedResolver  one per resolver, however many partitions use it
   Bulkhead             bounds the look-ups at the same time
   CircuitBreaker       stops look-ups while the resolver fails
@@ -16,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
 from queuegate_server.identity.guards import (
@@ -27,13 +28,14 @@ from queuegate_server.identity.guards import (
     Timeout,
 )
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.refresh import RefreshQueue
+from queuegate_server.identity.refresh import RateLimit, RefreshQueue
 from queuegate_server.identity.resolver import LookupFailed, Outcome, Resolver, Source
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
 from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger(__name__)
 
+OPEN_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
 """One in this number of concurrent look-ups may be a refresh."""
@@ -45,6 +47,30 @@ REFRESH_BURST: Final = 8
 _GIVEN_UP: Final = LookupFailed(
     "the look-up was given up: the server is stopping, or the partition has a new resolver"
 )
+
+
+class SharedSource(Source, Protocol):
+    """A source of groups that partitions share: a guarded resolver, or a chain of them."""
+
+    @property
+    def name(self) -> str:
+        """The name, for people."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether `resolve` finishes without suspending."""
+
+    @property
+    def refresh_bucket(self) -> RateLimit:
+        """The rate limit on the refreshes of all partitions."""
+
+    @property
+    def refresh_capacity(self) -> int:
+        """How many refreshes may run at this moment."""
+
+    @property
+    def waiting(self) -> int:
+        """How many look-ups are queued."""
 
 
 class GuardedResolver:
@@ -97,6 +123,11 @@ class GuardedResolver:
         share = QUEUE_REFRESH_SHARE if self.bulkhead.waiting else REFRESH_SHARE
         return max(1, self._max_concurrent // share)
 
+    @property
+    def waiting(self) -> int:
+        """How many look-ups are queued."""
+        return self.bulkhead.waiting
+
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
         start = self._clock()
@@ -104,6 +135,19 @@ class GuardedResolver:
         if self._observe is not None:
             self._observe(outcome, self._clock() - start)
         return outcome
+
+    async def open(self) -> None:
+        """Open the resolver, within 30 seconds. If it raises or takes longer, close it and raise
+        its exception or TimeoutError.
+        """
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT) as limit:
+                await self.resolver.open()
+        except BaseException as error:
+            await self.close()
+            if limit.expired():
+                raise TimeoutError(f"not done within {OPEN_TIMEOUT:g} s") from error
+            raise
 
     async def close(self) -> None:
         """Close the resolver, within two seconds."""
@@ -129,7 +173,7 @@ class GroupResolver:
 
     def __init__(
         self,
-        guarded: GuardedResolver,
+        source: SharedSource,
         cache: GroupCache,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -137,19 +181,19 @@ class GroupResolver:
         """Build it around a resolver that other partitions may use as well.
 
         Args:
-            guarded: The resolver.
+            source: The resolver, or a chain.
             cache: The cache of this partition.
             clock: The monotonic clock of the cache.
         """
-        self.resolver_name = guarded.name
-        self.is_local = guarded.is_local
+        self.resolver_name = source.name
+        self.is_local = source.is_local
         """Whether `resolve` finishes without suspending."""
-        self._guarded = guarded
+        self._source = source
         self._cache = cache
         self._clock = clock
         self._flights = SingleFlight(self._look_up)
         self._refreshes = RefreshQueue(
-            self._start_refresh, lambda: guarded.refresh_capacity, guarded.refresh_bucket
+            self._start_refresh, lambda: source.refresh_capacity, source.refresh_bucket
         )
         self._invalidations: set[asyncio.Task[int]] = set()
         self._closed = False
@@ -259,7 +303,7 @@ class GroupResolver:
         failure = self._cache.negative_entry(user)
         # While the resolver is unavailable or busy, a look-up would not change the answer.
         if self._cache.has_groups(user) and (
-            failure is not None or not self._refresh(user) or self._guarded.bulkhead.waiting
+            failure is not None or not self._refresh(user) or self._source.waiting
         ):
             stale = self._stale(user)
             if stale is not None:
@@ -299,10 +343,10 @@ class GroupResolver:
 
     async def _look_up(self, user: str) -> CacheEntry:
         """Ask the resolver and store its answer."""
-        lease = self._cache.reserve(user)
+        reservation = self._cache.reserve(user)
         try:
-            outcome = await self._guarded.resolve(user)
+            outcome = await self._source.resolve(user)
         except BaseException:
-            self._cache.abort(lease)
+            self._cache.abort(reservation)
             raise
-        return self._cache.commit(lease, outcome)
+        return self._cache.commit(reservation, outcome)

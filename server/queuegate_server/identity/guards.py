@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from math import ceil
 from typing import Final
 
 from queuegate_server.identity.options import ResolverOptions
@@ -119,8 +120,8 @@ class CircuitBreaker:
     async def resolve(self, user: str) -> Outcome:
         """Look up one user, or return LookupFailed without asking."""
         if self.refuses:
-            remaining = max(0.0, (self._open_until or 0.0) - self._clock())
-            return LookupFailed(f"not asked after repeated failures, for another {remaining:.1f} s")
+            remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
+            return LookupFailed(f"not asked after repeated failures, for another {remaining} s")
         self._probing = self.state is CircuitState.HALF_OPEN
         changes = self._changes
         try:

@@ -2,20 +2,23 @@
 
 A partition takes the resolver that the settings name for it, otherwise the type that the
 scheduler's configuration asks for (`usergroupresolver`), otherwise none. Partitions that name
-the same resolver share its circuit breaker and bounds; each has a cache of its own.
+the same resolver share its circuit breaker and bounds, even if one names it in a chain; each has a
+cache of its own.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, cast
 
 from pydantic import ValidationError
 
 from queuegate.policy.tree import Partition
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
-from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.registry import ConfiguredResolver
+from queuegate_server.identity.chain import ResolverChain
+from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, SharedSource
+from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
+from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
 
 LookupObserver = Callable[[Outcome, float], None]
@@ -83,7 +86,9 @@ class ResolverManager:
         clock: Callable[[], float],
         wall: Callable[[], float],
         observe: Callable[[str, str], LookupObserver] | None = None,
-        around: Callable[[str, Resolver], Resolver] = lambda _name, resolver: resolver,
+        *,
+        around: Callable[[str, Resolver], Resolver] | None = None,
+        resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
     ) -> None:
         """Start without resolvers.
 
@@ -94,9 +99,11 @@ class ResolverManager:
             observe: Returns the observer of a resolver's look-ups, by its name and where it is
                 defined: by name in the `settings`, or by its type in the `policy`.
             around: Wraps each resolver, given its name.
+            resolver_type: Returns the type of a name, or raises BadResolverType.
         """
         self._observe = observe
         self._around = around
+        self._resolver_type = resolver_type
         self._settings = settings
         self._clock = clock
         self._wall = wall
@@ -116,10 +123,10 @@ class ResolverManager:
     async def for_partitions(self, partitions: Mapping[str, Partition]) -> dict[str, GroupResolver]:
         """Return the group resolver of each partition, ready to answer.
 
-        A partition that keeps its resolver keeps its cache.
+        A partition that keeps its resolver keeps its cache. Call `close_unused` afterwards.
 
         Raises:
-            UnusableResolvers: Some resolvers cannot be used.
+            UnusableResolvers: Some resolvers cannot be used; others may have been opened.
         """
         chosen: dict[str, GroupResolver] = {}
         unusable: list[UnusableResolver] = []
@@ -135,59 +142,56 @@ class ResolverManager:
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
         """Close all group resolvers but these, and the resolvers that nobody uses any more."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
-        for partition_and_key in unused:
-            await self._groups.pop(partition_and_key).close()
-        for key in self._guarded.keys() - {key for _, key in self._groups}:
-            await self._guarded.pop(key).close()
+        unused_groups = [self._groups.pop(each) for each in unused]
+        used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
+        unused_keys = self._guarded.keys() - used_keys
+        unused_resolvers = [self._guarded.pop(each) for each in unused_keys]
+        await asyncio.gather(*(each.close() for each in unused_groups))
+        await asyncio.gather(*(each.close() for each in unused_resolvers))
 
     async def close(self) -> None:
         """Close everything."""
         await self.close_unused(())
 
     async def _opened(self, partition: Partition) -> GroupResolver:
-        name = self._settings.partition(partition.name).resolver
-        if name is None:
-            key = ResolverKey(partition.resolver_type or registry.DEFAULT_TYPE, "policy")
-        else:
-            key = ResolverKey(name, "settings")
+        key = _key(self._settings, partition)
         groups = self._groups.get((partition.name, key))
         if groups is None:
-            guarded = self._guarded.get(key)
-            if guarded is None:
-                guarded = self._guarded[key] = await self._open_resolver(partition, key)
+            source = await self._source(partition, key)
             cache = GroupCache(
                 self._settings.partition(partition.name).cache, self._clock, self._wall
             )
-            groups = GroupResolver(guarded, cache, clock=self._clock)
+            groups = GroupResolver(source, cache, clock=self._clock)
             self._groups[partition.name, key] = groups
         return groups
 
+    async def _source(self, partition: Partition, key: ResolverKey) -> SharedSource:
+        """Return a resolver or a chain. Raises UnusableResolver."""
+        members: list[GuardedResolver] = []
+        for each in _members(self._settings, key):
+            guarded = self._guarded.get(each)
+            if guarded is None:
+                guarded = self._guarded[each] = await self._open_resolver(partition, each)
+            members.append(guarded)
+        chain = _chain(self._settings, key)
+        return ResolverChain(key.name, members, chain.mode) if chain else members[0]
+
     async def _open_resolver(self, partition: Partition, key: ResolverKey) -> GuardedResolver:
-        asks = f"partition {partition.name!r} asks for the resolver type {key.name!r}"
-        setting = f"`partitions.{partition.name}.resolver`"
-        other = f"set {setting} to use another one"
+        resolver_type, options = _definition(self._settings, partition, key, self._resolver_type)
+        resolver = resolver_type(options)
+        if self._around is not None:
+            resolver = self._around(key.name, resolver)
+        guarded = GuardedResolver(
+            key.name,
+            resolver,
+            options,
+            clock=self._clock,
+            observe=self._observe and self._observe(key.name, key.defined_in),
+        )
         try:
-            if key.defined_in == "settings":
-                configured = self._settings.resolvers[key.name]
-                resolver_type = registry.resolver_type(configured.type)
-                options = configured.options
-            else:
-                resolver_type = registry.resolver_type(key.name)
-                options = resolver_type.Options()
-        except registry.BadResolverType as error:
-            raise UnusableResolver(partition, key, f"{asks}: {error}", other) from error
-        except ValidationError as error:
-            faults = "; ".join(fault["msg"] for fault in error.errors(include_input=False))
-            raise UnusableResolver(
-                partition,
-                key,
-                f"{asks}, which needs settings: {faults}",
-                f"add it to `resolvers` and name it in {setting}",
-            ) from error
-        resolver = self._around(key.name, resolver_type(options))
-        try:
-            await resolver.open()
+            await guarded.open()
         except Exception as error:  # whatever a resolver raises, its set-up is at fault
+            other = f"set `partitions.{partition.name}.resolver` to use another one"
             is_configured = key.defined_in == "settings"
             raise UnusableResolver(
                 partition,
@@ -196,10 +200,74 @@ class ResolverManager:
                 f" opened: {type(error).__name__}: {error}",
                 f"correct `resolvers.{key.name}`, or {other}" if is_configured else other,
             ) from error
-        return GuardedResolver(
-            key.name,
-            resolver,
-            options,
-            clock=self._clock,
-            observe=self._observe and self._observe(key.name, key.defined_in),
+        return guarded
+
+
+def unusable_resolvers(
+    settings: IdentitySettings, partitions: Mapping[str, Partition]
+) -> list[UnusableResolver]:
+    """Return the resolvers of the partitions that cannot work, as their settings alone show.
+
+    Opens no resolver and asks none.
+    """
+    unusable: list[UnusableResolver] = []
+    for partition in partitions.values():
+        for key in _members(settings, _key(settings, partition)):
+            try:
+                _definition(settings, partition, key, registry.resolver_type)
+            except UnusableResolver as error:
+                unusable.append(error)
+    return unusable
+
+
+def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
+    name = settings.partition(partition.name).resolver
+    if name is None:
+        return ResolverKey(partition.resolver_type or registry.DEFAULT_TYPE, "policy")
+    return ResolverKey(name, "settings")
+
+
+def _chain(settings: IdentitySettings, key: ResolverKey) -> ChainOptions | None:
+    """Return the chain of a name; None if it is a resolver."""
+    options = settings.resolvers[key.name].options if key.defined_in == "settings" else None
+    return options if isinstance(options, ChainOptions) else None
+
+
+def _members(settings: IdentitySettings, key: ResolverKey) -> Sequence[ResolverKey]:
+    """Return the resolvers of a chain, or the resolver itself."""
+    chain = _chain(settings, key)
+    return [ResolverKey(name, "settings") for name in chain.resolvers] if chain else [key]
+
+
+def _definition(
+    settings: IdentitySettings,
+    partition: Partition,
+    key: ResolverKey,
+    find_type: Callable[[str], ResolverType],
+) -> tuple[ResolverType, ResolverOptions]:
+    """Return the type and the options of a resolver. Raises UnusableResolver."""
+    asks = f"partition {partition.name!r} asks for the resolver type {key.name!r}"
+    setting = f"`partitions.{partition.name}.resolver`"
+    try:
+        if key.defined_in == "settings":
+            configured = settings.resolvers[key.name]
+            # Members of a chain are no chains.
+            options = cast("ResolverOptions", configured.options)
+            return find_type(configured.type), options
+        resolver_type = find_type(key.name)
+        return resolver_type, resolver_type.Options()
+    except registry.BadResolverType as error:
+        raise UnusableResolver(
+            partition, key, f"{asks}: {error}", f"set {setting} to use another one"
+        ) from error
+    except ValidationError as error:
+        faults = "; ".join(
+            ": ".join((*map(str, fault["loc"]), fault["msg"]))
+            for fault in error.errors(include_input=False)
         )
+        raise UnusableResolver(
+            partition,
+            key,
+            f"{asks}, which cannot be used: {faults}",
+            f"correct that, or add a resolver to `resolvers` and name it in {setting}",
+        ) from error

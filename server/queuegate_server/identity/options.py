@@ -1,8 +1,8 @@
-"""Settings of the group cache, and those that all resolvers have in common."""
+"""Settings of the group cache, of chains, and those that all resolvers have in common."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from queuegate_server.config_fields import DAY_SECONDS, Duration, Section
 
@@ -70,4 +70,29 @@ class ResolverOptions(Section):
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
         5.0, description="How long a failing resolver is not asked before one look-up tries it."
+    )
+
+
+def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) == 1:
+        raise ValueError(f"a chain needs at least two resolvers, and this one has only {names[0]}")
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise ValueError(f"the resolver {name} is listed twice")
+    return names
+
+
+ChainMode = Literal["first", "union"]
+
+
+class ChainOptions(Section):
+    """Settings of a chain: several resolvers, asked one after the other."""
+
+    resolvers: Annotated[tuple[str, ...], AfterValidator(_check_names)] = Field(
+        min_length=1, description="The names of the other resolvers, in the order of asking."
+    )
+    mode: ChainMode = Field(
+        "first",
+        description="first: the groups from the first that knows the user; union: those from all "
+        "that know the user.",
     )

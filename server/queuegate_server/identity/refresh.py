@@ -9,9 +9,7 @@ checks use the groups that are known.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
-
-from queuegate_server.throttling import TokenBucket
+from typing import Any, Final, Protocol
 
 MAX_QUEUED: Final = 100_000
 """Further users are queued when they are next asked about."""
@@ -19,6 +17,16 @@ MAX_QUEUED: Final = 100_000
 
 def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
     return asyncio.get_running_loop().call_later(seconds, call)
+
+
+class RateLimit(Protocol):
+    """A token bucket, or several."""
+
+    def wait(self) -> float:
+        """Return in how many seconds the next event may happen; 0 if now."""
+
+    def acquire(self) -> bool:
+        """Count an event if it may happen now, and return whether it may."""
 
 
 class RefreshQueue:
@@ -37,18 +45,19 @@ class RefreshQueue:
         self,
         start: Callable[[str], asyncio.Task[Any] | None],
         capacity: Callable[[], int],
-        bucket: TokenBucket,
+        bucket: RateLimit,
         *,
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
-        self._start = start
+        self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
+        """None once closed: otherwise this object and the owner of the look-ups would be a cycle.
+        """
         self._capacity = capacity
         self._bucket = bucket
         self._call_later = call_later
         self._queue: OrderedDict[str, None] = OrderedDict()
         self._running = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
 
     def __len__(self) -> int:
         """Return how many users are queued."""
@@ -59,7 +68,7 @@ class RefreshQueue:
 
         Nothing happens while the resolver must not be asked.
         """
-        if user in self._queue or self._closed or not (capacity := self._capacity()):
+        if user in self._queue or self._start is None or not (capacity := self._capacity()):
             return False
         if not self._queue and self._running < capacity and self._bucket.acquire():
             return self._begin(user)
@@ -74,7 +83,7 @@ class RefreshQueue:
 
     def close(self) -> None:
         """Start nothing from now on."""
-        self._closed = True
+        self._start = None
         self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -95,7 +104,7 @@ class RefreshQueue:
         self._schedule()
 
     def _begin(self, user: str) -> bool:
-        task = self._start(user)
+        task = None if self._start is None else self._start(user)
         if task is None:
             return False
         self._running += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol, cast
 
-from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.options import ChainOptions, ResolverOptions
 from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
@@ -23,18 +23,23 @@ RESOLVER_TYPES: Final[Mapping[str, str]] = {
 }
 """Our types, as `module:class`. An entry point cannot replace them."""
 
+CHAIN: Final = "chain"
+"""The `type` of a chain in the settings; a policy cannot ask for it."""
+
 DEFAULT_TYPE: Final = "none"
 """The type of a partition for which neither the settings nor the policy name one."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 
+_METHODS: Final = ("open", "resolve", "close")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredResolver:
-    """A resolver of the settings."""
+    """A resolver of the settings, or a chain of them."""
 
     type: str
-    options: ResolverOptions
+    options: ResolverOptions | ChainOptions
 
 
 class BadResolverType(Exception):
@@ -71,6 +76,11 @@ def resolver_type(name: str) -> ResolverType:
     return _checked(found[0])
 
 
+def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
+    """Return the model of the settings of a `type`. Raises BadResolverType."""
+    return ChainOptions if name == CHAIN else resolver_type(name).Options
+
+
 def _checked(point: EntryPoint) -> ResolverType:
     source = f"the resolver `{point.name}` of {_distribution(point)}"
     try:
@@ -82,13 +92,16 @@ def _checked(point: EntryPoint) -> ResolverType:
     options = getattr(loaded, "Options", None)
     if not (isinstance(options, type) and issubclass(options, ResolverOptions)):
         raise BadResolverType(f"{source} has no `Options` derived from ResolverOptions")
+    missing = [name for name in _METHODS if not callable(getattr(loaded, name, None))]
+    if missing:
+        raise BadResolverType(f"{source} does not implement {' and '.join(missing)}")
     return cast("ResolverType", loaded)
 
 
 def _entry_points() -> dict[str, list[EntryPoint]]:
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
-        if point.name not in RESOLVER_TYPES:
+        if point.name != CHAIN and point.name not in RESOLVER_TYPES:
             found.setdefault(point.name, []).append(point)
     return found
 

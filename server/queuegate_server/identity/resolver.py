@@ -59,7 +59,7 @@ class Resolver(Source, Protocol):
     """
 
     async def open(self) -> None:
-        """Get ready to answer. Must not raise because the source is down."""
+        """Get ready to answer, within 30 s. Must not raise because the source is down."""
 
     async def close(self) -> None:
-        """Release everything. Called once; never hangs."""
+        """Release everything. Called once, also after `open` has failed; never hangs."""

@@ -21,10 +21,10 @@ class SingleFlight(Generic[T]):
     """
 
     def __init__(self, work: Callable[[str], Coroutine[Any, Any, T]]) -> None:
-        self._work = work
+        self._work: Callable[[str], Coroutine[Any, Any, T]] | None = work
+        """None once closed: otherwise this object and the owner of the work would be a cycle."""
         self._joinable: dict[str, asyncio.Task[T]] = {}
         self._all: set[asyncio.Task[T]] = set()
-        self._closed = False
 
     def __contains__(self, user: str) -> bool:
         """Return whether work is under way that a caller would join."""
@@ -36,7 +36,7 @@ class SingleFlight(Generic[T]):
         Raises:
             FlightCancelled: After `close`.
         """
-        if self._closed:
+        if self._work is None:
             raise FlightCancelled
         task = asyncio.get_running_loop().create_task(self._work(user))
         self._joinable[user] = task
@@ -74,7 +74,7 @@ class SingleFlight(Generic[T]):
 
     async def close(self) -> None:
         """Cancel all work, and wait for its end for a second at most."""
-        self._closed = True
+        self._work = None
         tasks = set(self._all)
         for task in tasks:
             task.cancel()

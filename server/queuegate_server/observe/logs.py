@@ -7,6 +7,7 @@ counted, so that a log that hangs does not hang the server.
 
 import logging
 import os
+import re
 import select
 import sys
 from collections.abc import MutableMapping
@@ -17,13 +18,22 @@ import structlog
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.observe.log_sampling import SAMPLER
 
-_SHARED: Final[list[Any]] = [
+_FULL: Final[list[Any]] = [
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
+_BRIEF: Final[list[Any]] = [
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="%H:%M:%SZ", utc=True),
+]
+"""For people at a terminal: without the date, and without the name of the logger."""
 _INDENT: Final = "    "
+_COLUMNS: Final = 100
+"""The width of a terminal that does not say how wide it is."""
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 WRITE_TIMEOUT_MS: Final = 100
 
 
@@ -81,23 +91,28 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
         worker: A field of each line, if given.
     """
     on_terminal = sys.stderr.isatty()
+    adding = _FULL
     rendering: list[Any] = [structlog.processors.format_exc_info]
     if form == "json" or (form == "auto" and not on_terminal):
         rendering.append(structlog.processors.JSONRenderer())
     else:
         console = structlog.dev.ConsoleRenderer(
+            0 if on_terminal else 30,
             colors=on_terminal,
             repr_native_str=True,
             exception_formatter=structlog.dev.plain_traceback,
         )
         rendering += [_escape, console]
+        if on_terminal:
+            adding = _BRIEF
+            rendering.append(_wrap)
     if worker is not None:
         rendering.insert(0, lambda _logger, _name, event: {**event, "worker": worker})
     handler = StderrHandler()
     handler.addFilter(SAMPLER)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_SHARED,
+            foreign_pre_chain=adding,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
@@ -139,3 +154,24 @@ def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any
             lines = str(event[key]).split("\n")
             event[key] = "\n".join(_INDENT + printable(line) for line in lines)
     return event
+
+
+def _wrap(_logger: object, _name: str, text: str) -> str:
+    """Wrap a line at blanks to the width of the terminal; a traceback below it stays as it is.
+
+    The lines that continue it are indented, so that none of them looks like a line of the log.
+    """
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):  # closed, or no terminal any more
+        columns = _COLUMNS
+    line, *traceback = text.split("\n", 1)
+    wrapped, used = "", 0
+    for word in line.split(" "):
+        size = len(_COLOUR.sub("", word))
+        if used and used + 1 + size > columns:
+            wrapped, used = f"{wrapped}\n{_INDENT}{word}", len(_INDENT) + size
+        else:
+            blank = " " if wrapped else ""
+            wrapped, used = f"{wrapped}{blank}{word}", used + len(blank) + size
+    return "\n".join([wrapped, *traceback])

@@ -8,7 +8,7 @@ If that child fails, the policies are read again by and by: no change of a file 
 import asyncio
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +18,13 @@ from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
 from queuegate_server.formats.yunikorn.load import NO_PARTITION
-from queuegate_server.identity.manager import ResolverManager, UnusableResolver, UnusableResolvers
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.manager import (
+    ResolverManager,
+    UnusableResolver,
+    UnusableResolvers,
+    unusable_resolvers,
+)
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import ParsedPolicies
@@ -44,6 +50,8 @@ class ReloadState:
     failed_at: float | None
     """When it failed, in wall-clock seconds; None if it succeeded."""
     diagnostics: tuple[Diagnostic, ...]
+    unusable: tuple[UnusableResolver, ...] = ()
+    """The resolvers because of which it failed."""
 
 
 class Reloader:
@@ -127,36 +135,40 @@ class Reloader:
             self._stop_retry()
             # A reference keeps the task, if nobody waits for it any more.
             self._running, self._next = self._next, None
-            self.state = state = self._outcome(await self._reload())
+            diagnostics, unusable = await self._reload()
+            self.state = state = self._outcome(diagnostics, unusable)
             self.succeeded += state.succeeded
             self.failed += not state.succeeded
             return state
 
-    async def _reload(self) -> tuple[Diagnostic, ...]:
-        """Load and serve the policies; return the diagnostics."""
+    async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
+        """Load and serve the policies; return the diagnostics, and the unusable resolvers."""
         try:
-            parsed = self._with_unused_settings(
-                await self._loader.load(in_child=bool(self._revision))
-            )
+            parsed = await self._loader.load(in_child=bool(self._revision))
+            severity = Severity.WARNING if self._revision else Severity.ERROR
+            parsed = _with_unused_settings(parsed, self._settings, self._loader.name, severity)
             diagnostics = parsed.diagnostics
             if not has_errors(diagnostics):
                 lost = parsed.empty - self._empty if self._revision else ()
                 if lost:
-                    return _no_partitions(diagnostics, lost)
-                await self._serve(parsed)
+                    return _no_partitions(diagnostics, lost), ()
+                try:
+                    await self._serve(parsed)
+                finally:
+                    await self._close_unused_resolvers()
         except UnusableResolvers as error:
-            unusable = (_unusable_resolver(each, parsed) for each in error.unusable)
-            return tuple(sort_diagnostics((*diagnostics, *unusable)))
+            return _with_unusable(parsed, error.unusable), error.unusable
         except CannotLoad as error:
-            return (error.diagnostic,)
+            return (error.diagnostic,), ()
         except ParserFailed as error:
             message = f"{error}; the server tries again by itself in {self._retry_later():g} s"
-            return (_error(self._loader.name, message, error.remedy),)
+            return (_error(self._loader.name, message, error.remedy),), ()
         except Exception as error:  # a bug must not end the service either
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
-            return (_error(self._loader.name, message, "report it, with what the log says"),)
-        return diagnostics
+            remedy = "report it, with what the log says"
+            return (_error(self._loader.name, message, remedy),), ()
+        return diagnostics, ()
 
     def _retry_later(self) -> float:
         """Start a reload after some seconds, which are returned."""
@@ -197,12 +209,11 @@ class Reloader:
             for name, partition in partitions.items()
         }
         if self._revision:
-            self._free_later(self._engine.snapshot)
+            self._free_later(self._engine.snapshot, set(groups.values()))
         self._revision = revision
         self._empty = parsed.empty
         self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
         resources.freeze_gc()
-        await self._resolvers.close_unused(groups.values())
         _LOG.info(
             "policy is served",
             extra={
@@ -213,33 +224,38 @@ class Reloader:
                 "warnings": len(parsed.diagnostics),
             },
         )
+        for name, partition in partitions.items():
+            if cluster := partition.cluster:
+                _LOG.info(
+                    "partition is a YARN cluster",
+                    extra={
+                        "partition": name,
+                        "semantics": str(cluster.semantics),
+                        "acls_enabled": cluster.acls_enabled,
+                        "admins": cluster.admins.text,
+                    },
+                )
 
-    def _free_later(self, replaced: Snapshot) -> None:
+    async def _close_unused_resolvers(self) -> None:
+        """Close the resolvers of the replaced policies, or of those that cannot be served."""
+        served = self._engine.snapshot.served.values() if self._revision else ()
+        await self._resolvers.close_unused({each.groups for each in served})
+
+    def _free_later(self, replaced: Snapshot, used: AbstractSet[GroupResolver]) -> None:
         partitions = replaced.policy.partitions.values()
         parts = [part for partition in partitions for part in partition.parts()]
+        groups = [each.groups for each in replaced.served.values() if each.groups not in used]
         unused = asyncio.Event()
         weakref.finalize(replaced, unused.set)
-        task = asyncio.create_task(_free(parts, unused))
+        task = asyncio.create_task(_free(parts, groups, unused))
         self._freeing.add(task)
         task.add_done_callback(self._freeing.discard)
 
-    def _with_unused_settings(self, parsed: ParsedPolicies) -> ParsedPolicies:
-        """Add a diagnostic for each partition of the settings that the policies do not have: an
-        error at the start, a warning later, when a partition may have been removed.
-        """
-        if has_errors(parsed.diagnostics):
-            return parsed
-        severity = Severity.WARNING if self._revision else Severity.ERROR
-        remedy = "correct the name under `partitions` of the settings, or remove it there"
-        unused = [
-            Diagnostic(self._loader.name, 0, 0, severity, message, remedy)
-            for message in _unmatched(self._settings.partitions, parsed.partitions)
-        ]
-        return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *unused))))
-
-    def _outcome(self, diagnostics: tuple[Diagnostic, ...]) -> ReloadState:
+    def _outcome(
+        self, diagnostics: tuple[Diagnostic, ...], unusable: tuple[UnusableResolver, ...]
+    ) -> ReloadState:
         failed = has_errors(diagnostics)
-        state = ReloadState(not failed, self._wall() if failed else None, diagnostics)
+        state = ReloadState(not failed, self._wall() if failed else None, diagnostics, unusable)
         if not self._revision:
             return state  # the caller reports why the server does not start
         for diagnostic in diagnostics[:MAX_LOGGED]:
@@ -258,12 +274,50 @@ class Reloader:
         return state
 
 
-async def _free(parts: list[object], unused: asyncio.Event) -> None:
-    """Free the parts of a replaced policy in steps, once no call uses it any more."""
+async def check(settings: Settings) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics with which a server would start on these settings.
+
+    Reads the policies that the settings name. Opens no resolver.
+    """
+    loader = PolicyLoader(settings)
+    try:
+        parsed = await loader.load(in_child=False)
+    except CannotLoad as error:
+        return (error.diagnostic,)
+    parsed = _with_unused_settings(parsed, settings, loader.name, Severity.ERROR)
+    if has_errors(parsed.diagnostics):
+        return parsed.diagnostics
+    return _with_unusable(parsed, unusable_resolvers(settings, parsed.partitions))
+
+
+async def _free(
+    parts: list[object], groups: Collection[GroupResolver], unused: asyncio.Event
+) -> None:
+    """Free the parts of a replaced policy, and the groups of users that no partition needs any
+    more, in steps, once no call uses it any more.
+    """
     await unused.wait()
+    for each in groups:
+        await each.invalidate_all()
     while parts:
         del parts[-FREED_AT_ONCE:]
         await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _with_unused_settings(
+    parsed: ParsedPolicies, settings: Settings, file: str, severity: Severity
+) -> ParsedPolicies:
+    """Add a diagnostic for each partition of the settings that the policies do not have: an
+    error at the start, a warning later, when a partition may have been removed.
+    """
+    if has_errors(parsed.diagnostics):
+        return parsed
+    remedy = "correct the name under `partitions` of the settings, or remove it there"
+    unused = [
+        Diagnostic(file, 0, 0, severity, message, remedy)
+        for message in _unmatched(settings.partitions, parsed.partitions)
+    ]
+    return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *unused))))
 
 
 def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterator[str]:
@@ -287,6 +341,14 @@ def _no_partitions(
     others = [each for each in diagnostics if each.file not in lost or each.message != NO_PARTITION]
     emptied = (Diagnostic(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)
     return tuple(sort_diagnostics([*others, *emptied]))
+
+
+def _with_unusable(
+    parsed: ParsedPolicies, unusable: Iterable[UnusableResolver]
+) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics with an error for each resolver that cannot be used."""
+    errors = (_unusable_resolver(each, parsed) for each in unusable)
+    return tuple(sort_diagnostics((*parsed.diagnostics, *errors)))
 
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:

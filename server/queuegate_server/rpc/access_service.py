@@ -42,6 +42,7 @@ class AccessServicer(ApplicationServicer):
         draining: asyncio.Event,
         *,
         clock: Callable[[], float],
+        has_seen: validation.HasSeen,
         batches_in_flight: int,
     ) -> None:
         """Answer calls.
@@ -53,12 +54,14 @@ class AccessServicer(ApplicationServicer):
             limiter: Bounds the calls in progress.
             draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
+            has_seen: Says whether this server knows of a change.
             batches_in_flight: How many batches of one stream may be in progress.
         """
         super().__init__(engine, decisions, queue)
         self._limiter = limiter
         self._unread = queue.unread
         self._draining = draining
+        self._has_seen = has_seen
         self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock)
         engine.on_swap(self._cache.reset)
@@ -71,9 +74,11 @@ class AccessServicer(ApplicationServicer):
             response = self._cache.get(snapshot, data, trusted=trusted)
             if response is None:
                 if len(data) <= MAX_SHORT_REQUEST:
-                    query = validation.check_query(data, snapshot, trusted=trusted)
+                    query = validation.check_query(data, snapshot, self._has_seen, trusted=trusted)
                 else:
-                    parse = partial(validation.check_query, data, snapshot, trusted=trusted)
+                    parse = partial(
+                        validation.check_query, data, snapshot, self._has_seen, trusted=trusted
+                    )
                     query = await self._queue.in_turn(data, parse)
                 verdict = self._engine.check(query)
                 if verdict is None:
@@ -111,7 +116,7 @@ class AccessServicer(ApplicationServicer):
             results = query.spread(distinct)
             await slot.pause()
             reasons = reasons_of(results)
-            due = self._decisions.count(reasons, error_reasons(results))
+            due = self._decisions.due(reasons)
             revision = snapshot.policy.revision
             brief = columns.response(results, reasons, revision)
             detailed = (
@@ -119,9 +124,9 @@ class AccessServicer(ApplicationServicer):
                 if due or request.with_decisions
                 else b""
             )
-        if due:
-            size = due * _RECORD_BYTES
-            await self._decisions.record(method, data, detailed, due, size=size)
+        await self._decisions.decided_batch(
+            method, data, detailed, reasons, error_reasons(results), size=due * _RECORD_BYTES
+        )
         return detailed if request.with_decisions else brief.SerializeToString()
 
     async def StreamQueueAccess(
@@ -199,7 +204,7 @@ class AccessServicer(ApplicationServicer):
         except Exception as error:
             await self._decisions.failed(method, data, error)
             raise
-        message = explanation_message(explained, snapshot.policy.revision)
+        message = explanation_message(query, explained, snapshot.policy.revision)
         response = message.SerializeToString()
         await self._decisions.decided(method, data, response, message.decision.reason)
         return response
@@ -288,7 +293,7 @@ class AccessServicer(ApplicationServicer):
                     snapshot,
                     checks,
                     lambda index: validation.check_query(
-                        checks[index], snapshot, trusted=trusted, budget=budget
+                        checks[index], snapshot, self._has_seen, trusted=trusted, budget=budget
                     ),
                     trusted=trusted,
                     slot=slot,

@@ -130,8 +130,8 @@ class ApplicationServicer:
         """Return the response to a batch, once its decisions are counted and recorded."""
         reasons = reasons_of(results)
         response = encode(results, reasons)
-        if due := self._decisions.count(reasons, error_reasons(results)):
-            await self._decisions.record(method, data, response, due)
+        errors = error_reasons(results)
+        await self._decisions.decided_batch(method, data, response, reasons, errors)
         return response
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -148,7 +148,10 @@ class ApplicationServicer:
             raise
         message = access_pb2.ExplainApplicationAccessResponse(
             decision=_decision(explained.decision, snapshot),
-            steps=[_step(listed) for listed in explained.evaluation.lists],
+            steps=[
+                _step(listed, granted=index in explained.evaluation.granting)
+                for index, listed in enumerate(explained.evaluation.lists)
+            ],
             groups=explained_groups(explained),
         )
         response = message.SerializeToString()
@@ -267,7 +270,7 @@ def _response(decision: Decision, snapshot: Snapshot) -> CheckResponse:
     return answered(message.SerializeToString(), message.reason)
 
 
-def _step(listed: AccessList) -> access_pb2.ApplicationStep:
+def _step(listed: AccessList, *, granted: bool) -> access_pb2.ApplicationStep:
     return access_pb2.ApplicationStep(
-        list=_LISTS[listed.kind], queue=listed.queue, acl_text=listed.acl.text
+        list=_LISTS[listed.kind], queue=listed.queue, acl_text=listed.acl.text, granted=granted
     )

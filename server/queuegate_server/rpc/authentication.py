@@ -14,8 +14,8 @@ import grpc.aio
 
 from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated
-from queuegate_server.rpc.tokens import TokenFile
-from queuegate_server.settings.callers import Callers, Rights, Role
+from queuegate_server.rpc.tokens import MIN_LENGTH, TokenFile
+from queuegate_server.settings.callers import MAX_NAME_LENGTH, Callers, Rights, Role
 from queuegate_server.settings.listeners import Listener
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -35,10 +35,13 @@ class Principal:
     rights: Rights
 
     def require(self, role: Role) -> None:
-        """Raise PermissionDenied if the caller does not have a role."""
+        """Raise PermissionDenied, which names the setting, if the caller does not have a role."""
         if role not in self.rights.roles:
+            kind, _, name = self.name.partition(":")
+            setting = f"callers.{kind}s.{name}" if name else f"callers.{kind}"
             raise PermissionDenied(
-                f"this call needs the role {role}, which {self.name} does not have"
+                f"this call needs the role {role}, which {self.name} does not have: add it to"
+                f" {setting}.roles, now [{', '.join(self.rights.roles)}], in the server's settings"
             )
 
 
@@ -122,7 +125,7 @@ class Authenticator:
         if self._sole is not None:
             return self._sole
         if self._tokens is not None and (token := _bearer_token(context)) is not None:
-            return self._token_owner(self._tokens.name_of(token))
+            return self._token_owner(self._tokens.name_of(token), len(token))
         if self._with_certificates:
             auth_context = context.auth_context()
             if certificate := self._certificate(auth_context):
@@ -153,12 +156,19 @@ class Authenticator:
         """Return whether a moment, in Unix seconds, has passed."""
         return moment <= self._wall()
 
-    def _token_owner(self, name: str | None) -> Principal:
+    def _token_owner(self, name: str | None, length: int) -> Principal:
+        if length < MIN_LENGTH:
+            raise Unauthenticated(
+                f"the bearer token is too short: it must have at least {MIN_LENGTH} characters, as"
+                " those of `queuegate-server token` have"
+            )
         if name is None:
             raise Unauthenticated("the server does not know the bearer token")
         principal = self._by_token.get(name)
         if principal is None:
-            raise PermissionDenied("the bearer token has no role")
+            raise PermissionDenied(
+                f"the bearer token has no role: give {name} one in callers.tokens"
+            )
         return principal
 
     def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
@@ -170,7 +180,7 @@ class Authenticator:
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")
 
     def _certificate_holder(
-        self, names: Iterable[str], auth_context: Mapping[str, Iterable[bytes]]
+        self, names: Sequence[str], auth_context: Mapping[str, Iterable[bytes]]
     ) -> Principal:
         for name in names:
             if (principal := self._by_certificate.get(name)) is not None:
@@ -179,7 +189,11 @@ class Authenticator:
             name = f"subject:{subject.decode('utf-8', 'replace')}"
             if (principal := self._by_certificate.get(name)) is not None:
                 return principal
-        raise PermissionDenied("no name in the client certificate has a role")
+        example = f", such as {names[0][:MAX_NAME_LENGTH]}," if names else ""
+        raise PermissionDenied(
+            f"no name in the client certificate has a role: add a name{example} to"
+            " callers.certificates"
+        )
 
 
 def _bearer_token(context: Context) -> str | None:

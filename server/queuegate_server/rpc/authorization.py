@@ -38,6 +38,7 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         f"{_POLICY}ValidatePolicy": Role.READ,
         f"{_USER_GROUPS}InvalidateUserGroups": Role.ADMIN,
         f"{_POLICY}ReloadPolicy": Role.ADMIN,
+        "queuegate.v1.SyncService.Sync": Role.SYNC,
     }
 )
 """The role that each call needs, by the full name of its method; a method without a role cannot
@@ -107,8 +108,9 @@ class Authorizer:
     def stream(self, method: str, serve: StreamMethod) -> Stream:
         """Guard a streaming method.
 
-        A stream over its caller's rate is not ended but read more slowly. A stream ends with its
-        next message once the rights of its caller have changed, or its certificate has expired.
+        A stream over its caller's rate is not ended but read more slowly, if its messages are
+        questions. A stream ends with its next message once the rights of its caller have changed,
+        or its certificate has expired.
         """
         role = ROLES[method]
 
@@ -116,7 +118,7 @@ class Authorizer:
             version = self._authenticator.version
             principal = self._admit(role, context)
             expiry = self._authenticator.certificate_expiry(context)
-            if self._rates is not None:
+            if self._rates is not None and role is not Role.SYNC:
                 requests = _paced(requests, principal.name, self._rates)
 
             def check_rights() -> None:

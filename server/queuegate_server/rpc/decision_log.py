@@ -6,10 +6,10 @@ because responses from the cache must cost next to nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, sync_pb2
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.rpc import decision_records
 from queuegate_server.rpc.authentication import current_caller
@@ -45,9 +45,9 @@ class DecisionLog:
 
     async def decided(self, method: str, request: bytes, response: bytes, reason: int) -> None:
         """Count a single decision, and record it if it is due; raise AuditUnavailable."""
-        self.counts[reason] += 1
         if self._is_due[reason]:
-            await self.record(method, request, response, 1)
+            await self._record(method, request, response, 1, 1)
+        self.counts[reason] += 1
 
     async def failed(self, method: str, request: bytes, error: Exception) -> None:
         """Count and record a call that could not be decided; raise AuditUnavailable."""
@@ -61,35 +61,52 @@ class DecisionLog:
             if not await self._audit.append(failed.records, 1, len(kept or b"")):
                 raise AuditUnavailable from error
 
-    def count(self, reasons: bytes, errors: Iterable[str]) -> int:
-        """Count the decisions of a batch.
+    def due(self, reasons: bytes) -> int:
+        """Return how many decisions of a batch must be recorded, given the reason of each."""
+        return sum(reasons.count(number) for number, is_due in enumerate(self._is_due) if is_due)
 
-        Args:
-            reasons: The reason of each check.
-            errors: Why checks failed, by the reason in the ErrorInfo in lower case.
-
-        Returns:
-            How many of the decisions must be handed to `record`.
-        """
-        due = 0
-        for number, is_due in enumerate(self._is_due):
-            if count := reasons.count(number):
-                self.counts[number] += count
-                due += count * is_due
-        self._errors.update(errors)
-        return due
-
-    async def record(
-        self, method: str, request: bytes, response: bytes, number: int, *, size: int = 0
+    async def decided_batch(
+        self,
+        method: str,
+        request: bytes,
+        response: bytes,
+        reasons: bytes,
+        errors: Iterable[str],
+        *,
+        size: int = 0,
     ) -> None:
-        """Record the decisions in the response to a call; raise AuditUnavailable.
+        """Count the decisions of a batch, and record those that are due; raise AuditUnavailable.
 
         Args:
             method: The name of the method in the contract.
             request: The bytes of the request.
             response: The bytes of the response.
-            number: How many of its decisions are due.
+            reasons: The reason of each check.
+            errors: Why checks failed, by the reason in the ErrorInfo in lower case.
             size: How many bytes the records take at least, if that is more than the messages.
+        """
+        if due := self.due(reasons):
+            await self._record(method, request, response, due, len(reasons), size=size)
+        self._count(reasons, errors)
+
+    def _count(self, reasons: bytes, errors: Iterable[str]) -> None:
+        for number in range(len(self.counts)):
+            self.counts[number] += reasons.count(number)
+        self._errors.update(errors)
+
+    async def _record(
+        self,
+        method: str,
+        request: bytes,
+        response: bytes,
+        due: int,
+        checks: int,
+        *,
+        size: int = 0,
+    ) -> None:
+        """Record the decisions in the response to a call that are due; raise AuditUnavailable.
+
+        All checks of the call count as errors then, because their answers are withheld.
         """
         if self._audit is None:
             return
@@ -102,8 +119,31 @@ class DecisionLog:
             denials_only=not self._records_allowed,
         )
         size = max(size, len(request) + len(response))
-        if not await self._audit.append(answered.records, number, size):
-            raise AuditUnavailable
+        if not await self._audit.append(answered.records, due, size):
+            withheld = AuditUnavailable()
+            self.counts[ERROR] += checks
+            self._errors[reason_name(withheld)] += checks
+            raise withheld
+
+    async def reported(
+        self, name: str, decisions: Sequence[sync_pb2.LocalDecision], size: int
+    ) -> None:
+        """Count and record decisions that a caller made; raise AuditUnavailable.
+
+        Args:
+            name: The name of the caller's stream.
+            decisions: The decisions, whose reasons exist.
+            size: The size of the message, in bytes.
+        """
+        reasons = bytes(each.decision.reason for each in decisions)
+        due = self.due(reasons)
+        if due and self._audit is not None:
+            made = decision_records.Reported(
+                current_caller(), name, decisions, denials_only=not self._records_allowed
+            )
+            if not await self._audit.append(made.records, due, size):
+                raise AuditUnavailable
+        self._count(reasons, ())
 
     def tallied(self) -> Iterator[tuple[str, str, int]]:
         """Yield outcome (allowed, denied, error), reason, and count."""

@@ -4,7 +4,7 @@ The response cache holds nothing but bytes; they are parsed only for records tha
 thread that writes them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 
 from queuegate.policy.names import partition_name
-from queuegate.v1 import access_pb2, status_pb2
+from queuegate.v1 import access_pb2, status_pb2, sync_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc import validation, wire
 
@@ -128,17 +128,7 @@ class Answered:
     def _record(self, fields: Record, decision: Any) -> Iterator[Record]:
         if decision.allowed and self.denials_only:
             return
-        yield (
-            _head(self.method, self.time, self.caller)
-            | fields
-            | {
-                "decision": "allowed" if decision.allowed else "denied",
-                "reason": REASON_NAMES[decision.reason],
-                "matched_queue": decision.matched_queue,
-                "matched_name": decision.matched_subject,
-                "revision": decision.policy_revision,
-            }
-        )
+        yield _head(self.method, self.time, self.caller) | fields | _outcome(decision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +151,33 @@ class Failed:
         head = _head(self.method, self.time, self.caller)
         fields = {} if self.request is None else _fields(self.method, self.request)
         return head | fields | {"decision": "error", "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Decisions that a caller of SyncService made."""
+
+    caller: str
+    decided_by: str
+    """The name of the caller's stream."""
+    decisions: Sequence[sync_pb2.LocalDecision]
+    denials_only: bool
+
+    def records(self) -> Iterator[Record]:
+        """Yield a record for each decision."""
+        for each in self.decisions:
+            if each.decision.allowed and self.denials_only:
+                continue
+            user = UserGroupInformation(user=each.user)
+            record = _head("Sync", each.time.ToNanoseconds() / 1e9, self.caller)
+            record |= _who(user, each.partition) | _what(each.queue, each.access)
+            if each.groups_in_request:
+                record["groups_in_request"] = each.groups_in_request
+            record |= _outcome(each.decision)
+            record["decided_by"] = self.decided_by
+            if each.stale:
+                record["stale"] = True
+            yield record
 
 
 def _head(method: str, time: float, caller: str) -> Record:
@@ -200,6 +217,16 @@ def _who(user: UserGroupInformation, partition: str) -> Record:
 
 def _what(queue: str, access: int) -> Record:
     return {"queue": queue[: validation.MAX_QUEUE_BYTES], "access": _ACCESS.get(access, "")}
+
+
+def _outcome(decision: Any) -> Record:
+    return {
+        "decision": "allowed" if decision.allowed else "denied",
+        "reason": REASON_NAMES[decision.reason],
+        "matched_queue": decision.matched_queue,
+        "matched_name": decision.matched_subject,
+        "revision": decision.policy_revision,
+    }
 
 
 def _cut(name: str) -> str:

@@ -93,6 +93,19 @@ class AuditUnavailable(Exception):
         )
 
 
+class NotCaughtUp(Exception):
+    """This server does not know of a change that the answer must take into account."""
+
+    retry_after = 0.05
+
+    def __init__(self) -> None:
+        """Set the message."""
+        super().__init__(
+            "at_least: this server does not know of that change; ask the server that reported it,"
+            " or leave at_least out after that server was restarted"
+        )
+
+
 class Unauthenticated(Exception):
     """The caller presented no credential, or an invalid one; the message says which."""
 
@@ -112,6 +125,7 @@ _CODES: Final = {
     RateLimited: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
     AuditUnavailable: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_AUDIT_UNAVAILABLE),
+    NotCaughtUp: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_CAUGHT_UP),
     Unauthenticated: (grpc.StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CALLER_UNKNOWN),
     PermissionDenied: (
         grpc.StatusCode.PERMISSION_DENIED,
@@ -178,8 +192,7 @@ def to_status(error: Exception) -> CallStatus:
             return _status(
                 grpc.StatusCode.RESOURCE_EXHAUSTED if too_many else grpc.StatusCode.UNAVAILABLE,
                 _REASONS[type(error)],
-                f"groups are needed and resolver {error.resolver!r} could not be asked:"
-                f" {error.detail}",
+                str(error),
                 _retry_info(_rounded(error.retry_after)),
             )
         case NotReady() | NotConfirmed():

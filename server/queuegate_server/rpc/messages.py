@@ -6,10 +6,11 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from queuegate.policy.acl import Acl
+from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.explain import Explanation, Step, StepOutcome
 from queuegate.v1 import access_pb2, policy_pb2
-from queuegate_server.engine import E, Explained, GroupsOrigin
+from queuegate_server.engine import E, Explained, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 
 REASONS: Final = {
@@ -22,6 +23,7 @@ REASONS: Final = {
     Reason.ACLS_DISABLED: access_pb2.REASON_ACLS_DISABLED,
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
     Reason.OWNER: access_pb2.REASON_OWNER,
+    Reason.UNKNOWN_QUEUE: access_pb2.REASON_UNKNOWN_QUEUE,
 }
 ERROR: Final = 0
 """Stands for the reason of a check that could not be decided."""
@@ -56,8 +58,16 @@ _SEVERITIES: Final = {
 }
 
 
-def decision_message(decision: Decision, revision: int) -> access_pb2.CheckQueueAccessResponse:
-    """Return the response to a check."""
+def decision_message(
+    decision: Decision, evaluated_queue: str, revision: int
+) -> access_pb2.CheckQueueAccessResponse:
+    """Return the response to a check.
+
+    Args:
+        decision: The decision.
+        evaluated_queue: As in a Verdict.
+        revision: The revision of the policy that decided.
+    """
     allowed, reason, matched_queue, matched_subject = decision
     return access_pb2.CheckQueueAccessResponse(
         allowed=allowed,
@@ -65,15 +75,18 @@ def decision_message(decision: Decision, revision: int) -> access_pb2.CheckQueue
         matched_queue=matched_queue,
         matched_subject=matched_subject,
         policy_revision=revision,
+        evaluated_queue=evaluated_queue,
     )
 
 
 def explanation_message(
-    explained: Explained[Explanation], revision: int
+    query: Query, explained: Explained[Explanation], revision: int
 ) -> access_pb2.ExplainQueueAccessResponse:
     """Return the response to an explain call."""
+    decision = explained.decision
+    instead = evaluated_instead(query.served.partition, query.path, decision)
     return access_pb2.ExplainQueueAccessResponse(
-        decision=decision_message(explained.decision, revision),
+        decision=decision_message(decision, instead, revision),
         steps=[_step(step) for step in explained.evaluation.steps],
         groups=explained_groups(explained),
         evaluated_queue=explained.evaluation.evaluated_queue,

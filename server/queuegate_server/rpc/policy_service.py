@@ -18,6 +18,7 @@ from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
+from queuegate_server.sync.hub import SyncHub
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""
@@ -32,8 +33,13 @@ _CONTENT_NAME: Final = ""
 class PolicyServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(self, engine: Engine, reloader: Reloader, queue: AdmissionQueue) -> None:
-        """Show the policy of an engine, and reload it. Long calls wait in the queue."""
+    def __init__(
+        self, engine: Engine, reloader: Reloader, queue: AdmissionQueue, hub: SyncHub
+    ) -> None:
+        """Show the policy of an engine, reload it, and wait for the callers of the hub to have it.
+        Long calls wait in the queue.
+        """
+        self._hub = hub
         self._engine = engine
         self._reloader = reloader
         self._queue = queue
@@ -111,12 +117,18 @@ class PolicyServicer:
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Read the configuration again."""
-        await self._queue.in_turn(data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data))
+        request = await self._queue.in_turn(
+            data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data)
+        )
         state = await self._reloader.reload()
+        sequence = await self._hub.policy_shipped()
+        waited_out = await self._hub.barrier(sequence) if request.wait else ()
         return policy_pb2.ReloadPolicyResponse(
             succeeded=state.succeeded,
             revision=self._engine.snapshot.policy.revision,
             diagnostics=diagnostics(state.diagnostics),
+            cursor=self._hub.cursor(sequence),
+            waited_out=waited_out,
         ).SerializeToString()
 
 

@@ -110,8 +110,8 @@ class ResponseCache:
         """Return the response to a request, and cache it unless another snapshot is being served
         by now.
         """
-        decision, entry = verdict
-        response = _encode(decision, snapshot.policy.revision)
+        decision, entry, evaluated_queue = verdict
+        response = _encode(decision, evaluated_queue, snapshot.policy.revision)
         if entry is not None:
             response = CachedResponse(*response[:-1], entry)
         if snapshot is self._snapshot and len(request) <= MAX_REQUEST_BYTES:
@@ -137,10 +137,10 @@ def answered(response: bytes, reason: int) -> CachedResponse:
 
 
 @lru_cache(maxsize=16_384)
-def _encode(decision: Decision, revision: int) -> CachedResponse:
-    """Return the response of a decision that used no groups of the cache.
+def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
+    """Encode a decision that used no groups of the cache.
 
-    There are few different decisions: a queue, and the name that matched.
+    Many requests have equal decisions: a queue, the reason, and the entry of the ACL that matched.
     """
-    response = decision_message(decision, revision).SerializeToString()
+    response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return answered(response, REASONS[decision.reason])

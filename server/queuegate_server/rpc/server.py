@@ -18,9 +18,12 @@ from queuegate_server.rpc.interceptors import (
     end_unary_with_status,
 )
 
-_LIMITED_BY_SERVICER: Final = frozenset({"queuegate.v1.AccessService.CheckQueueAccess"})
+_LIMITED_BY_SERVICER: Final = frozenset(
+    {"queuegate.v1.AccessService.CheckQueueAccess", "queuegate.v1.SyncService.Sync"}
+)
 """A check that needs no look-up is answered before another call begins, so it takes no room; the
-servicer takes room for look-ups only.
+servicer takes room for look-ups only. Streams of SyncService, which are idle mostly, have a bound
+of their own.
 """
 
 
@@ -81,7 +84,9 @@ def _handler(
     counter = MethodCounters(kind, service, method.name)
     counters.append(counter)
     if method.client_streaming:
-        stream = limiter.stream(authorizer.stream(name, serve))
+        stream = authorizer.stream(name, serve)
+        if name not in _LIMITED_BY_SERVICER:
+            stream = limiter.stream(stream)
         stream = end_stream_with_status(name, stream)
         if tracer is not None:
             stream = tracer.stream(name, stream)

@@ -1,7 +1,6 @@
 """Resources of this process: standard streams, the limit on open files, garbage collection."""
 
 import contextlib
-import ctypes
 import gc
 import logging
 import os
@@ -90,6 +89,10 @@ def return_freed_memory() -> None:
 
     By default it learns from the first large block that is freed to keep all up to that size.
     """
+    # Where Python comes with libffi 3.5, this import opens a file, which must get the number of no
+    # standard stream.
+    import ctypes  # noqa: PLC0415
+
     with contextlib.suppress(AttributeError, OSError):  # another libc
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
 

@@ -4,6 +4,7 @@ import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 
 class CannotListen(Exception):
@@ -11,6 +12,13 @@ class CannotListen(Exception):
 
     The message names the remedy.
     """
+
+
+_REMEDIES: Final = {
+    errno.EADDRINUSE: "another process listens there; end it, or choose another port",
+    errno.EADDRNOTAVAIL: "choose an address of this machine",
+    errno.EACCES: "choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
+}
 
 
 class UnusableFile(CannotListen):
@@ -67,7 +75,7 @@ def check_free(host: str, port: int) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 at = "" if place[0] == host else f" ({place[0]})"
-                raise CannotListen(f"{_text(host, port)!r}: {error.strerror}{at}") from None
+                raise CannotListen(_failure(host, port, error, at)) from None
 
 
 def address_of(opened: socket.socket) -> str:
@@ -97,7 +105,12 @@ def _listen_errors(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CannotListen(f"{_text(host, port)!r}: {error.strerror or error}") from None
+        raise CannotListen(_failure(host, port, error)) from None
+
+
+def _failure(host: str, port: int, error: OSError, at: str = "") -> str:
+    remedy = f": {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else ""
+    return f"{_text(host, port)!r}: {error.strerror or error}{at}{remedy}"
 
 
 def _text(host: str, port: int) -> str:

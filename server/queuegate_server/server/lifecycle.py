@@ -185,6 +185,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
+    parts.sync.close()
     await parts.resolvers.close()
     if parts.tracer is not None:
         await parts.tracer.close()

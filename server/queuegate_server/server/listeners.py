@@ -1,13 +1,12 @@
 """The listeners of the server, their certificates, and the authorization of callers."""
 
 import asyncio
-import contextlib
 import logging
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from queuegate_server.files.permissions import PUBLIC, PUBLICLY_WRITABLE, warn_of_mode
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
 from queuegate_server.rpc.authorization import Authorizer, RateLimiter
@@ -104,13 +103,7 @@ class Listeners:
             _LOG.warning("callers lists certificates, but no listener has a client_ca_file")
         self._warn_of_missing_tokens(callers)
         for path, forbidden in self._sensitive_files():
-            with contextlib.suppress(OSError):
-                if path.stat().st_mode & forbidden:
-                    _LOG.warning(
-                        "every account on this machine may read or change this file:"
-                        " remove the permission (chmod o-rw)",
-                        extra={"file": str(path)},
-                    )
+            warn_of_mode(path, forbidden)
 
     def _warn_of_missing_tokens(self, callers: Callers) -> None:
         missing = callers.tokens.keys() - (self._tokens.names if self._tokens else ())
@@ -125,11 +118,11 @@ class Listeners:
         """Yield files, and the bits of their mode that should not be set."""
         for listener in self._settings.listen:
             if listener.tls is not None:
-                yield listener.tls.key_file, stat.S_IROTH | stat.S_IWOTH
+                yield listener.tls.key_file, PUBLIC
                 if listener.tls.client_ca_file is not None:
-                    yield listener.tls.client_ca_file, stat.S_IWOTH
+                    yield listener.tls.client_ca_file, PUBLICLY_WRITABLE
         if self._settings.callers.token_file is not None:
-            yield self._settings.callers.token_file, stat.S_IWOTH
+            yield self._settings.callers.token_file, PUBLICLY_WRITABLE
 
     async def reconfigure(self, callers: Callers) -> None:
         """Replace the callers, and reload certificates and tokens."""

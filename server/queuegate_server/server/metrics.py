@@ -1,8 +1,8 @@
 """Prometheus metrics of this process.
 
 They are read, at each scrape, from counters that the server keeps anyway, so that a call only
-increments a number. No label carries the name of a user, group or queue. deploy/OPERATIONS.md lists
-all metrics.
+increments a number. No label carries the name of a user, group or queue. docs/reference/metrics.md
+has the same texts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,26 +27,55 @@ _KIND: Final = (*_PARTITION, "kind")
 _RESOLVER: Final = ("resolver", "defined_in")
 _STEP: Final = (*_RESOLVER, "server", "step")
 
-_METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
+METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "grpc_server_started": (Counter, "Calls started.", _CALL),
-    "grpc_server_handled": (Counter, "Calls completed, by status.", (*_CALL, "grpc_code")),
+    "grpc_server_handled": (
+        Counter,
+        ("Calls completed, by status. CANCELLED and DEADLINE_EXCEEDED: the caller gave up."),
+        (*_CALL, "grpc_code"),
+    ),
     "grpc_server_handling_seconds": (Histogram, "Duration of calls.", _CALL),
-    "queuegate_calls_in_progress": (Gauge, "Calls in progress.", ()),
-    "queuegate_calls_limit": (Gauge, "How many calls may be in progress.", ()),
+    "queuegate_calls_in_progress": (Gauge, "Calls in progress, including streams.", ()),
+    "queuegate_calls_limit": (
+        Gauge,
+        ("How many calls may be in progress (limits.max_concurrent_calls)."),
+        (),
+    ),
     "queuegate_streams_in_progress": (Gauge, "Streams in progress.", ()),
-    "queuegate_streams_limit": (Gauge, "How many streams may be open.", ()),
-    "queuegate_calls_refused": (Counter, "Calls rejected at a limit.", ("reason",)),
+    "queuegate_streams_limit": (Gauge, "How many streams may be open: half of the calls.", ()),
+    "queuegate_calls_refused": (
+        Counter,
+        (
+            "Calls rejected at a limit: calls (too many in progress), streams (too many open), "
+            "waited (queued for too long in an overload, limits.max_wait), incomplete (the "
+            "request did not arrive within limits.connections.transfer_timeout, or 1 000 others "
+            "waited for theirs), unread (long calls while 64 MiB of answers were unread), bytes "
+            "(long calls while 64 MiB of requests were in progress)."
+        ),
+        ("reason",),
+    ),
     "queuegate_decisions": (
         Counter,
-        "Decisions, including those of batches and streams.",
+        ("Decisions, including each of a batch: allowed, denied, error."),
         ("outcome", "reason"),
     ),
     "queuegate_cache_requests": (
         Counter,
-        "Look-ups in the group cache; repeated requests do not reach it.",
+        (
+            "Look-ups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
+            "failure), stale_hit (expired groups: the resolver fails, or the refresh is queued), "
+            "miss. Repeated requests, which the response cache answers, do not reach it."
+        ),
         (*_PARTITION, "result"),
     ),
-    "queuegate_cache_entries": (Gauge, "Entries, including expired ones, by kind.", _KIND),
+    "queuegate_cache_entries": (
+        Gauge,
+        (
+            "Entries, including expired ones: groups (of users), negative (names of no user or "
+            "that could not be looked up)."
+        ),
+        _KIND,
+    ),
     "queuegate_cache_refreshes_waiting": (
         Gauge,
         "Cached users whose refresh is due and queued.",
@@ -54,12 +83,12 @@ _METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_cache_refreshes": (
         Counter,
-        "Refreshes of users whose groups were cached.",
+        ("Refreshes of users whose groups were cached, most of them ahead of expiry."),
         _PARTITION,
     ),
     "queuegate_cache_evictions": (
         Counter,
-        "Entries evicted to make room for others of their kind.",
+        ("Entries evicted to make room for others of their kind (max_entries of each)."),
         _KIND,
     ),
     "queuegate_cache_invalidated": (Counter, "Entries dropped on request.", _PARTITION),
@@ -70,7 +99,10 @@ _METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_resolver_lookups": (
         Counter,
-        "Look-ups, including those that were rejected or timed out.",
+        (
+            "Look-ups, including those that were rejected or timed out: found, no_such_user, "
+            "could_not_ask."
+        ),
         (*_RESOLVER, "outcome"),
     ),
     "queuegate_resolver_lookup_seconds": (
@@ -80,54 +112,105 @@ _METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_resolver_breaker_state": (
         Gauge,
-        "1 for the current state of the circuit breaker.",
+        ("1 for the current state of the circuit breaker: closed, open, half-open."),
         (*_RESOLVER, "state"),
     ),
-    "queuegate_resolver_lookups_running": (Gauge, "Look-ups in progress.", _RESOLVER),
-    "queuegate_resolver_lookups_waiting": (Gauge, "Look-ups in the queue.", _RESOLVER),
-    "queuegate_ldap_steps": (Counter, "Operations on a directory server.", (*_STEP, "result")),
+    "queuegate_resolver_lookups_running": (
+        Gauge,
+        "Look-ups in progress (max_concurrent).",
+        _RESOLVER,
+    ),
+    "queuegate_resolver_lookups_waiting": (
+        Gauge,
+        "Look-ups in the queue (max_waiting).",
+        _RESOLVER,
+    ),
+    "queuegate_ldap_steps": (
+        Counter,
+        (
+            "Operations on a directory server (connect, bind, user search and so on): success, "
+            "failure."
+        ),
+        (*_STEP, "result"),
+    ),
     "queuegate_ldap_step_seconds": (Counter, "Total duration of these operations.", _STEP),
-    "queuegate_ldap_events": (Counter, "Unusual events in look-ups.", (*_RESOLVER, "event")),
+    "queuegate_ldap_events": (
+        Counter,
+        (
+            "Unusual events in look-ups: retried, ambiguous (several users match), depth_reached "
+            "(a walk ended at nested_depth), other_spelling (only names in another spelling), "
+            "outside_base (ignored entries outside of user_base and group_base), skipped_names "
+            "(groups without a readable name)."
+        ),
+        (*_RESOLVER, "event"),
+    ),
     "queuegate_build_info": (Gauge, "Always 1; the labels are the versions.", tuple(versions())),
     "queuegate_ready": (Gauge, "1 if /readyz reports ready.", ()),
     "queuegate_policy_reloads": (
         Counter,
-        "Loads of the policy, including the first one.",
+        ("Loads of the policy, including the first one: success, failure."),
         ("result",),
     ),
     "queuegate_policy_last_reload_successful": (
         Gauge,
-        "1 if the policy that was read last is served.",
+        ("1 if the policy that was read last is served; 0 if an older one is."),
         (),
     ),
     "queuegate_policy_revision": (Gauge, "Increases by 1 with each new policy.", ()),
     "queuegate_policy_loaded_timestamp_seconds": (
         Gauge,
-        "When the policy was loaded, in Unix seconds.",
+        ("When the policy was loaded, in Unix seconds; its age is time() minus this."),
         (),
     ),
     "queuegate_policy_queues": (Gauge, "Queues of the policy.", _PARTITION),
+    "queuegate_sync_streams": (Gauge, "Open streams of SyncService: gates.", ()),
+    "queuegate_sync_streams_limit": (Gauge, "How many of them may be open.", ()),
+    "queuegate_sync_lag_seconds": (
+        Gauge,
+        "For how long a gate has not confirmed a change, at most; 0 if all have.",
+        (),
+    ),
+    "queuegate_sync_messages": (
+        Counter,
+        "Messages to gates; policy: a part of one, reset: what the gate held is not used.",
+        ("kind",),
+    ),
+    "queuegate_sync_barriers": (
+        Counter,
+        "Calls that waited for gates, by result: confirmed, or waited_out if leases had to end.",
+        ("result",),
+    ),
     "queuegate_audit_records": (
         Counter,
-        "Records by result: written; dropped; refused, so that their calls failed.",
+        (
+            "Audit records: written, dropped, refused (their calls failed). Without an audit log, "
+            "audit metrics have no values."
+        ),
         ("result",),
     ),
     "queuegate_audit_write_failures": (Counter, "Writes of the audit log that failed.", ()),
     "queuegate_audit_rotation_failures": (Counter, "Rotations of the audit log that failed.", ()),
     "queuegate_audit_writable": (
         Gauge,
-        "1 if the last write of the audit log succeeded and no write hangs.",
+        ("1 if the last write of the audit log succeeded and no write hangs."),
         (),
     ),
-    "queuegate_audit_waiting_bytes": (Gauge, "Records that wait to be written, in bytes.", ()),
+    "queuegate_audit_waiting_bytes": (
+        Gauge,
+        ("Audit records that wait to be written, in bytes (audit.buffer)."),
+        (),
+    ),
     "queuegate_certificate_expiry_timestamp_seconds": (
         Gauge,
-        "When the certificate of a listener expires, in Unix seconds.",
+        ("When the first certificate of a listener's chain expires, in Unix seconds."),
         ("listener",),
     ),
     "queuegate_certificate_reloads": (
         Counter,
-        "Loads of a listener's certificate, key and authorities, including the first one.",
+        (
+            "Loads of a listener's certificate, key and authorities, including the first one: "
+            "success, failure (the old ones stay in use)."
+        ),
         ("listener", "result"),
     ),
 }
@@ -169,9 +252,9 @@ class _Collector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         samples: dict[str, _Samples] = {}
-        for read in (_calls, _caches, _resolvers, _ldap, _policy, _audit, _certificates):
+        for read in (_calls, _caches, _resolvers, _ldap, _policy, _sync, _audit, _certificates):
             samples |= read(self._parts)
-        for name, (kind, text, labels) in _METRICS.items():
+        for name, (kind, text, labels) in METRICS.items():
             family: Any = kind(name, text, labels=labels)  # type: ignore[call-arg]
             for sample in samples[name]:
                 family.add_metric(*sample)
@@ -304,6 +387,17 @@ def _policy(parts: ServerParts) -> dict[str, _Samples]:
             for snapshot in snapshots
             for name, partition in snapshot.policy.partitions.items()
         ],
+    }
+
+
+def _sync(parts: ServerParts) -> dict[str, _Samples]:
+    hub = parts.sync
+    return {
+        "queuegate_sync_streams": [((), len(hub.leases))],
+        "queuegate_sync_streams_limit": [((), parts.sync_streams_limit)],
+        "queuegate_sync_lag_seconds": [((), hub.lag)],
+        "queuegate_sync_messages": [((kind,), count) for kind, count in hub.sent.items()],
+        "queuegate_sync_barriers": [((result,), count) for result, count in hub.waited.items()],
     }
 
 

@@ -1,13 +1,14 @@
 """The composition root: builds all parts of a server from its settings. Nothing runs yet."""
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass
 from typing import Final
 
 from grpc_health.v1 import health_pb2_grpc
 
-from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Engine
@@ -24,10 +25,13 @@ from queuegate_server.rpc.errors import DETAILS_TRAILER, Overloaded, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.server import Interceptors, register
+from queuegate_server.rpc.sync_service import SyncServicer
 from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
+from queuegate_server.sync.event_log import SERVER_BYTES
+from queuegate_server.sync.hub import SyncHub
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
@@ -37,6 +41,7 @@ _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
     user_groups_pb2.DESCRIPTOR.services_by_name["UserGroupService"],
     policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
+    sync_pb2.DESCRIPTOR.services_by_name["SyncService"],
 )
 MAX_UNREAD: Final = 64 * MIB
 """Bytes of answers that callers may leave unread before no more long calls are answered."""
@@ -60,6 +65,8 @@ class ServerParts:
     decisions: DecisionLog
     calls: list[MethodCounters]
     lookups: LookupCounters
+    sync: SyncHub
+    sync_streams_limit: int
 
 
 def build_server(
@@ -88,8 +95,13 @@ def build_server(
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
 
     engine = Engine(time.monotonic)
-    around = {} if tracer is None else {"around": tracer.resolver}
-    resolvers = ResolverManager(current, time.monotonic, time.time, lookups.of_resolver, **around)
+    resolvers = ResolverManager(
+        current,
+        time.monotonic,
+        time.time,
+        lookups.of_resolver,
+        around=None if tracer is None else tracer.resolver,
+    )
     revision = None if worker is None else worker.revision
     reloader = Reloader(settings, resolvers, engine, time.time, revision)
     readiness = Readiness(engine, reloader)
@@ -103,6 +115,12 @@ def build_server(
         transport, settings.limits, unread, refusal, shares_port=worker is not None
     )
     draining = asyncio.Event()
+    hub = SyncHub(
+        engine,
+        lambda name: settings.partition(name).acl_names,
+        time.monotonic,
+        server=os.urandom(SERVER_BYTES) if worker is None else worker.spec.server,
+    )
     queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
     access = AccessServicer(
         engine,
@@ -111,12 +129,22 @@ def build_server(
         call_limit,
         draining,
         clock=time.monotonic,
+        has_seen=hub.log.has_seen,
         batches_in_flight=settings.limits.stream_batches_in_flight,
     )
     servicers: list[object] = [
         access,
-        UserGroupServicer(engine, queue),
-        PolicyServicer(engine, reloader, queue),
+        UserGroupServicer(engine, queue, hub),
+        PolicyServicer(engine, reloader, queue, hub),
+        SyncServicer(
+            engine,
+            hub,
+            None if audit is None else decisions,
+            draining,
+            time.monotonic,
+            max_streams=settings.sync.streams,
+            local_decisions=audit is None or settings.sync.local_decisions == "report",
+        ),
     ]
     if worker is not None:
         servicers = [worker.broadcast_methods(servicer) for servicer in servicers]
@@ -146,4 +174,6 @@ def build_server(
         decisions=decisions,
         calls=calls,
         lookups=lookups,
+        sync=hub,
+        sync_streams_limit=settings.sync.streams,
     )

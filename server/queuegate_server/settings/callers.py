@@ -27,6 +27,8 @@ class Role(StrEnum):
     """Explain decisions, list queues, resolve groups, read and validate policies."""
     ADMIN = "admin"
     """Invalidate groups and reload the policy."""
+    SYNC = "sync"
+    """Get the policy and groups, to decide without the server."""
 
 
 def _roles(value: object) -> object:
@@ -42,7 +44,7 @@ Roles = Annotated[tuple[Role, ...], BeforeValidator(_roles)]
 class Rights(Section):
     """The rights of one caller."""
 
-    roles: Roles = Field((), description="check, read, admin; none of them includes another.")
+    roles: Roles = Field((), description="check, read, admin, sync; none of them includes another.")
     assert_groups: bool = Field(
         False,
         description="Whether groups in the caller's requests are used as they are. If not, they "
@@ -53,7 +55,9 @@ class Rights(Section):
 class LocalRights(Rights):
     """The default rights of callers on this machine."""
 
-    roles: Roles = Field((Role.CHECK, Role.READ), description="check, read, admin.")
+    roles: Roles = Field(
+        (Role.CHECK, Role.READ, Role.SYNC), description="check, read, admin, sync."
+    )
     assert_groups: bool = Field(True, description="Whether groups in requests are used.")
 
 

@@ -74,25 +74,21 @@ def parse_address(text: str) -> ListenAddress:
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
         if not path.startswith("/"):
-            raise MalformedAddress(
-                f"{text!r}: a Unix socket needs an absolute path: unix:/run/x.sock"
-            )
+            raise MalformedAddress("a Unix socket needs an absolute path: unix:/run/x.sock")
         if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
             raise MalformedAddress(
-                f"{text!r}: the path of a Unix socket is longer than {MAX_SOCKET_PATH_BYTES} bytes"
+                f"the path of a Unix socket is longer than {MAX_SOCKET_PATH_BYTES} bytes"
             )
         if "," in path or "\0" in path:
             # gRPC ends the address at a comma, even at an encoded one.
-            raise MalformedAddress(
-                f"{text!r}: the path of a Unix socket must not contain a comma or NUL"
-            )
+            raise MalformedAddress("the path of a Unix socket must not contain a comma or NUL")
         return ListenAddress(text, path=path)
     host, colon, port_text = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not host or (":" in host and not bracketed):
-        raise MalformedAddress(f"{text!r}: use host:port, [ipv6]:port or unix:/path")
+        raise MalformedAddress("not an address: use host:port, [ipv6]:port or unix:/path")
     if not _is_port(port_text):
-        raise MalformedAddress(f"{text!r}: the port must be a number from 0 to {MAX_PORT}")
+        raise MalformedAddress(f"the port must be a number from 0 to {MAX_PORT}")
     return ListenAddress(text, host=host[1:-1] if bracketed else host, port=int(port_text))
 
 

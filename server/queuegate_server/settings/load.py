@@ -3,8 +3,6 @@
 Command-line options override environment variables, which override the file.
 """
 
-import difflib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,13 +10,30 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular, remedy
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
-from queuegate_server.formats.yaml_reader import YamlDocument, plain_data, read_yaml
-from queuegate_server.settings.model import Settings
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    has_errors,
+    quoted,
+    sort_diagnostics,
+)
+from queuegate_server.formats.registry import YUNIKORN, detect_file_format
+from queuegate_server.formats.yaml_reader import (
+    MappingNode,
+    Node,
+    SequenceNode,
+    YamlDocument,
+    plain_data,
+    read_yaml,
+)
+from queuegate_server.identity.registry import CHAIN
+from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.source_map import (
+    SET,
     KeyPath,
+    Location,
     Override,
     Overrides,
     SourceMap,
@@ -51,13 +66,18 @@ _SERVICE_LINK: Final = re.compile(
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
 )
 
+_BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
+"""A value that begins with one of them is YAML; all others are texts."""
+_YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a text"
+_IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
+
 
 class SettingsError(Exception):
     """The settings are not valid."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Sort the diagnostics by their places."""
-        self.diagnostics = tuple(sort_diagnostics(diagnostics))
+        """Sort the diagnostics by their places, without repetitions."""
+        self.diagnostics = tuple(sort_diagnostics(dict.fromkeys(diagnostics)))
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
 
@@ -107,7 +127,7 @@ def _validated(
     tree: dict[str, Any], source_map: SourceMap, diagnostics: list[Diagnostic]
 ) -> Settings:
     tree = _without_nulls(tree)
-    diagnostics += _unknown_resolvers(tree, source_map)
+    diagnostics += _wrong_names(tree, source_map)
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
@@ -130,7 +150,21 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
     if len(content) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // MIB} MiB"
         return YamlDocument(None, (error_in(str(file), message, "is it the file of a policy?"),))
-    return read_yaml(content, str(file))
+    document = read_yaml(content, str(file))
+    kind = detect_file_format(content)
+    if kind != YUNIKORN or _is_queues_yaml(document.root):
+        message = f"this is a file of a scheduler ({kind}), not the settings of queuegate-server"
+        instead = "validate it without --settings, serve it with --policy"
+        return YamlDocument(None, (error_in(str(file), message, instead),))
+    return document
+
+
+def _is_queues_yaml(root: Node | None) -> bool:
+    return (
+        isinstance(root, MappingNode)
+        and isinstance(root.get("partitions"), SequenceNode)
+        and root.entries.keys() & Settings.model_fields == {"partitions"}
+    )
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
@@ -142,20 +176,38 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
     }
 
 
-def _unknown_resolvers(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
-    """Yield a diagnostic for each partition whose resolver does not exist."""
+def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
+    """Yield a diagnostic for each name of a resolver that does not exist, or cannot be there."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):
         return
+    for location, name in _resolver_names(resolvers, partitions):
+        if not isinstance(name, str):
+            continue
+        if name not in resolvers:
+            message = f"there is no resolver named {name}"
+            advice = f"add it to resolvers, which has {', '.join(resolvers) or 'no entries'}"
+            yield source_map.diagnostic(location, message, advice)
+        elif location[0] == "resolvers" and _is_chain(resolvers[name]):
+            message = f"{name} is a chain, and chains do not nest"
+            yield source_map.diagnostic(location, message, "name its resolvers instead")
+
+
+def _resolver_names(
+    resolvers: dict[str, Any], partitions: dict[str, Any]
+) -> Iterator[tuple[Location, object]]:
+    """Yield the resolvers that chains and partitions name, each with its location."""
+    for chain, settings in resolvers.items():
+        members = settings.get("resolvers") if _is_chain(settings) else None
+        for position, name in enumerate(members if isinstance(members, list) else ()):
+            yield ("resolvers", chain, "resolvers", position), name
     for partition, settings in partitions.items():
-        name = settings.get("resolver") if isinstance(settings, dict) else None
-        if isinstance(name, str) and name not in resolvers:
-            known = ", ".join(resolvers) or "no entries"
-            yield source_map.diagnostic(
-                ("partitions", partition, "resolver"),
-                f"there is no resolver named {name}",
-                f"add it to resolvers, which has {known}",
-            )
+        if isinstance(settings, dict):
+            yield ("partitions", partition, "resolver"), settings.get("resolver")
+
+
+def _is_chain(settings: object) -> bool:
+    return isinstance(settings, dict) and settings.get(RESOLVER_TYPE) == CHAIN
 
 
 def from_environment(
@@ -172,8 +224,7 @@ def from_environment(
             continue
         keys = name.removeprefix(PREFIX).split(NESTING)
         if keys[0].lower() in top_level and all(keys):
-            path = _spelled_as_in(tree, keys)
-            yield Override(name, path, _value(variables[name]))
+            yield _override(name, _spelled_as_in(tree, keys), variables[name])
         elif not _SERVICE_LINK.fullmatch(name):
             yield error_in(name, "is not a setting", _remedy(name, top_level))
 
@@ -188,23 +239,31 @@ def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagn
         path = tuple(key.strip().split("."))
         if not equals or not all(path):
             yield error_in(
-                f"--set {option}", "must have the form key=value, such as drain.grace=30s"
+                f"{SET} {option}", "must have the form key=value, such as drain.grace=30s"
             )
         else:
-            yield Override(f"--set {key.strip()}", path, _value(text))
+            yield _override(f"{SET} {key.strip()}", path, text)
 
 
-def _value(text: str) -> object:
-    """Return the value that a text stands for: JSON lists, mappings and strings are decoded.
+def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
+    """Return the value that a text stands for: lists, mappings and quoted texts are YAML.
 
     Everything else stays text, as in the file: the model converts it.
     """
-    if text.startswith(("[", "{", '"')):
-        try:
-            return json.loads(text)
-        except ValueError:  # `[::1]:50051` is an address
-            return text
-    return text
+    if not text.startswith(_BRACKETS_AND_QUOTES) or _IPV6_ADDRESS.match(text):
+        return Override(origin, path, text)
+    # As the item of a list, so that text behind the value is an error and not ignored.
+    document = read_yaml(f"- {text}".encode(errors="surrogateescape"), origin)
+    values = plain_data(document.root)
+    is_whole = not document.diagnostics and document.second is None
+    if isinstance(values, list) and len(values) == 1 and is_whole:
+        return Override(origin, path, values[0])
+    # The reader's messages could quote a variable, which may be a secret.
+    message = "begins with a bracket or a quote, but is not one value of YAML"
+    if origin.startswith(SET):
+        reason = next((each.message for each in document.diagnostics), "more than one value")
+        message = f"{reason}; read {quoted(text)}"
+    return error_in(origin, message, _YAML_REMEDY)
 
 
 def _spelled_as_in(tree: object, keys: list[str]) -> KeyPath:
@@ -225,7 +284,6 @@ def _remedy(name: str, top_level: set[str]) -> str:
         if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):
             rest = words.removeprefix(f"{key}_").upper()
             return f"did you mean {PREFIX}{key.upper()}{NESTING}{rest}?"
-    near = difflib.get_close_matches(words.split(NESTING)[0], top_level, 1)
-    if near:
-        return f"did you mean {PREFIX}{near[0].upper()}?"
+    if similar := similar_name(words.split(NESTING)[0], top_level):
+        return f"did you mean {PREFIX}{similar.upper()}?"
     return f"known variables are {', '.join(PREFIX + key.upper() for key in sorted(top_level))}"

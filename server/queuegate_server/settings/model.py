@@ -15,15 +15,17 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Duration, Section
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.registry import (
+    CHAIN,
     BadResolverType,
     ConfiguredResolver,
-    resolver_type,
+    options_type,
     types,
 )
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.limits import Drain, Limits
 from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, ListenerList
 from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
+from queuegate_server.settings.sync import Sync
 
 
 def _partition_name(name: str) -> str:
@@ -76,8 +78,8 @@ class PolicySource(Section):
     )
     daemon_user: str = Field(
         "",
-        description="The user that YARN's ResourceManager runs as, always an administrator of the "
-        "cluster.",
+        description="The user that YARN's ResourceManager runs as, an administrator of the "
+        "cluster. With semantics hadoop, such users administer applications and no queues.",
     )
     configs: FilePath | None = Field(
         None,
@@ -166,10 +168,10 @@ def _configured_resolver(value: object) -> object:
     options = dict(value or {})
     name = options.pop(RESOLVER_TYPE, None)
     if not name:
-        known = ", ".join(sorted(types()))
+        known = ", ".join(sorted({CHAIN, *types()}))
         raise _wrong_type("missing", f"is required: choose one of {known}")
     try:
-        model = resolver_type(str(name)).Options
+        model = options_type(str(name))
     except BadResolverType as error:
         raise _wrong_type("resolver_type", str(error)) from None
     return ConfiguredResolver(str(name), model.model_validate(options))
@@ -237,6 +239,7 @@ class Settings(Section):
     ops: Ops = Ops()
     audit: Audit = Audit()
     tracing: Tracing = Tracing()
+    sync: Sync = Sync()
 
     def partition(self, name: str) -> PartitionSettings:
         """Return the settings of a partition."""

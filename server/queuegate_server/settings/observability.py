@@ -40,7 +40,7 @@ class Log(Section):
 
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)
-    ] = "info"
+    ] = Field("info", description="The least severe messages that are logged.")
     format: Annotated[Literal["auto", "json", "console"], BeforeValidator(lower)] = Field(
         "auto", description="auto: console on a terminal, otherwise json."
     )

@@ -42,6 +42,8 @@ class SettingsReader(Generic[T]):
             message = f"reading them took longer than {READ_TIMEOUT:g} s"
         except StillRunning:
             message = "an earlier attempt to read them still hangs"
+        except OSError as error:
+            message = f"no thread can be started to read them: {error.strerror}"
         raise SettingsError([error_in("settings", message)])
 
 

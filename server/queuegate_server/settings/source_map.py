@@ -3,7 +3,7 @@
 Turns the errors that pydantic reports into diagnostics with our own messages.
 """
 
-import difflib
+import json
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
@@ -13,13 +13,14 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import seconds, size, written_duration, written_size
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import MAX_QUOTED, Diagnostic, Severity, quoted
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
     BadResolverType,
     ConfiguredResolver,
-    resolver_type,
+    options_type,
 )
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 
@@ -30,6 +31,9 @@ _SECTION: Final = "must be a section of keys and values"
 _LIST: Final = "must be a list"
 _NUMBER: Final = "must be a whole number"
 _TEXT: Final = "must be text"
+OPTION: Final = "--"
+SET: Final = f"{OPTION}set"
+"""The option that sets any key."""
 _MESSAGES: Final = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -57,8 +61,10 @@ _MESSAGES: Final = {
     "string_type": _TEXT,
     "too_short": "must not be empty",
 }
-"""Messages by pydantic's type of error. They never quote the value, which may be a secret at the
-wrong key."""
+"""Messages by pydantic's type of error. They never quote a value of a file or a variable, which may
+be a secret at the wrong key."""
+_WITHOUT_VALUE: Final = ("extra_forbidden", "missing")
+"""Types of errors that are not about a value."""
 
 _BOUNDS: Final = ("gt", "ge", "lt", "le")
 _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
@@ -127,12 +133,27 @@ class SourceMap:
         self._overrides = overrides
 
     def diagnostic(
-        self, location: Location, message: str, remedy: str = "", *, at_key: bool = False
+        self,
+        location: Location,
+        message: str,
+        remedy: str = "",
+        *,
+        at_key: bool = False,
+        value: object = None,
     ) -> Diagnostic:
-        """Return a diagnostic about a key or its value, located where it came from."""
+        """Return a diagnostic about a key or its value, located where it came from.
+
+        The value, if it is given, is shown where it came from the command line.
+        """
         path = tuple(str(part) for part in location)
-        text = f"{_written(location)}: {message}" if location else message
+        key = _written(location)
         origin, is_overridden = self._overrides.nearest(path)
+        if origin and is_overridden and origin.startswith(OPTION):
+            if value is not None and repr(value) not in message:
+                message = f"{message}; read {_shown(value)}"
+            if origin == f"{SET} {key}":
+                return error_in(origin, message, remedy)
+        text = f"{key}: {message}" if key else message
         if not is_overridden:
             depth, node = self._in_file(location, at_key=at_key)
             if node is not None and (depth == len(location) or origin is None):
@@ -178,7 +199,20 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
         message = error["msg"].replace("Input should ", "must ", 1).removeprefix("Value error, ")
     unknown = error["type"] == "extra_forbidden"
     remedy = _known_keys(location, tree) if unknown else ""
-    return source_map.diagnostic(location, message, remedy, at_key=unknown)
+    if template == _SECTION and (keys := sorted(_fields_at(location, tree))):
+        remedy = f"known keys are {', '.join(keys)}"
+    value = error["input"]
+    if error["type"] in _WITHOUT_VALUE or (template is None and not isinstance(value, str)):
+        value = None
+    return source_map.diagnostic(location, message, remedy, at_key=unknown, value=value)
+
+
+def _shown(value: object) -> str:
+    """Return a value of the command line as YAML, with a bounded length."""
+    if isinstance(value, str):
+        return quoted(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
 
 
 def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:
@@ -228,8 +262,8 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
     known = sorted(_fields_at(location[:-1], tree))
     if location[:-2] == ("resolvers",):
         known = sorted((*known, RESOLVER_TYPE))
-    near = difflib.get_close_matches(str(location[-1]), known, 1)
-    return f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
+    similar = similar_name(str(location[-1]), known)
+    return f"did you mean {similar}?" if similar else f"known keys are {', '.join(known)}"
 
 
 def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
@@ -257,6 +291,6 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
 
 def _options(tree: Any) -> type[BaseModel] | None:
     try:
-        return resolver_type(str(tree[RESOLVER_TYPE])).Options
+        return options_type(str(tree[RESOLVER_TYPE]))
     except (BadResolverType, KeyError, TypeError):
         return None

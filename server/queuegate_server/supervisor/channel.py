@@ -164,6 +164,8 @@ class WorkerSpec:
     """
     current: bytes | None
     """The content that the last reload found valid; None if there was no reload."""
+    server: bytes
+    """Identifies the server whose worker this is; see sync/event_log.py."""
     channel: socket.socket
     """The worker's end of the channel; `report` uses it after the event loop has ended."""
 
@@ -187,6 +189,7 @@ class WorkerSpec:
             ports=tuple(spec["ports"]),
             initial=_decode(spec["initial"]),
             current=_decode(spec["current"]),
+            server=bytes.fromhex(spec["server"]),
             channel=channel,
         )
 
@@ -198,7 +201,11 @@ class WorkerSpec:
 
 
 def spec_message(
-    index: int, ports: Sequence[int], initial: bytes | None, current: bytes | None
+    index: int,
+    ports: Sequence[int],
+    initial: bytes | None,
+    current: bytes | None,
+    server: bytes,
 ) -> dict[str, Any]:
     """Return the message that `WorkerSpec.receive` expects."""
     return {
@@ -206,6 +213,7 @@ def spec_message(
         "ports": list(ports),
         "initial": _encode(initial),
         "current": _encode(current),
+        "server": server.hex(),
     }
 
 

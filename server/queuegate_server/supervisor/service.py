@@ -135,20 +135,7 @@ class ServiceStatus:
         texts = {i: text for i, text in answers.items() if not isinstance(text, ChannelError)}
         for index, text in texts.items():
             self._merged.update(index, pids[index], text)
-        replaced = CounterMetricFamily(
-            "queuegate_workers_replaced", "Workers that were replaced.", labels=("reason",)
-        )
-        for reason, count in supervisor.replaced.items():
-            replaced.add_metric((reason,), count)
-        own = (
-            GaugeMetricFamily("queuegate_workers", "Configured number of workers.", len(workers)),
-            GaugeMetricFamily(
-                "queuegate_workers_serving",
-                "Workers that report that they serve.",
-                _serving(workers),
-            ),
-            replaced,
-        )
+        own = worker_metrics(len(workers), _serving(workers), supervisor.replaced)
         return self._merged.text(texts, own)
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
@@ -188,6 +175,32 @@ async def serve_admin_port(listen: str | None, supervisor: Supervisor) -> AsyncI
         yield
     finally:
         await server.close()
+
+
+def worker_metrics(
+    configured: int, serving: int, replaced: Mapping[str, int]
+) -> tuple[Metric, Metric, Metric]:
+    """Return the metrics of the supervisor.
+
+    Args:
+        configured: The number of workers in the settings.
+        serving: How many of them serve.
+        replaced: How many were replaced, by the reason.
+    """
+    replacements = CounterMetricFamily(
+        "queuegate_workers_replaced",
+        "Workers that were replaced: ended (by themselves), silent (for worker_timeout; killed).",
+        labels=("reason",),
+    )
+    for reason, count in replaced.items():
+        replacements.add_metric((reason,), count)
+    return (
+        GaugeMetricFamily("queuegate_workers", "Configured number of workers.", configured),
+        GaugeMetricFamily(
+            "queuegate_workers_serving", "Workers that report that they serve.", serving
+        ),
+        replacements,
+    )
 
 
 def _serving(workers: Mapping[int, Mapping[str, Any]]) -> int:

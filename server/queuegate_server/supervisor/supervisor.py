@@ -8,6 +8,7 @@ gRPC, so that it stays small and no call can affect it.
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -21,6 +22,7 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import SettingsReader, with_changes
 from queuegate_server.supervisor.channel import ChannelError, spec_message
 from queuegate_server.supervisor.process import WorkerProcess
+from queuegate_server.sync.event_log import SERVER_BYTES
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
@@ -88,6 +90,7 @@ class Supervisor:
         self._announce = announce
         self._reader = SettingsReader(read_settings)
         self._notifier = notifier
+        self._server = os.urandom(SERVER_BYTES)
         self._revisions = Revisions()
         self._workers: dict[int, WorkerProcess] = {}
         self._ports: tuple[int, ...] = ()
@@ -188,7 +191,9 @@ class Supervisor:
             return await self._broadcast(worker, value)
 
         def spec() -> dict[str, Any]:
-            return spec_message(index, self._ports, self._initial_content, self._current_content)
+            return spec_message(
+                index, self._ports, self._initial_content, self._current_content, self._server
+            )
 
         handlers = {"revision": self._on_revision, "broadcast": on_broadcast}
         self._workers[index] = worker = await WorkerProcess.start(index, spec, handlers)
@@ -220,9 +225,8 @@ class Supervisor:
         return self._revisions.revision(str(value["checksum"]), int(value["current"]))
 
     async def _broadcast(self, sender: WorkerProcess, value: Any) -> list[str]:
-        """Call an RPC method in all other workers. Raises ChannelError if one does not confirm.
-
-        A worker that ends meanwhile counts as confirmed: its successor starts anew.
+        """Call an RPC method in all other workers; the answer for one that has ended is empty, and
+        its successor starts anew. Raises ChannelError if one does not confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
         answers = await asyncio.gather(
@@ -235,7 +239,7 @@ class Supervisor:
                 confirmed.append(answer)
             elif self._workers.get(worker.index) is worker:
                 raise ChannelError(f"worker {worker.index} did not confirm: {answer}")
-        return confirmed
+        return confirmed + [""] * (self.size - 1 - len(confirmed))
 
     async def _reload_workers(self) -> None:
         self._reloaded = True

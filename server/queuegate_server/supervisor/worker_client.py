@@ -11,13 +11,17 @@ from queuegate.v1 import policy_pb2, user_groups_pb2
 from queuegate_server.engine import NotReady
 from queuegate_server.rpc.errors import NotConfirmed
 from queuegate_server.supervisor.channel import Channel, ChannelError, Handler, WorkerSpec
+from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
 """Seconds in which the supervisor answers requests for which it asks no other worker."""
+ENDED_WORKER: Final = "callers of a worker that has ended"
 
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method: a serialized request to a serialized response."""
+Merge = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
+"""Takes the request, the own response and those of the others."""
 
 
 class WorkerClient:
@@ -29,6 +33,7 @@ class WorkerClient:
         self.stopping = asyncio.Event()
         """Set when the supervisor stops this worker, or is gone."""
         self._methods: dict[str, Method] = {}
+        self._asking: set[asyncio.Task[Any]] = set()
         self._handlers: dict[str, Handler] = {
             "call": self._on_call,
             "ping": _answer_with(lambda: None),
@@ -77,7 +82,7 @@ class WorkerClient:
         self,
         name: str,
         method: Method,
-        merge: Callable[[bytes, list[bytes]], bytes],
+        merge: Merge,
         *,
         timeout: float,
     ) -> Method:
@@ -86,23 +91,28 @@ class WorkerClient:
         Args:
             name: The name of the method.
             method: Runs the method in this worker.
-            merge: Returns the response, from that of this worker and those of the others.
+            merge: Returns the response, from that of this worker and those of the others, which
+                are empty for workers that have ended or do not serve yet.
             timeout: Seconds in which the other workers must respond. The returned method raises
                 NotConfirmed if one of them fails or takes longer.
         """
         self._methods[name] = method
 
         async def broadcasting(request: bytes) -> bytes:
-            own = await method(request)
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
+            # All at once, and even if the caller goes away. The supervisor itself gives up after
+            # `timeout`.
+            asking = asyncio.create_task(
+                self._channel.ask("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
+            )
+            self._asking.add(asking)
+            asking.add_done_callback(self._asked)
+            own = await method(request)
             try:
-                # The supervisor itself gives up after `timeout`.
-                others = await self._channel.ask(
-                    "broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT
-                )
+                others = await asyncio.shield(asking)
             except ChannelError as error:
                 raise NotConfirmed(str(error)) from error
-            return merge(own, [base64.b64decode(answer) for answer in others])
+            return await merge(request, own, [base64.b64decode(answer) for answer in others])
 
         return broadcasting
 
@@ -114,6 +124,11 @@ class WorkerClient:
             if hasattr(servicer, name)
         }
         return _Broadcasting(servicer, methods)
+
+    def _asked(self, asking: "asyncio.Task[Any]") -> None:
+        self._asking.discard(asking)
+        if not asking.cancelled():
+            asking.exception()  # whoever waits for it gets it, too
 
     def close(self) -> None:
         """Close the channel; the supervisor then waits for the process to end."""
@@ -148,24 +163,40 @@ def _answer_with(work: Callable[[], Any]) -> Handler:
     return handle
 
 
-def _sum_dropped(own: bytes, others: list[bytes]) -> bytes:
+async def _sum_dropped(request: bytes, own: bytes, others: list[bytes]) -> bytes:
     parse = user_groups_pb2.InvalidateUserGroupsResponse.FromString
-    dropped = sum(parse(response).dropped for response in (own, *others))
-    return user_groups_pb2.InvalidateUserGroupsResponse(dropped=dropped).SerializeToString()
+    merged = parse(own)
+    for response in map(parse, others):
+        merged.dropped += response.dropped
+        merged.waited_out.extend(response.waited_out)
+    if user_groups_pb2.InvalidateUserGroupsRequest.FromString(request).wait:
+        merged.waited_out.extend(await _wait_for_ended(others))
+    return merged.SerializeToString()
 
 
-def _same_policy(own: bytes, others: list[bytes]) -> bytes:
+async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes:
     """Return this worker's response if all workers loaded the same policy."""
     parse = policy_pb2.ReloadPolicyResponse.FromString
-    expected = parse(own)
-    for response in map(parse, others):
-        if (response.succeeded, response.revision) != (expected.succeeded, expected.revision):
+    merged = parse(own)
+    for response in map(parse, filter(None, others)):
+        if (response.succeeded, response.revision) != (merged.succeeded, merged.revision):
             raise NotConfirmed("the workers read different policies: the file is being changed")
-    return own
+        merged.waited_out.extend(response.waited_out)
+    if policy_pb2.ReloadPolicyRequest.FromString(request).wait:
+        merged.waited_out.extend(await _wait_for_ended(others))
+    return merged.SerializeToString()
+
+
+async def _wait_for_ended(others: list[bytes]) -> list[str]:
+    """Wait until the leases have ended that workers granted which do not run any more."""
+    if all(others):
+        return []
+    await asyncio.sleep(LEASE + CLOCK_MARGIN)
+    return [ENDED_WORKER]
 
 
 _BROADCAST: Final = {
-    "InvalidateUserGroups": (_sum_dropped, 5.0),
+    "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
 """The RPC methods that run in all workers: how their responses are merged, and the seconds in which

@@ -52,6 +52,19 @@ def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
     return unchanged if deserialize is None else parsed
 
 
+async def _parsed(
+    parse: Callable[[bytes, Context], Awaitable[Any]],
+    requests: AsyncIterator[bytes],
+    context: Context,
+) -> AsyncIterator[Any]:
+    """Parse the requests of a stream, when they are asked for.
+
+    A generator expression would call `aiter` at once, and gRPC warns if nothing is read after that.
+    """
+    async for request in requests:
+        yield await parse(request, context)
+
+
 def max_calls(limits: Limits) -> int:
     """Return how many calls a transport accepts at once."""
     return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
@@ -149,7 +162,7 @@ class GrpcioServer:
         if handler.stream_stream is not None:
 
             async def stream(requests: AsyncIterator[bytes], context: Context) -> Responses:
-                parsed = (await parse(request, context) async for request in requests)
+                parsed = _parsed(parse, requests, context)
                 async for response in handler.stream_stream(parsed, context):
                     with stalls.sending(context, data := serialize(response)):
                         yield data

@@ -16,7 +16,14 @@ from tests.support.batch_results import with_errors
 from tests.support.generators.requests import RequestGenerator
 from tests.support.generators.yarn import random_cluster
 from tests.support.generators.yarn_requests import YarnRequestGenerator
-from tests.support.oracles.requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION
+from tests.support.oracles.requests import (
+    DENIED,
+    GRANTED,
+    INVALID,
+    UNAVAILABLE,
+    UNKNOWN_PARTITION,
+    known_to_explain,
+)
 from tests.support.oracles.yarn_requests import YarnRequestOracle
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
@@ -30,7 +37,7 @@ KINDS = {
     "capacity": ("capacity-scheduler", "documented"),
     "leaf": ("capacity-scheduler", "hadoop"),
 }
-CODES = {3: INVALID, 5: UNKNOWN_PARTITION}
+CODES = {3: INVALID, 5: UNKNOWN_PARTITION, 14: UNAVAILABLE}
 
 
 @pytest.fixture
@@ -166,7 +173,7 @@ def test_random_requests(
                 "ExplainQueueAccess",
                 queues,
                 lambda data: queue_explained(data).decision.allowed,
-                expect_queues,
+                [model.expected_of_queue(known_to_explain(item)) for item in queues],
             ),
         ):
             found = single(channel, method, asked, allowed)

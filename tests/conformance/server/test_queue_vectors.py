@@ -12,6 +12,7 @@ import queuegate
 from queuegate.v1 import (
     access_pb2,
 )
+from tests.support.gates import KINDS, live_gate
 from tests.support.servers.contract import SUBMIT, check, violations
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
@@ -60,3 +61,26 @@ def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: 
             elif asked["queue"].startswith("root.@recovery@.") and asked["access"] == "submit":
                 expected = False
             assert outcome == expected, asked
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gates_answer_as_the_server(kind: str, server: RunningServer, policy: Path) -> None:
+    with (
+        queuegate.Client(server.address, timeout=60) as client,
+        live_gate(server.address, kind) as gate,
+    ):
+        for document in DOCUMENTS:
+            policy.write_text(document["yaml"])
+            assert client.reload(wait=True)
+            for asked in document["questions"]:
+                question = {key: asked[key] for key in ("partition", "access", "groups")}
+                assert outcome(gate, asked, question) == outcome(client, asked, question), asked
+        assert gate.decided > 100
+
+
+def outcome(client: queuegate.Client, asked: dict[str, Any], question: dict[str, Any]) -> Any:
+    """Return the decision, or which exception there was instead."""
+    try:
+        return client.check(asked["user"], asked["queue"], **question)
+    except (queuegate.QueuegateError, ValueError) as error:
+        return type(error), str(error)

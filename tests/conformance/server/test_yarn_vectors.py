@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import queuegate
+from tests.support.gates import KINDS, live_gate
 from tests.support.generators.yarn import configuration
-from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.queuegate_server import RunningServer, running_server
 from tests.support.yarn_vectors import VECTORS, readings
 
 ACTIONS = {"VIEW": "view", "VIEW_LOGS": "view_logs", "KILL": "modify", "MOVE": "move"}
@@ -53,7 +54,7 @@ def partition(case: Case) -> str:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[queuegate.Client]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("vectors")
     policies = []
     partitions = {}
@@ -73,11 +74,26 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[queuegate.Clien
         partitions[name] = {"semantics": semantics}
     settings = folder / "queuegate.yaml"
     settings.write_text(json.dumps({"policies": policies, "partitions": partitions}))
-    with (
-        running_server("--config", str(settings)) as server,
-        queuegate.Client(server.address, timeout=60) as asking,
-    ):
+    with running_server("--config", str(settings)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[queuegate.Client]:
+    with queuegate.Client(server.address, timeout=60) as asking:
         yield asking
+
+
+@pytest.fixture(scope="module", params=["client", *KINDS])
+def asking(
+    request: pytest.FixtureRequest, server: RunningServer, client: queuegate.Client
+) -> Iterator[queuegate.Client]:
+    if request.param == "client":
+        yield client
+        return
+    with live_gate(server.address, request.param) as gate:
+        yield gate
+        assert gate.decided > 50
 
 
 def check(client: queuegate.Client, asked: list[queuegate.Check], expected: list[Case]) -> None:
@@ -86,8 +102,8 @@ def check(client: queuegate.Client, asked: list[queuegate.Check], expected: list
         assert answer.allowed is case[3], case
 
 
-def test_queues(client: queuegate.Client) -> None:
-    asked = [
+def test_queues(asking: queuegate.Client) -> None:
+    questions = [
         queuegate.Check(
             case[1]["user"],
             case[1]["queue"],
@@ -97,14 +113,14 @@ def test_queues(client: queuegate.Client) -> None:
         )
         for case in OF_QUEUES
     ]
-    check(client, asked, OF_QUEUES)
+    check(asking, questions, OF_QUEUES)
 
 
-def test_acls(client: queuegate.Client) -> None:
+def test_acls(asking: queuegate.Client) -> None:
     # Without a name there is no question.
     askable = [case for case in OF_ACLS if case[1]["user"]]
     assert len(askable) > 20
-    asked = [
+    questions = [
         queuegate.Check(
             case[1]["user"],
             "root.a",
@@ -114,7 +130,7 @@ def test_acls(client: queuegate.Client) -> None:
         )
         for case in askable
     ]
-    check(client, asked, askable)
+    check(asking, questions, askable)
 
 
 def test_applications(client: queuegate.Client) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,24 @@ from typing import Any
 import pytest
 import yaml
 
-OPERATIONS = Path("deploy/OPERATIONS.md").read_text(encoding="utf-8")
+from tests.support.go_toolchain import BUILD_SECONDS, PROMTOOL
+
+OF_THE_SERVER, _, _ = (
+    Path("docs/reference/metrics.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## Metrics of the admission webhook\n")
+)
+RUNBOOK = Path("docs/runbook")
+STEPS = {"user search", "group search"}
+"""Of `ldap-check`, which the server builds from two words."""
 GROUPS = yaml.safe_load(Path("deploy/monitoring/alerts.yml").read_text(encoding="utf-8"))["groups"]
 ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
 BOARD = json.loads(Path("deploy/monitoring/dashboard.json").read_text(encoding="utf-8"))
 PANELS: list[dict[str, Any]] = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
-METRICS = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", OPERATIONS, re.MULTILINE))
+METRICS = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", OF_THE_SERVER, re.MULTILINE))
 LABELS = {
     name: set(re.findall(r"`(\w+)`", labels)) | {"job", "instance"}
-    for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \|([^|]*)\|", OPERATIONS, re.MULTILINE)
+    for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \|([^|]*)\|", OF_THE_SERVER, re.MULTILINE)
 }
 
 KEYWORDS = {"by", "and", "or", "unless", "on", "ignoring", "group_left", "group_right", "without"}
@@ -81,21 +89,41 @@ def test_alert(alert: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert["alert"]))
-def test_every_alert_has_a_runbook(alert: dict[str, Any]) -> None:
+def test_every_alert_has_a_page(alert: dict[str, Any]) -> None:
+    page = Path(alert["annotations"]["runbook_url"])
     name = alert["alert"]
-    assert alert["annotations"]["runbook_url"] == f"deploy/OPERATIONS.md#{name.lower()}"
-    _, found, text = OPERATIONS.partition(f"\n### {name}\n\n")
-    assert found
-    assert len(text.partition("\n### ")[0]) > 100
+    words = re.findall("[A-Z][a-z]+", name)
+    assert page == RUNBOOK / f"{'-'.join(words).lower()}.md"
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# {name}\n\n*Severity: {alert['labels']['severity']}.*\n")
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == [
+        "What it means",
+        "What users notice",
+        "How to see the cause",
+        "What to do",
+        "When it is over",
+    ]
+
+
+def test_the_list_of_alerts() -> None:
+    text = (RUNBOOK / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[(\w+)\]\(([\w-]+\.md)\) \| (\w+) \|", text, re.MULTILINE) == [
+        (each["alert"], Path(each["annotations"]["runbook_url"]).name, each["labels"]["severity"])
+        for each in ALERTS
+    ]
+    pages = {path.name for path in RUNBOOK.iterdir()}
+    assert len(pages) == len(ALERTS) + 1
 
 
 def test_messages_in_the_runbook_are_those_of_the_server() -> None:
-    runbook = OPERATIONS.partition("\n## Runbook\n")[2]
     quoted = {
         text
-        for text in re.findall(r"`([^`]+)`", runbook)
+        for path in RUNBOOK.iterdir()
+        for text in re.findall(r"`([^`\n]+)`", path.read_text(encoding="utf-8"))
         if re.fullmatch(r"[a-z]+( [a-z-]+)+", text)
-        and not text.startswith(("queuegate ", "kubectl "))
+        and not text.startswith(("queuegate ", "kubectl ", "systemctl "))
+        and " -" not in text
+        and text not in STEPS
     }
     sources = "".join(path.read_text(encoding="utf-8") for path in Path("server").rglob("*.py"))
     # A message may be written in several adjacent strings.
@@ -104,10 +132,11 @@ def test_messages_in_the_runbook_are_those_of_the_server() -> None:
     assert [text for text in sorted(quoted) if text not in messages] == []
 
 
-def test_every_runbook_has_an_alert() -> None:
-    _, _, runbook = OPERATIONS.partition("\n## Runbook\n")
-    runbooks = re.findall(r"^### (\w+)$", runbook, re.MULTILINE)
-    assert runbooks == [alert["alert"] for alert in ALERTS]
+def test_expressions_in_the_runbook() -> None:
+    for path in RUNBOOK.iterdir():
+        for text in re.findall(r"`([^`\n]+)`", path.read_text(encoding="utf-8")):
+            if re.match(r"(?:rate|sum|max|min|histogram_quantile)\b.*\(", text):
+                assert check(text), (path, text)
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: str(panel["title"]))
@@ -162,8 +191,9 @@ def test_the_check_finds_mistakes(wrong: str) -> None:
         check(wrong)
 
 
-def test_promtool_agrees_where_it_is_installed(tmp_path: Path) -> None:
-    """It is no package that the tests could bring along; `check` above holds everywhere."""
+@pytest.mark.timeout(BUILD_SECONDS)
+def test_promtool_agrees(promtool: Path, tmp_path: Path) -> None:
+    """`check` above holds also where there is no Go to build promtool."""
     expressions = [target["expr"] for panel in PANELS for target in panel["targets"]]
     panels = [
         {"record": f"panel:{number}", "expr": expression.replace("$__rate_interval", "5m")}
@@ -171,13 +201,21 @@ def test_promtool_agrees_where_it_is_installed(tmp_path: Path) -> None:
     ]
     rules = tmp_path / "panels.yml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": panels}]}))
-    if promtool := shutil.which("promtool"):
-        files = ["deploy/monitoring/alerts.yml", str(rules)]
-        checked = subprocess.run(
-            [promtool, "check", "rules", *files],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert checked.returncode == 0, checked.stdout + checked.stderr
+    run(promtool, "check", "rules", "deploy/monitoring/alerts.yml", str(rules))
+
+
+@pytest.mark.timeout(BUILD_SECONDS)
+def test_alerts_fire_when_they_should(promtool: Path) -> None:
+    run(promtool, "test", "rules", "tests/e2e/deploy/alerts_test.yml")
+
+
+def run(promtool: Path, *arguments: str) -> None:
+    done = subprocess.run(
+        [str(promtool), *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_pin_of_promtool() -> None:
+    pinned = Path(PROMTOOL.pins, "go.mod").read_text(encoding="utf-8")
+    assert f"{PROMTOOL.module} {PROMTOOL.version}" in pinned

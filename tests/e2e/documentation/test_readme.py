@@ -1,69 +1,38 @@
-"""Examples of the README, carried out as written."""
+"""README.md: its blocks, carried out as written. test_go_shim.py runs its lines of Go."""
 
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from queuegate.cli import main
-from queuegate_server.settings.load import SettingsError, load_settings
-from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.e2e.documentation.environments import served
+from tests.e2e.documentation.pages import blocks_of
+from tests.e2e.documentation.reader import CHECKOUT, Reader
+from tests.support.go_toolchain import BUILD_SECONDS
 
-README = Path("README.md").read_text()
-FIRST = README[: README.index("## Asking")]
-EXAMPLE = "--policy", "examples/queues.yaml"
-"""The policy of `make serve`."""
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+README = (CHECKOUT / "README.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
-    with running_server(*EXAMPLE) as it:
-        yield it
+@pytest.mark.parametrize("language", ["console", "python", "sh"])
+def test_blocks(language: str) -> None:
+    page = [block for block in blocks_of("README.md") if block.language == language]
+    with TemporaryDirectory(prefix="page-") as folder:
+        reader = Reader(Path(folder))
+        with served(reader):
+            reader.follow(page)
 
 
-def test_the_first_commands(server: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = blocks(FIRST, "console")
-    shown = re.findall(r"^\$ \.venv/bin/queuegate (.*)\n(.*)$", block, re.MULTILINE)
-    assert len(shown) == 2
-    for command, answer in shown:
-        status = main(["--address", server.address, *shlex.split(command)])
-        assert capsys.readouterr().out.startswith(f"{answer}\n")
-        assert status == int(answer.startswith("denied"))
-
-
-def test_the_first_program(server: RunningServer) -> None:
-    (program,) = blocks(FIRST, "python")
-    assert "127.0.0.1:50051" in program
-    done = subprocess.run(
-        [sys.executable, "-c", program.replace("127.0.0.1:50051", server.address)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_make_serve_serves_the_example() -> None:
-    makefile = Path("Makefile").read_text()
-    assert f"POLICY ?= {EXAMPLE[1]}\n" in makefile
+def test_the_two_commands_do_what_is_said() -> None:
+    commands = re.findall(r"^(make \w+) +# (.*)$", README, re.MULTILINE)
+    assert [command for command, _ in commands] == ["make serve", "make test"]
+    assert commands[0][1].startswith("serves examples/queues.yaml on 127.0.0.1:50051")
+    makefile = (CHECKOUT / "Makefile").read_text()
+    assert "POLICY ?= examples/queues.yaml\n" in makefile
     assert "LISTEN ?= 127.0.0.1:50051\n" in makefile
 
 
-@pytest.mark.parametrize("block", blocks(README, "yaml"))
-def test_settings(block: str) -> None:
-    """Only files that are not here may be wrong."""
-    found: list[str] = []
-    try:
-        load_settings(Path("README.md"), content=block.encode())
-    except SettingsError as error:
-        found = [each.message for each in error.diagnostics]
-    assert [each for each in found if "cannot be read" not in each] == []
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 120

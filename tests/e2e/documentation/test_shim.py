@@ -9,9 +9,22 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
+from tests.support.eventually import eventually
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.queuegate_server import running_server
 
-SHIM = Path(__file__).parents[3] / "examples" / "shim.py"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SHIM = EXAMPLES / "shim.py"
+
+
+def answer(shim: "subprocess.Popen[str]", line: str) -> str:
+    """Give a shim a line, and return the one that it prints."""
+    assert shim.stdin
+    assert shim.stdout
+    shim.stdin.write(line + "\n")
+    shim.stdin.flush()
+    return shim.stdout.readline().rstrip()
 
 
 def test_shim() -> None:
@@ -37,11 +50,7 @@ def test_shim() -> None:
         assert shim.stdout
 
         def say(line: str) -> str:
-            assert shim.stdin
-            assert shim.stdout
-            shim.stdin.write(line + "\n")
-            shim.stdin.flush()
-            return shim.stdout.readline().rstrip()
+            return answer(shim, line)
 
         assert say("alice root.a") == "admit: by user, policy revision 7"
         assert say("denied root.a") == "reject: denied may not submit to root.a (no_match)"
@@ -49,5 +58,29 @@ def test_shim() -> None:
         server.script.fail("CheckQueueAccess", down)
         assert say("alice root.a") == "wait 5 s: directory down"
         assert say("alice root.a").startswith("admit")
+        shim.stdin.close()
+        assert shim.wait(60) == 0
+
+
+def test_a_shim_goes_on_while_its_server_restarts(policy: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    arguments = ("--policy", str(policy))
+    with subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "gate_shim.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "QUEUEGATE_ADDRESS": address},
+    ) as shim:
+
+        def say(line: str) -> str:
+            return answer(shim, line)
+
+        for _ in range(2):
+            with running_server(*arguments, listen=[address]):
+                eventually(lambda: say("alice root"), "admit: user, decided by the gate")
+            for _ in range(50):
+                assert say("alice root") == "admit: user, decided by the gate"
+        assert shim.stdin
         shim.stdin.close()
         assert shim.wait(60) == 0

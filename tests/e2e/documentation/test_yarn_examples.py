@@ -1,29 +1,22 @@
-"""The examples of YARN, served and queried as in the README."""
+"""The examples of YARN, served and queried."""
 
-import re
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import queuegate
 from queuegate import Reason
-from queuegate.cli import main
 from tests.support.servers.queuegate_server import running_server
-
-README = Path("README.md").read_text()
-SERVE = re.findall(
-    r"^\$ queuegate-server serve (--policy examples/fair\S+ .*)$", README, re.MULTILINE
-)
 
 
 @pytest.fixture(scope="module", params=["fair-scheduler.xml", "capacity-scheduler.xml"])
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, queuegate.Client]]:
-    (arguments,) = SERVE
-    assert "policy.yarn_site=examples/yarn-site.xml" in arguments
-    said = shlex.split(arguments.replace("fair-scheduler.xml", request.param))
-    with running_server(*said) as server, queuegate.Client(server.address, timeout=60) as client:
+    policy = ("--policy", f"examples/{request.param}")
+    site = ("--set", "policy.yarn_site=examples/yarn-site.xml")
+    with (
+        running_server(*policy, *site) as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
         yield request.param, client
 
 
@@ -80,19 +73,3 @@ def test_applications(served: tuple[str, queuegate.Client]) -> None:
     ):
         asked = queuegate.ApplicationCheck(user, "modify", app, groups=["g"])
         assert client.check_application(asked).reason is reason
-
-
-def test_commands_of_the_readme(
-    served: tuple[str, queuegate.Client], capsys: pytest.CaptureFixture[str]
-) -> None:
-    name, client = served
-    if name != "fair-scheduler.xml":
-        return
-    (found,) = re.findall(r"^\$ queuegate (check Jane .*)\n(.*)$", README, re.MULTILINE)
-    assert main(["--address", client.address, "--timeout", "60", *shlex.split(found[0])]) == 0
-    assert capsys.readouterr().out == f"{found[1]}\n"
-    of_yarn = README[README.index("## YARN and Spark") :]
-    for command in re.findall(r"^\$ queuegate (app-check .*)$", of_yarn, re.MULTILINE):
-        asked = shlex.split(command.replace(" --partition hadoop", ""))
-        assert main(["--address", client.address, "--timeout", "60", *asked]) == 0
-        assert capsys.readouterr().out.startswith("allowed: ")

@@ -1,5 +1,7 @@
 """A real API server with etcd behind it: no nodes, no controllers."""
 
+import base64
+import json
 import os
 import shutil
 import ssl
@@ -41,11 +43,29 @@ class ApiServer:
         context = ssl.create_default_context()
         ca.configure_trust(context)
         self._http = httpx2.Client(base_url=address, verify=context, timeout=60)
+        self._address = address
+        self._ca = ca
 
-    def ask(self, user: str, method: str, path: str, content: Any = None) -> httpx2.Response:
-        kind = "application/json-patch+json" if method == "PATCH" else "application/json"
+    def ask(
+        self, user: str, method: str, path: str, content: Any = None, patch: str = "json-patch+json"
+    ) -> httpx2.Response:
+        kind = f"application/{patch if method == 'PATCH' else 'json'}"
         headers = {"Authorization": f"Bearer {token(user)}", "Content-Type": kind}
         return self._http.request(method, path, json=content, headers=headers)
+
+    def kubeconfig(self) -> str:
+        """Return a configuration for kubectl and Helm, as admin."""
+        authority = base64.b64encode(self._ca.cert_pem.bytes()).decode()
+        cluster = {"server": self._address, "certificate-authority-data": authority}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "admin", "user": {"token": token("admin")}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+            "current-context": "test",
+        }
+        return json.dumps(content)
 
     def close(self) -> None:
         self._http.close()

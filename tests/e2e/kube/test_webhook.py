@@ -1,25 +1,28 @@
 """The webhook behind a real kube-apiserver, registered with the manifests of deploy/."""
 
-import base64
 import json
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-import yaml
 
-from tests.e2e.kube.cluster import ApiServer, program, running_cluster
-from tests.support.eventually import eventually
+from tests.e2e.kube.cluster import ApiServer
+from tests.e2e.kube.reviews import (
+    KEY,
+    PODS,
+    SPEC,
+    created,
+    make_namespaces,
+    pod,
+    recorded,
+    refusal,
+    register,
+)
 from tests.support.servers.webhook import Webhook, running_webhook
 
 pytestmark = pytest.mark.timeout(300)
-KEY = "yunikorn.apache.org/user.info"
-PODS = "/api/v1/namespaces/dev/pods"
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
-SPEC = {"containers": [{"name": "c", "image": "i"}]}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
 SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 JOB = {"template": {"spec": {**SPEC, "restartPolicy": "Never"}}}
@@ -43,73 +46,12 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    etcd, kube_apiserver = program("etcd"), program("kube-apiserver")
-    if etcd is None or kube_apiserver is None:
-        pytest.skip("no etcd and kube-apiserver here: `make kube-tools` builds them (Go, 10 min)")
-    with running_cluster(tmp_path_factory.mktemp("cluster"), etcd, kube_apiserver) as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
 def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
     with running_webhook(tmp_path_factory.mktemp("webhook")) as running:
         running.configure({"admissionController.accessControl.externalUsers": "^portal$"})
-        for name in ("dev", "yunikorn"):
-            created(
-                cluster.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-            )
+        make_namespaces(cluster)
         register(cluster, running)
         yield running
-
-
-def register(cluster: ApiServer, webhook: Webhook) -> None:
-    """Register what the manifests say; only the address is another one."""
-    bundle = base64.b64encode(webhook.ca.cert_pem.bytes()).decode()
-    file = Path("deploy/admission/base/webhooks.yaml")
-    for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-        for each in document["webhooks"]:
-            path = each["clientConfig"]["service"]["path"]
-            each["clientConfig"] = {"url": f"https://{webhook.address}{path}", "caBundle": bundle}
-        plural = document["kind"].lower() + "s"
-        path = f"/apis/admissionregistration.k8s.io/v1/{plural}"
-        created(cluster.ask("admin", "POST", path, document))
-
-    def works() -> bool:
-        answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe"))
-        return KEY in answer.json()["metadata"].get("annotations", {})
-
-    eventually(works, True)
-    answer = cluster.ask("bob", "POST", f"{PODS}?dryRun=All", pod("probe", {KEY: "{}"}))
-    assert answer.status_code == 403
-
-
-def created(answer: httpx2.Response) -> dict[str, Any]:
-    assert answer.status_code in {200, 201}, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
-
-
-def refusal(answer: httpx2.Response) -> str:
-    assert answer.status_code == 403, answer.text
-    message: str = answer.json()["message"]
-    return message
-
-
-def pod(name: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
-
-
-def recorded(made: dict[str, Any]) -> str:
-    """The name in the annotation of a pod or workload."""
-    node: Any = made
-    if made["kind"] == "CronJob":
-        node = node["spec"]["jobTemplate"]
-    if made["kind"] != "Pod":
-        node = node["spec"]["template"]
-    name: str = json.loads(node["metadata"]["annotations"][KEY])["user"]
-    return name
 
 
 def test_pods(cluster: ApiServer, webhook: Webhook) -> None:

@@ -54,7 +54,16 @@ def assert_says(outcome: tuple[int, str, str], *expected: str) -> None:
 def test_port_taken() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert_says(failing_start("--listen", address), address, "in use")
+        outcome = failing_start("--listen", address)
+        assert_says(outcome, f"cannot listen on '{address}'", "in use: another process listens")
+
+
+def test_a_policy_without_its_option() -> None:
+    status, _, stderr = failing_command("queues.yaml")
+    assert status == 2
+    assert stderr.endswith(
+        "give a policy as --policy queues.yaml, settings as --config queues.yaml\n"
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -126,7 +135,8 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
         (["--set", "drain.grace=fast"], "drain.grace"),
         (["--set", "drain.grace"], "key=value"),
         (["--set", "listen=[]"], "listen"),
-        (["--listen", "localhost"], "--listen: error: listen[0]: 'localhost': use host:port"),
+        (["--listen", "localhost"], "--listen: error: listen[0]: not an address: use host:port"),
+        (["--listen", "localhost"], '; read "localhost"'),
         (["--policy", ""], "--policy: error: policy.path: must be the path of a file"),
         (["--set", "unix_socket_mode=rw"], "unix_socket_mode"),
         (["--set", "limits.max_concurrent_calls=0"], "max_concurrent_calls"),
@@ -197,6 +207,6 @@ def test_resolver_that_the_policy_asks_for_and_nobody_has_set_up(policy: Path) -
     assert_says(
         outcome,
         f"\n{policy}:{lines + 2}:13: error: partition 'default' asks for the resolver type 'ldap'",
-        "(add it to `resolvers` and name it in `partitions.default.resolver`)",
+        "(correct that, or add a resolver to `resolvers` and name it in `partitions.default.resol",
         f"\n{policy}:{2 * lines + 3}:13: error: partition 'gpu' asks for",
     )

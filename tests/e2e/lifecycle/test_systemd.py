@@ -118,7 +118,9 @@ def test_the_unit_is_valid(tmp_path: Path) -> None:
     if program is None:
         return
     copy = tmp_path / UNIT.name
-    copy.write_text(UNIT.read_text().replace(command[0], "/bin/true"))
+    # A bare machine has no /bin/kill either.
+    text = UNIT.read_text().replace(command[0], "/bin/true")
+    copy.write_text(text.replace("/bin/kill", "/bin/true"))
     outcome = subprocess.run(
         [program, "verify", str(copy)], capture_output=True, text=True, timeout=50, check=False
     )

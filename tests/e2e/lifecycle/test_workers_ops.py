@@ -112,7 +112,7 @@ def test_documented_metrics_of_workers(server: RunningServer) -> None:
         found = {label for sample in family.samples for label in sample.labels} - {"le"}
         served[name] = (family.type, tuple(sorted(found)))
     expected = documented("Metrics of several workers")
-    for name, (kind, labels) in documented("Metrics").items():
+    for name, (kind, labels) in documented("Metrics of the server").items():
         each = kind == "gauge" and name in served and "worker" in served[name][1]
         expected[name] = (kind, tuple(sorted((*labels, "worker"))) if each else labels)
     # Some have no value here: there are no look-ups and no directory.

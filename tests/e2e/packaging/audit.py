@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LOCK = Path(__file__).parents[2] / "requirements.txt"
+PROJECT = Path(__file__).parents[3]
+LOCK = PROJECT / "tests" / "requirements.txt"
+IMAGE_LOCK = PROJECT / "deploy" / "image-requirements.txt"
 TRY_SECONDS = 10
 SECONDS = 120
 
@@ -22,10 +24,10 @@ def main() -> int:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as one:
         one.write(first_requirement(LOCK.read_text(encoding="utf-8")))
         one.flush()
-        if not audited(packages(one.name, TRY_SECONDS)):
+        if not audited(packages(TRY_SECONDS, one.name)):
             print("pip-audit: the index does not answer; nothing was audited")
             return 0
-    return report(packages(str(LOCK), SECONDS))
+    return report(packages(SECONDS, str(LOCK), str(IMAGE_LOCK)))
 
 
 def first_requirement(lock: str) -> str:
@@ -35,11 +37,12 @@ def first_requirement(lock: str) -> str:
     return "\n".join(lines[: next(ends)]) + "\n"
 
 
-def packages(lock: str, seconds: float) -> list[dict[str, Any]]:
+def packages(seconds: float, *locks: str) -> list[dict[str, Any]]:
     """Return pip-audit's entry for each package; nothing if it has no answer in time."""
     command = [
         *(sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip"),
-        *("--progress-spinner", "off", "--format", "json", "--timeout", "5", "-r", lock),
+        *("--progress-spinner", "off", "--format", "json", "--timeout", "5"),
+        *(argument for lock in locks for argument in ("-r", lock)),
     ]
     try:
         outcome = subprocess.run(

@@ -1,4 +1,4 @@
-"""One build of the wheel, and one of the image's content, for all packaging tests."""
+"""One build of the wheel for all packaging tests."""
 
 import subprocess
 import sys
@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.packaging.dockerfile import PROJECT, carry_out, environment, stage
-
-
-@pytest.fixture(scope="session")
-def image_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the Dockerfile's build stage was carried out."""
-    root = tmp_path_factory.mktemp("image")
-    carry_out(stage((PROJECT / "Dockerfile").read_text(), "build"), root)
-    return root
+from tests.e2e.packaging.dockerfile import PROJECT, environment
 
 
 @pytest.fixture(scope="session")

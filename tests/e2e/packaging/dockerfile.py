@@ -1,10 +1,6 @@
-"""Reads the Dockerfile and carries out its build stage in a folder, without Docker."""
+"""Reads the Dockerfile; where the project is, and the environment of what installs it."""
 
 import os
-import re
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,38 +43,3 @@ def environment() -> dict[str, str]:
     if WHEELS.is_dir():
         variables |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS)}
     return variables
-
-
-def carry_out(steps: list[tuple[str, str]], root: Path) -> None:
-    """Do what the instructions say, with `root` in the place of `/`.
-
-    Raises CalledProcessError if a command fails, ValueError for an instruction that
-    this does not know.
-    """
-    variables = environment()
-    folder = root
-    for instruction, argument in steps:
-        if instruction == "ENV":
-            variables |= dict(pair.split("=", 1) for pair in shlex.split(argument))
-        elif instruction == "WORKDIR":
-            folder = root / argument.lstrip("/")
-            folder.mkdir(parents=True)
-        elif instruction == "COPY":
-            *sources, target = argument.split()
-            _copy(sources, folder / target, is_folder=target.endswith("/"))
-        elif instruction == "RUN":
-            command = re.sub(r"(?<=[ =])/(?=opt\b)", f"{root}/", argument)
-            subprocess.run(["sh", "-ec", command], cwd=folder, env=variables, check=True)
-        else:
-            raise ValueError(f"cannot carry out {instruction} {argument}")
-
-
-def _copy(sources: list[str], target: Path, *, is_folder: bool) -> None:
-    for source in sources:
-        if (PROJECT / source).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(PROJECT / source, target, ignore=ignored)
-        else:
-            place = target / Path(source).name if is_folder else target
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(PROJECT / source, place)

@@ -11,27 +11,29 @@ import pytest
 
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.e2e.packaging.dockerfile import PROJECT
-
-STUBS = PROJECT / "client" / "queuegate" / "v1"
+from tests.support.go_toolchain import BUILD_SECONDS
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def generated(go: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Stubs that were generated just now."""
     folder = tmp_path_factory.mktemp("stubs")
     subprocess.run(
-        [sys.executable, PROJECT / "proto" / "generate.py", folder],
+        [sys.executable, "-m", "proto.generate", folder],
+        cwd=PROJECT,
         check=True,
         stderr=subprocess.DEVNULL,
     )
-    return folder / "queuegate" / "v1"
+    return folder
 
 
-def test_stubs_are_what_the_contract_generates(generated: Path) -> None:
-    fresh = {path.name: path.read_bytes() for path in generated.iterdir()}
+@pytest.mark.timeout(BUILD_SECONDS)
+@pytest.mark.parametrize("stubs", ["queuegate/v1", "go/queuegate/v1"])
+def test_stubs_are_what_the_contract_generates(generated: Path, stubs: str) -> None:
+    fresh = {path.name: path.read_bytes() for path in (generated / stubs).iterdir()}
     committed = {
         path.name: path.read_bytes()
-        for path in STUBS.iterdir()
+        for path in (PROJECT / "client" / stubs).iterdir()
         if path.is_file() and path.name != "__init__.py"
     }
     assert sorted(fresh) == sorted(committed)

@@ -13,7 +13,11 @@ from tests.e2e.packaging.dockerfile import PROJECT
 from tests.e2e.packaging.locks import pinned
 
 CONFIGURATION = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-FOLDERS = {".ci", ".github", "bench", "client", "deploy", "examples", "proto", "server", "tests"}
+FOLDERS = {
+    *(".ci", ".github", "bench", "client", "deploy", "docs", "examples"),
+    "integrations",
+    *("proto", "server", "tests"),
+}
 FILES = {
     ".dockerignore",
     ".gitignore",
@@ -26,14 +30,17 @@ FILES = {
     "README.md",
     "RELEASING.md",
     "SECURITY.md",
+    "mkdocs.yml",
     "pyproject.toml",
 }
 LOCKS = {
     "server": PROJECT / "deploy" / "requirements.txt",
+    "image": PROJECT / "deploy" / "image-requirements.txt",
     "build": PROJECT / "deploy" / "build-requirements.txt",
     "sbom": PROJECT / "deploy" / "sbom-requirements.txt",
     "tests": PROJECT / "tests" / "requirements.txt",
     "fuzz": PROJECT / "tests" / "fuzz" / "requirements.txt",
+    "go": PROJECT / "tests" / "go-requirements.txt",
     "floor": PROJECT / "tests" / "e2e" / "packaging" / "floor-requirements.txt",
 }
 
@@ -64,18 +71,24 @@ def test_top_level_is_as_designed() -> None:
 
 
 def test_contributing_says_what_lies_where() -> None:
-    text = (PROJECT / "CONTRIBUTING.md").read_text()
-    rows = re.findall(r"^\| (`[^|]*/[^|]*`) \|", text.partition("## Folders")[2], re.MULTILINE)
-    named: set[Path] = set()
-    for row in rows:
-        first, *beside = re.findall(r"`([^`]+)`", row)
-        path = PROJECT / first
-        named |= {path, *(path.parent / name for name in beside)}
-    assert [str(path) for path in named if not path.exists()] == []
+    text = (PROJECT / "CONTRIBUTING.md").read_text().partition("## Folders")[2]
+    named = re.findall(r"^\| `([^`|]*/)` \|", text, re.MULTILINE)
+    assert [name for name in named if not (PROJECT / name).is_dir()] == []
+    assert FOLDERS - {".ci"} <= {Path(name).parts[0] for name in named}
+
+
+def test_contributing_lists_every_command() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+    listed = re.findall(r"`make ([a-z-]+)`", (PROJECT / "CONTRIBUTING.md").read_text())
+    assert set(targets) - {"help"} <= set(listed)
+
+
+def test_architecture_says_what_each_part_of_the_server_holds() -> None:
+    text = (PROJECT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE))
     server = PROJECT / "server" / "queuegate_server"
-    parts = {path for path in server.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert FOLDERS - {".ci"} <= {path.relative_to(PROJECT).parts[0] for path in named}
-    assert parts - named == set()
+    parts = {path.name for path in server.iterdir() if path.is_dir() and path.name[0] != "_"}
+    assert named == parts | {"policy"}
 
 
 def group(name: str) -> list[str]:
@@ -89,8 +102,10 @@ def group(name: str) -> list[str]:
 def requirements(lock: str) -> list[Requirement]:
     project = CONFIGURATION["project"]
     server = project["dependencies"] + project["optional-dependencies"]["server"]
-    texts = {"server": server, "tests": server + group("dev")}
-    texts |= {name: group(name) for name in ("build", "sbom", "fuzz", "floor")}
+    every = [text for extra in project["optional-dependencies"].values() for text in extra]
+    image = project["dependencies"] + [text for text in every if not text.startswith("queuegate[")]
+    texts = {"server": server, "image": image, "tests": server + group("dev")}
+    texts |= {name: group(name) for name in ("build", "sbom", "fuzz", "go", "floor")}
     return [Requirement(text) for text in texts[lock]]
 
 
@@ -103,9 +118,11 @@ def test_lock_satisfies_pyproject(lock: str) -> None:
         assert requirement.specifier.contains(pins[name]), f"{name}: run `make lock`"
 
 
-@pytest.mark.parametrize("lock", ["server", "build", "sbom"])
+@pytest.mark.parametrize("lock", ["server", "image", "build", "sbom"])
 def test_tests_run_with_the_versions_that_are_deployed(lock: str) -> None:
-    assert pinned(LOCKS[lock]).items() <= pinned(LOCKS["tests"]).items()
+    """They take the driver for LDAP, which the linters do not need, from the image's lock."""
+    apart = {"python-ldap": pinned(LOCKS["image"])["python-ldap"]}
+    assert pinned(LOCKS[lock]).items() <= (pinned(LOCKS["tests"]) | apart).items()
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -174,7 +191,7 @@ def test_documents_name_tests_that_exist() -> None:
         name
         for path in project_files()
         if path.suffix == ".md"
-        for name in re.findall(r"\btests/[\w/-]+(?:\.\w+)?", path.read_text())
+        for name in re.findall(r"(?<!policy-)\btests/[\w/-]+(?:\.\w+)?", path.read_text())
         if not (PROJECT / name).exists()
     }
     assert missing == set()

@@ -19,7 +19,7 @@ from tests.e2e.packaging.locks import pinned
 # The first test waits for the installation.
 pytestmark = pytest.mark.timeout(300)
 
-SERVER_ONLY = ("click", "grpc_health", "pydantic", "structlog", "uvloop", "watchfiles", "yaml")
+SERVER_ONLY = ("grpc_health", "pydantic", "structlog", "uvloop", "watchfiles", "yaml")
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +82,7 @@ def test_metadata(wheel: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
     always = {each.name for each in requirements if each.marker is None}
-    assert always == {"googleapis-common-protos", "grpcio", "protobuf"}
+    assert always == {"click", "googleapis-common-protos", "grpcio", "protobuf"}
 
 
 def test_client_works_without_the_server(plain: Path) -> None:
@@ -106,6 +106,26 @@ def test_server_says_what_to_install(plain: Path, arguments: tuple[str, ...]) ->
     assert (result.returncode, result.stdout) == (2, "")
     assert "pip install 'queuegate[server]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_checkout_is_installed_as_the_readme_says(tmp_path: Path) -> None:
+    readme = (PROJECT / "README.md").read_text()
+    for path in (".", ".[server]"):
+        assert f"pip install '{path}'" in readme or f"`pip install {path}`" in readme
+        target = tmp_path / path
+        options = ("--quiet", "--no-deps", "--no-build-isolation", "--target", target)
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
+        subprocess.run([*pip, *options, path], cwd=PROJECT, env=environment(), check=True)
+        assert (target / "bin" / "queuegate").exists()
+        assert (target / "queuegate_server").is_dir()
+
+
+def test_deciding_without_a_server_says_what_to_install(plain: Path) -> None:
+    policy = PROJECT / "examples" / "queues.yaml"
+    result = run(plain / "queuegate", "check", "sue", "root", "--policy", policy)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.endswith(": pip install 'queuegate[server]'\n")
+    assert "is missing" in result.stderr
 
 
 def test_wheel_is_reproducible(wheel: Path, tmp_path: Path) -> None:
@@ -173,6 +193,8 @@ def test_sbom_shows_what_changed(reports: list[Path], tmp_path: Path) -> None:
 def test_sbom_of_an_image_needs_the_digest_of_its_base(reports: list[Path], tmp_path: Path) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text("FROM python:3.13.1-slim AS python\n")
-    result = write_sbom("--image", dockerfile, *reports)
+    packages = tmp_path / "debian-packages"
+    packages.write_text("libc6:amd64\t2.41-12\n")
+    result = write_sbom("--image", dockerfile, packages, *reports)
     assert (result.returncode, result.stdout) == (1, "")
     assert "names no base image by digest" in result.stderr

@@ -79,6 +79,7 @@ _OPTIONS: Final = (
     _options(groups_from="member_uid", member_attribute="memberUid", primary_group="gid_number"),
     _options(groups_from="member_of", primary_group="active_directory", nested="walk"),
     _options(groups_from="member_of", primary_group="active_directory", nested="in_chain"),
+    _options(groups_from="member_of", nested="walk", more_groups=[{"preset": "posix"}, {}]),
 )
 _DIRECTORIES: Final = [Directory(options, LdapStatistics()) for options in _OPTIONS]
 

@@ -97,13 +97,13 @@ def test_connections_are_bounded(server: RunningServer, place: tuple[str, int]) 
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("x9464", "ops.listen: not an address: write host:port or [ipv6]:port"),
-        ("unix:/run/x.sock", "ops.listen: the port must be"),
-        (":9464", "ops.listen: not an address"),
-        ("a b:9464", "ops.listen: not an address"),
-        ("::1:9464", "ops.listen: not an address"),
-        ("localhost:65536", "ops.listen: the port must be a number from 0 to 65535"),
-        ("localhost:http", "ops.listen: the port must be"),
+        ("x9464", "ops.listen: error: not an address: write host:port or [ipv6]:port"),
+        ("unix:/run/x.sock", "ops.listen: error: the port must be"),
+        (":9464", "ops.listen: error: not an address"),
+        ("a b:9464", "ops.listen: error: not an address"),
+        ("::1:9464", "ops.listen: error: not an address"),
+        ("localhost:65536", "ops.listen: error: the port must be a number from 0 to 65535"),
+        ("localhost:http", "ops.listen: error: the port must be"),
     ],
 )
 def test_invalid_addresses(address: str, message: str) -> None:

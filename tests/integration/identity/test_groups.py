@@ -94,10 +94,10 @@ def test_the_cache_is_the_partitions_own(
     assert client.check("sam", "root.work", partition="other").allowed
     assert directory.asked("sam") == 2
     directory.answer({"sam": {"groups": ["sam"]}})
-    assert client.invalidate(["sam"], partition="other") == 1
+    assert client.invalidate(["sam"], partition="other").dropped == 1
     assert not client.check("sam", "root.work", partition="other").allowed
     assert client.check("sam", "root.work").allowed
-    assert client.invalidate(partition="default") == 1
+    assert client.invalidate(partition="default").dropped == 1
     assert not client.check("sam", "root.work").allowed
     assert directory.asked("sam") == 4
 

@@ -1,21 +1,12 @@
 """Active Directory only, against a small fake server."""
 
-import struct
-from collections.abc import Sequence
-
 import pytest
 
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from tests.integration.ldap.conftest import Build
-from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
+from tests.support.fakes.active_directory import BASE, Domain
+from tests.support.fakes.ldap_server import fake_directory
 
-BASE = "DC=corp,DC=test"
-ALICE = f"CN=Alice,CN=Users,{BASE}"
-DOMAIN_USERS = f"CN=Domain Users,CN=Users,{BASE}"
-SID = b"\x01\x05" + b"\0" * 5 + b"\x05" + struct.pack("<5I", 21, 1, 2, 3, 1104)
-GROUP_SID = SID[:-4] + struct.pack("<I", 513)
-IN_CHAIN = "1.2.840.113556.1.4.1941"
-ROOT: Attributes = {"supportedCapabilities": [b"1.2.840.113556.1.4.800"]}
 GIVEN = {
     "preset": "active_directory",
     "start_tls": False,
@@ -25,58 +16,6 @@ GIVEN = {
     "user_base": BASE,
     "group_base": BASE,
 }
-FILTER = "(&(objectCategory=person)(objectClass=user)(sAMAccountName=alice))"
-
-
-class Domain:
-    """One user; `member_of` decides how much of memberOf a request shows."""
-
-    def __init__(self, groups: int = 0, page: int = 1500) -> None:
-        self.names = [f"g{number}" for number in range(groups)]
-        self.page = page
-        self.root = ROOT
-        self.chain: Sequence[str] = ()
-        self.stop_after = 10**9
-
-    def __call__(self, search: Search) -> Answer:
-        if search.base == "" and search.scope == 0:
-            return Answer([("", self.root)])
-        if search.filter == FILTER or (search.base == ALICE and search.scope == 0):
-            return Answer(
-                [(ALICE, self._alice(search.attributes))], referral=b"ldap://127.0.0.1:1/"
-            )
-        if "objectSid" in search.filter:
-            assert GROUP_SID.hex() in search.filter
-            return Answer([(DOMAIN_USERS, {"cn": [b"Domain Users"]})])
-        if IN_CHAIN in search.filter:
-            assert f"(member:{IN_CHAIN}:={ALICE})" in search.filter
-            assert f"(member:{IN_CHAIN}:={DOMAIN_USERS})" in search.filter
-            return Answer([(dn(name), {"cn": [name.encode()]}) for name in self.chain])
-        return Answer()
-
-    def _alice(self, attributes: Sequence[str]) -> Attributes:
-        shown: Attributes = {
-            "sAMAccountName": [b"Alice"],
-            "primaryGroupID": [b"513"],
-            "objectSid": [SID],
-        }
-        dns = [dn(name).encode() for name in self.names]
-        for attribute in attributes:
-            if attribute == "memberOf" and len(dns) <= self.page:
-                shown["memberOf"] = dns
-            elif attribute.startswith("memberOf"):
-                start = int(attribute.partition("=")[2].partition("-")[0] or 0)
-                part = dns[start : start + self.page] if start < self.stop_after else []
-                is_last = start + len(part) >= len(dns)
-                end = "*" if is_last else str(start + len(part) - 1)
-                shown["memberOf"] = []
-                if part:
-                    shown[f"memberOf;range={start}-{end}"] = part
-        return shown
-
-
-def dn(name: str) -> str:
-    return f"CN={name},OU=Groups,{BASE}"
 
 
 @pytest.mark.parametrize("groups", [0, 3, 1500, 1501, 4000])

@@ -4,6 +4,7 @@ Rows 17, 18, 19, 20, 22 and 23 are in test_sources.py, row 26 in test_active_dir
 """
 
 import asyncio
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,41 @@ def healthy(search: Search) -> Answer:
     )
 
 
+LISTED = {"groups_from": "member_uid", "member_attribute": "memberUid"}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"groups_from": "member_of"}, ["memberOf"]),
+        ({"groups_from": "member_of", "primary_group": "user_name"}, ["memberOf"]),
+        ({**LISTED, "more_groups": [{"groups_from": "member_of"}]}, ["memberOf"]),
+        (
+            {
+                "groups_from": "member_of",
+                "member_of_attribute": "uid",
+                "more_groups": [
+                    {"groups_from": "member_of", "member_of_attribute": "isMemberOf"},
+                    {"groups_from": "member_of"},
+                ],
+            },
+            ["isMemberOf", "memberOf"],
+        ),
+        (LISTED, []),
+    ],
+)
 async def test_row_21_no_user_has_member_of(
-    resolver: Build, caplog: pytest.LogCaptureFixture
+    resolver: Build, caplog: pytest.LogCaptureFixture, given: dict[str, Any], missing: list[str]
 ) -> None:
     bare = Answer([(BOB_ENTRY[0], {"uid": [b"bob"]})])
-    async with fake_directory(lambda _: bare) as fake:
-        opened = await resolver(fake.url, **PLAIN, groups_from="member_of")
+    async with fake_directory(
+        lambda search: bare if "uid=bob)" in search.filter else Answer([])
+    ) as fake:
+        opened = await resolver(fake.url, **PLAIN, **given)
         for _ in range(30):
-            assert await opened.resolve("bob") == Found(())
-        assert caplog.text.count("none of 20 users has a value of memberOf") == 1
+            assert isinstance(await opened.resolve("bob"), Found)
+        found = re.findall("none of 20 users has a value of ([^;]*);", caplog.text)
+        assert found == missing
 
 
 @pytest.mark.parametrize(

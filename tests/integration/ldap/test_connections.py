@@ -1,8 +1,13 @@
 """Rows 9 to 12 of the failure matrix: connections that end, break or grow old."""
 
 import asyncio
+import errno
 import itertools
+import os
+import socket
 import time
+
+import pytest
 
 from queuegate_server.identity.resolver import Found, LookupFailed, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
@@ -92,6 +97,33 @@ async def test_row_11_connections_are_replaced_when_they_are_old(
         assert await opened.resolve("bob") == BOB
         await asyncio.sleep(0.005)
     assert opened.statistics.retried == 0
+
+
+async def test_row_11_a_renewal_without_file_descriptors_is_tried_again(
+    resolver: Build, directory: Slapd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = await resolver(directory, max_age=0.2, retry_after=0.05)
+    assert await opened.resolve("bob") == BOB
+    refused = 0
+
+    def refuse() -> None:
+        nonlocal refused
+        refused += 1
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    assert opened.directory
+    binds = opened.statistics.steps[directory.url, "bind"]
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socketpair", refuse)
+        await wait_until(lambda: refused >= 2)
+        server = opened.directory.pool.servers[0]
+        (await server.connection()).close("broken, too")
+        outcome = await opened.resolve("bob")
+        assert isinstance(outcome, LookupFailed)
+        assert "this machine refused a connection: Too many open files" in outcome.detail
+    await until_found(opened)
+    renewed = binds.succeeded
+    await wait_until(lambda: binds.succeeded > renewed)
 
 
 async def test_row_11_unused_connection_to_the_second_server_is_closed(

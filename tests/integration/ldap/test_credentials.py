@@ -167,6 +167,17 @@ async def test_password_never_travels_in_the_clear_unless_allowed(
     assert not options("ldap://127.0.0.1:1", start_tls=False, allow_plaintext_bind=True).start_tls
 
 
+async def test_a_password_that_every_account_may_read_is_warned_of(
+    resolver: Build, directory: Slapd, password_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for mode, warned in ((0o640, False), (0o644, True)):
+        password_file.chmod(mode)
+        caplog.clear()
+        await resolver(directory)
+        files = [record.__dict__.get("file") for record in caplog.records]
+        assert (str(password_file) in files) == warned
+
+
 async def test_password_appears_in_no_log_and_no_repr(
     resolver: Build, directory: Slapd, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -79,10 +79,10 @@ partitions:
     return write
 
 
-def check(kdc: Kdc, config: Path, **environment: str) -> tuple[int, str]:
+def check(kdc: Kdc, config: Path) -> tuple[int, str]:
     done = subprocess.run(
         server_command("ldap-check", "--config", str(config), "--user", "bob"),
-        env={**os.environ, **kdc.environment, **environment},
+        env={**os.environ, **kdc.environment},
         capture_output=True,
         text=True,
         check=False,
@@ -99,20 +99,12 @@ def test_bind_with_a_keytab(kdc: Kdc, slapd: Slapd, configure: Configure, encryp
     assert "groups (1): analytics" in output
 
 
-def test_failures_come_with_advice(
-    kdc: Kdc, slapd: Slapd, configure: Configure, tmp_path: Path
-) -> None:
+def test_failures_come_with_advice(kdc: Kdc, configure: Configure) -> None:
     unknown = kdc.keytab(f"stranger@{REALM}")
     status, output = check(kdc, configure(keytab=unknown))
     # The KDC knows it, the directory lets it see nothing.
     assert status == 1
     assert "could not ask: the search base does not exist or is not visible" in output
-
-    (tmp_path / "no-plugins").mkdir()
-    status, output = check(kdc, configure(), SASL_PATH=str(tmp_path / "no-plugins"))
-    assert status == 1
-    assert "GSSAPI is not available" in output
-    assert "advice: install its SASL module" in output
 
     kdc.stop()
     status, output = check(kdc, configure())
@@ -140,8 +132,9 @@ def test_a_hung_kdc_blocks_no_other_call(kdc: Kdc, configure: Configure) -> None
         Client(server.address, timeout=60) as client,
     ):
         assert client.check("bob", "root.open")
-        with pytest.raises(GroupsUnavailable, match="took longer than"):
+        with pytest.raises(GroupsUnavailable):
             client.check("bob", "root.team")
+        assert "took longer than" in client.resolve("bob").detail
         descriptors = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
         # Attempts to connect follow each other, and none leaves a process or a descriptor.
         seen: set[int] = set()

@@ -83,7 +83,7 @@ def test_unknown_user(tmp_path: Path, directory: Slapd, ca_file: Path, password_
     config = settings(tmp_path, ca_file, password_file, directory.url)
     status, output = run(config, "--user", "ALICE")
     assert status == 1
-    assert "no such user below ou=people" in output
+    assert "no such user: the directory has the name in another spelling" in output
     assert "user_match: casefold accepts it" in output
 
 
@@ -138,11 +138,24 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
     )
     status, output = run(config, "--user", "alice")
     assert status == 2
-    assert "user_filter: is not a filter for users" in output
+    assert "user_filter: is not a valid user filter" in output
+    config = settings(
+        tmp_path,
+        ca_file,
+        password_file,
+        "ldaps://a",
+        more="  all: {type: chain, resolvers: [accounts, corp]}\n",
+    )
+    status, output = run(config, "--user", "alice", "--resolver", "all")
+    assert status == 2
+    assert "all is a chain: choose one of its resolvers, of type ldap: corp" in output
+    status, output = run(config, "--user", "alice", "--resolver", "crop")
+    assert status == 2
+    assert "--resolver crop: there is no such resolver of type ldap; there are: corp" in output
     config.write_text("resolvers: {accounts: {type: os}}\n")
     status, output = run(config, "--user", "alice")
     assert status == 2
-    assert "there are: none" in output
+    assert "the settings have no resolver of type ldap" in output
 
 
 def test_validate_finds_errors_before_the_start(
@@ -159,6 +172,6 @@ def test_validate_finds_errors_before_the_start(
     )
     status, output = checked(bad)
     assert status == 1
-    for key in ("urls", "ca_file", "nested"):
+    for key in ("urls[0]", "ca_file", "nested"):
         assert f"error: resolvers.corp.{key}: " in output
     assert output.count("queuegate.yaml:") == 3

@@ -9,13 +9,13 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queuegate_server.identity.resolvers.ldap.fields import is_dn
 from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
     UserFilter,
     assertions,
     escape,
 )
-from queuegate_server.identity.resolvers.ldap.options import is_dn
 from queuegate_server.settings.load import SettingsError, load_settings
 
 
@@ -48,16 +48,21 @@ def test_good_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "fault"),
     [
-        ({"urls": "[http://a]"}, "'http://a' must begin with ldap:// or ldaps://"),
+        ({"urls": "[http://a]"}, "urls[0]: must begin with ldap:// or ldaps://"),
         ({"urls": "['ldap://']"}, "names no host"),
         ({"urls": "['ldap://a:99999']"}, "port that is not between"),
         ({"urls": "['ldap://a/dc=a']"}, "host and port only"),
-        ({"urls": "['ldap://u:p@a']"}, "must not contain credentials"),
+        ({"urls": "['ldap://u:hunter2@a']"}, "urls[0]: must not contain credentials"),
         ({"urls": "[ldaps://a, ldaps://a]"}, "is listed twice"),
         ({"urls": None}, "set either urls or discover"),
         ({"discover": "example.com"}, "set either urls or discover"),
+        ({"urls": "['ldap://a..b']"}, "has a host that is neither a name nor an address"),
+        ({"urls": "['ldap://[::g]']"}, "has a host that is no IPv6 address"),
+        ({"urls": "['ldap://1.2.3']", "tls_server_name": "a b"}, "is not the name of a host"),
+        ({"tls_server_name": "a..b"}, "is not the name of a host"),
+        ({"tls_server_name": "''"}, "is not the name of a host"),
         ({"urls": None, "discover": "'a b'"}, "is not a domain"),
-        ({"user_base": "nonsense"}, "is not a DN: 'nonsense'"),
+        ({"user_base": "nonsense"}, "user_base: is not a DN: write"),
         ({"user_base": "'ou=a,,dc=b'"}, "is not a DN"),
         ({"user_base": "'ou=a\\,dc=b,'"}, "is not a DN"),
         ({"user_base": None}, "user_base: is required"),
@@ -72,19 +77,24 @@ def test_good_settings(tmp_path: Path) -> None:
         ({"user_filter": "'({user}=a)'"}, "at character 2"),
         ({"user_filter": "'(&(uid=\\zz)(uid={user}))'"}, "needs `)`"),
         ({"user_filter": "'(&)'"}, "compares nothing"),
-        ({"group_filter": "'(objectClass=a'"}, "is not a filter"),
-        ({"group_filter": "'((a=b))'"}, "is not a filter"),
+        ({"group_filter": "'(objectClass=a'"}, "is not a valid filter"),
+        ({"group_filter": "'((a=b))'"}, "is not a valid filter"),
         ({"member_attribute": "'a)(b'"}, "is not the name of an attribute"),
-        ({"bind_dn": "svc"}, "is neither a DN nor user@domain"),
+        ({"bind_dn": "svc"}, "must be a DN, user@domain or DOMAIN\\user"),
         ({"bind_dn": None}, "bind_dn and bind_password_file are required"),
-        ({"bind": "anonymous"}, "have no use with bind: anonymous"),
-        ({"bind_password_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
-        ({"ca_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
-        ({"cert_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
+        ({"bind": "anonymous"}, "cannot be used with bind: anonymous"),
+        ({"bind_password_file": "/nowhere"}, "the file cannot be read: No such file"),
+        ({"bind_password_file": "hunter2"}, "bind_password_file: the file cannot be read: No such"),
+        ({"bind_dn": "hunter2"}, "bind_dn: must be a DN"),
+        ({"user_base": "hunter2"}, "user_base: is not a DN"),
+        ({"ca_file": "/nowhere"}, "ca_file: the file cannot be read: No such file"),
+        ({"cert_file": "/nowhere"}, "cert_file: the file cannot be read: No such file"),
         ({"bind": "external", "bind_dn": None, "bind_password_file": None}, "needs cert_file"),
-        ({"bind": "gssapi"}, "have no use with bind: gssapi"),
-        ({"keytab_file": "/nowhere"}, "/nowhere cannot be read: No such file"),
-        ({"credentials_cache": "FILE:/x"}, "have no use with bind: simple"),
+        ({"bind": "gssapi"}, "cannot be used with bind: gssapi"),
+        ({"keytab_file": "/nowhere"}, "keytab_file: the file cannot be read: No such file"),
+        ({"keytab_file": __file__}, "keytab_file: the file is not a keytab"),
+        ({"credentials_cache": "FILE:/x"}, "cannot be used with bind: simple"),
+        ({"credentials_cache": "FLIE:/x"}, "is not a cache of Kerberos tickets: write FILE:/path"),
         (
             {
                 "bind": "gssapi",
@@ -96,8 +106,17 @@ def test_good_settings(tmp_path: Path) -> None:
             "bind: gssapi needs ldaps:// or start_tls: true",
         ),
         ({"urls": "['ldap://a']", "start_tls": "false"}, "without encryption"),
-        ({"nested": "walk", "groups_from": "member_uid"}, "nested has no use"),
+        ({"nested": "walk", "groups_from": "member_uid"}, "nested cannot be used"),
         ({"nested_depth": 0}, "must be at least 1"),
+        ({"more_groups": "[{group_filter: x}]"}, "more_groups[0].group_filter: is not a valid"),
+        ({"more_groups": "[{nested: walk}]"}, "more_groups[0].nested: unknown key"),
+        ({"more_groups": "[{preset: nds}]"}, "more_groups[0].preset: must be"),
+        ({"more_groups": "[{groups_frm: member_of}]"}, "did you mean groups_from?"),
+        ({"more_groups": f"[{'{}, ' * 8}]"}, "more_groups: "),
+        (
+            {"groups_from": "member_of", "group_base": None, "more_groups": "[{preset: posix}]"},
+            "group_base is required",
+        ),
         ({"max_queued": 3}, "max_queued must be 0 or at least max_in_flight"),
         ({"preset": "novell"}, "preset: must be"),
         ({"secrets_dir": "/nowhere"}, "secrets_dir /nowhere cannot be read"),
@@ -108,6 +127,19 @@ def test_fault(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
     found = faults(tmp_path, **more)
     assert any(fault in line for line in found), found
     assert "hunter2" not in "".join(found)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"urls": "['ldaps://dc1.example.com.', 'ldaps://a_b', 'ldaps://größe.example.com']"},
+        {"urls": "['ldaps://10.0.0.1', 'ldaps://[::1]:1636', 'ldaps://[fe80::1%eth0]']"},
+        {"tls_server_name": "10.0.0.1"},
+        {"tls_server_name": "dc1.example.com"},
+    ],
+)
+def test_hosts(tmp_path: Path, more: dict[str, Any]) -> None:
+    assert faults(tmp_path, **more) == []
 
 
 def test_files_with_the_wrong_content(tmp_path: Path, ca: trustme.CA) -> None:
@@ -204,4 +236,4 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for key in ("bind_password_file", "ca_file"):
         (fault,) = faults(tmp_path, **{key: str(pipe)})
-        assert f"{pipe} cannot be read: not a regular file" in fault
+        assert f"{key}: the file cannot be read: not a regular file" in fault

@@ -1,9 +1,13 @@
 """The server itself with a directory: from queuegate.yaml to an answer."""
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
-from queuegate import Client
+import pytest
+
+from queuegate import Check, CheckFailure, Client, GroupsUnavailable
 from tests.support.servers.queuegate_server import running_server, server_command
 from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd
 
@@ -63,6 +67,45 @@ def test_decisions_come_from_the_directory(
             assert client.resolve("dave").outcome.name == "UNAVAILABLE"
         logged = str(server.logs)
     assert PASSWORD not in logged
+
+
+def test_callers_do_not_learn_where_the_directory_is(
+    tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    config = settings(tmp_path, own_directory, ca_file, password_file)
+    own_directory.kill()
+    expected = "groups are needed and resolver 'corp' could not be asked; the log says why"
+    with running_server("--config", str(config)) as server:
+        command = (sys.executable, "-m", "queuegate", "--address", server.address)
+        with Client(server.address, timeout=60) as client:
+            for ask in (client.check, client.explain):
+                with pytest.raises(GroupsUnavailable) as caught:
+                    ask("bob", "root.team")
+                assert caught.value.message == expected
+                assert caught.value.retry_after is not None
+                assert 0 < caught.value.retry_after <= 5
+            for found in client.check_many([Check("bob", "root.team"), Check("al", "root.team")]):
+                assert isinstance(found, CheckFailure)
+                assert found.error.message == expected
+            for output in ("text", "json"):
+                done = subprocess.run(
+                    [*command, "check", "bob", "root.team", "--output", output],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=60,
+                )
+                assert done.returncode == 3
+                said = done.stdout + done.stderr
+                assert re.search(re.escape(f"{expected}; try again in ") + r"[1-5] s\b", said), said
+                assert "127.0.0.1" not in said
+            # A caller who looks into groups does, as does the log, each host once.
+            detail = client.resolve("bob").detail
+        (logged,) = {log["event"] for log in server.logs if "look up 'bob'" in log["event"]}
+    assert logged.endswith(f"'bob': {detail}")
+    assert detail.startswith(f"no directory server answers: {own_directory.tls_url}: ")
+    assert detail.count("127.0.0.1") <= 2
+    assert detail.count(str(own_directory.tls_port)) == 1
 
 
 def test_server_starts_while_the_directory_is_down(

@@ -80,13 +80,19 @@ async def test_primary_group_comes_first(
 @pytest.mark.parametrize("groups_from", ["member_of", "member_dn"])
 @pytest.mark.parametrize(("depth", "last"), [(1, 2), (2, 3), (5, 6), (50, 7)])
 async def test_nested_groups_end_at_the_depth_and_at_cycles(
-    resolver: Build, directory: Slapd, groups_from: str, depth: int, last: int
+    resolver: Build,
+    directory: Slapd,
+    caplog: pytest.LogCaptureFixture,
+    groups_from: str,
+    depth: int,
+    last: int,
 ) -> None:
     opened = await resolver(directory, groups_from=groups_from, nested="walk", nested_depth=depth)
     outcome = await opened.resolve("carol")
     assert isinstance(outcome, Found), outcome
     assert outcome.groups == tuple(f"level{n}" for n in range(1, last + 1))
     assert opened.statistics.depth_reached == (depth < 6)
+    assert ("raise nested_depth of the resolver of ou=people" in caplog.text) == (depth < 6)
     # One search a level, the direct groups apart; the last one finds nothing new.
     steps = opened.statistics.steps[directory.url, "nested search"]
     assert steps.succeeded == min(depth, 7)
@@ -112,7 +118,9 @@ async def test_another_spelling_is_another_user(
     resolver: Build, directory: Slapd, user: str
 ) -> None:
     exact = await resolver(directory)
-    assert isinstance(await exact.resolve(user), NoSuchUser)
+    outcome = await exact.resolve(user)
+    assert isinstance(outcome, NoSuchUser)
+    assert "another spelling" in outcome.detail
     assert exact.statistics.other_spelling == 1
 
 

@@ -32,6 +32,14 @@ RIGHTS = {
 }
 
 
+def unlisted(name: str) -> str:
+    """Return the refusal of a certificate with this name."""
+    return (
+        f"no name in the client certificate has a role: add a name, such as {name}, to"
+        " callers.certificates"
+    )
+
+
 @pytest.fixture(scope="module")
 def server(
     tmp_path_factory: pytest.TempPathFactory, authority: Authority
@@ -64,7 +72,7 @@ def test_a_name_of_the_certificate_has_the_role(
 
 
 @pytest.mark.parametrize(
-    ("issue", "kind", "code"),
+    ("issue", "kind", "expected"),
     [
         # Ended by TLS, before there is a call.
         (lambda ours, other: ours.tls(), queuegate.ServerUnavailable, "UNAVAILABLE"),
@@ -86,29 +94,33 @@ def test_a_name_of_the_certificate_has_the_role(
         (
             lambda ours, other: ours.client("reader", dns("Reader.example.org")),
             queuegate.NotPermitted,
-            "PERMISSION_DENIED",
+            (
+                "this call needs the role check, which certificate:dns:reader.example.org does not"
+                " have: add it to callers.certificates.dns:reader.example.org.roles, now [read],"
+                " in the server's settings"
+            ),
         ),
         (
             lambda ours, other: ours.client("unlisted", dns("nobody.example.org")),
             queuegate.NotPermitted,
-            "PERMISSION_DENIED",
+            unlisted("dns:nobody.example.org"),
         ),
         # Not the whole name.
         (
             lambda ours, other: ours.client("longer", spiffe(SPIFFE + "/x")),
             queuegate.NotPermitted,
-            "PERMISSION_DENIED",
+            unlisted(SPIFFE + "/x"),
         ),
         # A name of one kind is none of another.
         (
             lambda ours, other: ours.client("kind", common_name=SPIFFE),
             queuegate.NotPermitted,
-            "PERMISSION_DENIED",
+            unlisted("cn:" + SPIFFE),
         ),
         (
             lambda ours, other: ours.client("kinds", dns("dns:reader.example.org")),
             queuegate.NotPermitted,
-            "PERMISSION_DENIED",
+            unlisted("dns:dns:reader.example.org"),
         ),
     ],
     ids=[
@@ -122,17 +134,21 @@ def test_refusals(
     stranger: Authority,
     issue: Callable[[Authority, Authority], queuegate.Tls],
     kind: type[queuegate.QueuegateError],
-    code: str,
+    expected: str,
 ) -> None:
+    """A refusal names the caller's own name and no other."""
     with (
         client(server.address, issue(authority, stranger)) as asking,
         pytest.raises(kind) as caught,
     ):
         asking.check("alice", "root.open")
-    assert caught.value.code == code
     assert reveals_nothing(caught.value)
-    if code == "PERMISSION_DENIED":
+    if kind is queuegate.NotPermitted:
+        assert caught.value.code == "PERMISSION_DENIED"
         assert caught.value.reason == "CALLER_NOT_PERMITTED"
+        assert caught.value.message == expected
+    else:
+        assert caught.value.code == expected
 
 
 def test_the_client_checks_the_server(

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.rpc import error_details_pb2, status_pb2
 
 import queuegate
-from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.rpc.authorization import ROLES
 from queuegate_server.settings.callers import Role
 from tests.integration.security.authorities import (
@@ -26,7 +26,12 @@ from tests.support.servers.queuegate_server import RunningServer, running_server
 
 METHODS: list[MethodDescriptor] = [
     method
-    for file in (access_pb2.DESCRIPTOR, user_groups_pb2.DESCRIPTOR, policy_pb2.DESCRIPTOR)
+    for file in (
+        access_pb2.DESCRIPTOR,
+        user_groups_pb2.DESCRIPTOR,
+        policy_pb2.DESCRIPTOR,
+        sync_pb2.DESCRIPTOR,
+    )
     for service in file.services_by_name.values()
     for method in service.methods
 ]
@@ -106,7 +111,7 @@ def reflection(asking: grpc.Channel) -> grpc.StatusCode | None:
 
 
 @pytest.mark.parametrize("place", ["loopback", "unix"])
-def test_without_settings_local_callers_check_and_read(tmp_path: Path, place: str) -> None:
+def test_without_settings_local_callers_check_read_and_sync(tmp_path: Path, place: str) -> None:
     address = "127.0.0.1:0" if place == "loopback" else f"unix:{tmp_path}/q.sock"
     with running_server(listen=[address]) as server, channel(server.address) as asking:
         answers = {method.full_name: outcome(asking, method) for method in METHODS}
@@ -121,7 +126,10 @@ def test_without_settings_local_callers_check_and_read(tmp_path: Path, place: st
     info = error_details_pb2.ErrorInfo()
     status_pb2.Status.FromString(details).details[0].Unpack(info)
     assert info.reason == "CALLER_NOT_PERMITTED"
-    assert f"which {place} does not have" in error.details()
+    assert error.details() == (
+        f"this call needs the role admin, which {place} does not have: add it to"
+        f" callers.{place}.roles, now [check, read, sync], in the server's settings"
+    )
 
 
 def test_places_can_have_different_roles(tmp_path: Path) -> None:
@@ -155,3 +163,17 @@ def test_places_can_have_different_roles(tmp_path: Path) -> None:
 def test_reflection_can_be_switched_off(tmp_path: Path) -> None:
     with configured(tmp_path, reflection=False) as server, channel(server.address) as asking:
         assert reflection(asking) is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_stream_that_is_refused_leaves_no_warning() -> None:
+    rights = ("--set", "callers={loopback: {roles: [check]}}")
+    sync = next(each for each in METHODS if each.name == "Sync")
+    with (
+        running_server("--policy", "examples/queues.yaml", *rights) as server,
+        grpc.insecure_channel(server.address) as asking,
+    ):
+        for _ in range(3):
+            error = outcome(asking, sync)
+            assert error is not None
+            assert error.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert not [line for line in server.errors if "Warning" in line]

@@ -52,7 +52,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
         ),
         (
             "callers: {loopback: {roles: root}}",
-            "callers.loopback.roles: must be 'check', 'read' or 'admin'",
+            "callers.loopback.roles: must be 'check', 'read', 'admin' or 'sync'",
         ),
         ("callers: {tokens: {ci: {}}}", "callers: tokens requires token_file"),
         ("callers: {unix: {role: check}}", "callers.unix.role: unknown key (did you mean roles?)"),
@@ -89,7 +89,7 @@ def test_listeners_that_are_accepted(tmp_path: Path, listener: str) -> None:
 def test_a_section_of_callers_keeps_what_it_does_not_name() -> None:
     settings = load_settings(None, {}, ["callers.loopback.roles=check,read,admin"])
     assert settings.callers.loopback.assert_groups
-    assert settings.callers.unix.roles == ("check", "read")
+    assert settings.callers.unix.roles == ("check", "read", "sync")
 
 
 def test_variables_of_the_client_are_no_settings() -> None:

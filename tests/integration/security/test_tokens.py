@@ -1,6 +1,7 @@
 """Bearer tokens: whom they let in, and the file of their hashes."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import queuegate
+from queuegate._channel import TOKEN_CHECK_SECONDS, BearerToken
 from queuegate.cli import main
 from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
@@ -88,14 +90,23 @@ def test_a_token_decides(
         if not code:
             assert asking.check("alice", "root.open")
             # Not also what loopback may: a token is not taken for less.
-            with pytest.raises(queuegate.NotPermitted):
+            with pytest.raises(queuegate.NotPermitted) as caught:
                 asking.policy()
+            assert caught.value.message == (
+                "this call needs the role read, which token:ci does not have: add it to"
+                " callers.tokens.ci.roles, now [check], in the server's settings"
+            )
             return
         with pytest.raises(queuegate.NotPermitted) as caught:
             asking.check("alice", "root.open")
     assert caught.value.code == code
     assert reveals_nothing(caught.value)
     assert token not in str(caught.value)
+    if token == SHORT:
+        assert "is too short: it must have at least 32 characters" in caught.value.message
+    if token == ROLELESS:
+        message = "the bearer token has no role: give roleless one in callers.tokens"
+        assert caught.value.message == message
 
 
 @pytest.mark.parametrize(
@@ -234,6 +245,40 @@ def test_files_that_hold_no_token(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(ValueError, match="must contain exactly one ASCII token"):
         client("localhost:1", token_file=file)
+
+
+def test_a_token_file_that_is_no_regular_file(tmp_path: Path) -> None:
+    """Opening the pipe would block: nobody writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="must be a regular file"):
+        client("localhost:1", token_file=tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError):
+        client("localhost:1", token_file=tmp_path)
+
+
+def test_a_token_file_that_becomes_unreadable_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, now = token_file(tmp_path, CI), 0.0
+    token = BearerToken(file, lambda: now)
+
+    def faults() -> list[str]:
+        nonlocal now
+        now += TOKEN_CHECK_SECONDS
+        assert token.metadata == (("authorization", f"Bearer {CI}"),)
+        return [record.getMessage() for record in caplog.records]
+
+    file.unlink()
+    faults()
+    assert len(faults()) == 1
+    os.mkfifo(file)
+    assert "must be a regular file" in faults()[1]
+    file.unlink()
+    token_file(tmp_path, CI)
+    assert len(faults()) == 2
+    file.unlink()
+    assert len(faults()) == 3
+    assert CI not in str(faults())
 
 
 async def test_the_client_for_asyncio_sends_it_as_well(

@@ -67,8 +67,9 @@ def stale_revision() -> None:
     original = response_cache._encode
     known: dict[Any, Any] = {}
 
-    def encode(decision: Any, revision: int) -> Any:
-        return known.setdefault(decision, original(decision, revision))
+    def encode(decision: Any, evaluated_queue: str, revision: int) -> Any:
+        response = original(decision, evaluated_queue, revision)
+        return known.setdefault((decision, evaluated_queue), response)
 
     _replace(response_cache, "_encode", encode)
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from ssl import SSLContext
 from typing import Any, NamedTuple
 
 from pyasn1.codec.ber import decoder, encoder
@@ -49,8 +50,8 @@ class FakeDirectory:
     def url(self) -> str:
         return f"ldap://127.0.0.1:{self.port}"
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def start(self, tls: SSLContext | None = None) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -121,9 +122,11 @@ def _pop_request(buffer: bytearray) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def fake_directory(answer: Callable[[Search], Answer]) -> AsyncIterator[FakeDirectory]:
+async def fake_directory(
+    answer: Callable[[Search], Answer], tls: SSLContext | None = None
+) -> AsyncIterator[FakeDirectory]:
     fake = FakeDirectory(answer)
-    await fake.start()
+    await fake.start(tls)
     try:
         yield fake
     finally:

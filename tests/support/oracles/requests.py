@@ -41,6 +41,10 @@ class RequestOracle:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:
             return INVALID
+        # A random cursor is that of another server.
+        return UNAVAILABLE if request.HasField("at_least") else self._answer(request)
+
+    def _answer(self, request: access_pb2.CheckQueueAccessRequest) -> str:
         name = request.partition
         if name and not is_name(name):
             return INVALID
@@ -75,6 +79,16 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
         and is_queue(request.queue)
         and request.access in {1, 2}
     )
+
+
+def known_to_explain(item: bytes) -> bytes:
+    """Leave out fields that only checks have: damage may turn others into them."""
+    try:
+        request = access_pb2.ExplainQueueAccessRequest.FromString(item)
+    except DecodeError:
+        return item
+    request.DiscardUnknownFields()
+    return request.SerializeToString()
 
 
 def is_name(text: str) -> bool:

@@ -12,7 +12,14 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.generators.yarn import RandomCluster
 from tests.support.oracles.applications import YarnApplication, application_allowed, spark_allowed
-from tests.support.oracles.requests import DENIED, GRANTED, INVALID, UNKNOWN_PARTITION, is_name
+from tests.support.oracles.requests import (
+    DENIED,
+    GRANTED,
+    INVALID,
+    UNAVAILABLE,
+    UNKNOWN_PARTITION,
+    is_name,
+)
 from tests.support.oracles.yarn import allowed
 
 _ACTIONS: Final = {1: "view", 2: "view_logs", 3: "modify", 4: "move", 5: "admin"}
@@ -30,6 +37,10 @@ class YarnRequestOracle:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:
             return INVALID
+        # A random cursor is that of another server.
+        return UNAVAILABLE if request.HasField("at_least") else self._answer(request)
+
+    def _answer(self, request: access_pb2.CheckQueueAccessRequest) -> str:
         found = self._partition(request.partition)
         if found is None:
             return _without_partition(request.partition)

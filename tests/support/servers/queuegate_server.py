@@ -15,10 +15,10 @@ from typing import Any
 START_SECONDS = 100
 _transport = ""
 ADMIN = (
-    *("--set", "callers.loopback.roles=check,read,admin"),
-    *("--set", "callers.unix.roles=check,read,admin"),
+    *("--set", "callers.loopback.roles=check,read,admin,sync"),
+    *("--set", "callers.unix.roles=check,read,admin,sync"),
 )
-"""Arguments of a server whose local callers may reload and invalidate."""
+"""Arguments of a server whose local callers have all roles."""
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.peers import casbin, cerbos, opa, openfga, svg
+from bench import charts
+from bench.peers import casbin, cerbos, opa, openfga
 from bench.peers.generators import Seen, percentile
 from bench.peers.measure import MIDDLE, Result
 from bench.peers.policy import Policy, decided_by, generate
@@ -162,12 +163,32 @@ def test_percentile_is_a_value_that_was_seen(
 
 
 def test_charts_hold_every_server_and_no_markup_from_names() -> None:
-    bars = svg.bars("t", "u", [svg.Bar("a<b", "#000", 3.0), svg.Bar("c", "#111", 900.0)], log=True)
-    lines = svg.lines("t", "x", "y", [svg.Line("a<b", "#000", [(10.0, 0.5), (90.0, 7.0)])])
-    for drawing in (bars, lines):
+    values = [
+        charts.Row("a<b", {charts.OURS: charts.Spread(3.0, 2.0, 4.0)}),
+        charts.Row("c", {charts.OTHER: charts.Spread(900.0, 900.0, 900.0)}),
+    ]
+    for log in (True, False):
+        drawing = charts.rows("t", "u", values, log=log)
         assert "a&lt;b" in drawing
         assert "a<b" not in drawing
-    assert ">900<" in bars
+        assert ">900<" in drawing
+
+
+@pytest.mark.parametrize(
+    ("values", "log", "ticks"),
+    [
+        ([0.3, 7.0], False, [0, 2, 4, 6, 8]),
+        ([27.0, 5_714.0], True, [20, 100, 1_000, 10_000]),
+        ([3.0, 40.0], True, [2, 5, 10, 20, 50]),
+    ],
+)
+def test_an_axis_starts_where_its_values_do(
+    values: list[float], log: bool, ticks: list[float]
+) -> None:
+    axis = charts.Axis(values, 0, 100, log=log)
+    assert list(axis.ticks) == ticks
+    assert axis.place(ticks[0]) == 0
+    assert axis.place(ticks[-1]) == pytest.approx(100)
 
 
 def seen(per_second: float) -> Seen:
@@ -196,6 +217,6 @@ def test_goals_are_medians_of_the_ratios_of_rounds_and_say_what_the_memo_is_wort
 
 def test_a_server_that_could_not_be_measured_is_shown_with_its_error() -> None:
     absent = Result("OPA, REST", "as data", error="`go install` failed: 403")
-    text = markdown([measured("queuegate, native", 50), absent], [("machine", "2 cores")], [])
+    text = markdown([measured("queuegate, native", 50), absent], [("machine", "2 cores")])
     assert "| OPA, REST | - | as data | `go install` failed: 403 |" in text
     assert text.count("OPA, REST") == 1

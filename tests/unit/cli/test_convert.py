@@ -61,7 +61,7 @@ def test_the_examples_are_converted_whole(name: str, tmp_path: Path) -> None:
     site = ("--yarn-site", "examples/yarn-site.xml")
     result = run(f"examples/{name}", "--to", "yunikorn", *site, "--output", str(output))
     assert (result.stdout, result.exit_code) == ("", 0)
-    assert result.stderr in Path("README.md").read_text()
+    assert result.stderr in Path("docs/how-to/yarn-to-yunikorn.md").read_text()
     assert not load_policy("yunikorn", output.read_bytes(), "f").diagnostics
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from queuegate_server.cli.policy_files import diff
+from queuegate_server.cli.diff import diff
 
 
 def document(*queues: dict[str, Any], name: str = "default", **more: Any) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from queuegate.policy.tree import Policy
-from queuegate_server.cli.serve import _announcement
+from queuegate_server.cli.serve import _announcement, _example
+from queuegate_server.formats.registry import load_policy
 from queuegate_server.settings.load import load_settings
 
 TLS = {"certificate_file": "c.pem", "key_file": "k.pem"}
@@ -68,6 +69,17 @@ def test_the_command_has_the_options_that_a_caller_needs(
 def test_without_a_caller_there_is_no_command(listen: list[Any], callers: dict[str, Any]) -> None:
     _, ask = announced(listen, callers)
     assert ask == "nobody can ask it here: grant a caller the role check under callers"
+
+
+@pytest.mark.parametrize(
+    ("acl", "user", "queue"),
+    [("bob ops", "bob", "root.a"), ("'*'", "alice", "root.a"), ("' ops'", "USER", "root.a")],
+)
+def test_the_example_is_granted_as_far_as_the_acls_say(acl: str, user: str, queue: str) -> None:
+    queues = f"[{{name: root, queues: [{{name: a, submitacl: {acl}}}]}}]"
+    text = f"partitions: [{{name: default, queues: {queues}}}]"
+    policy = Policy(load_policy("yunikorn", text.encode(), "queues.yaml").partitions or {})
+    assert _example(policy, "default") == (user, queue)
 
 
 def announced(listen: list[Any], callers: dict[str, Any]) -> list[str]:

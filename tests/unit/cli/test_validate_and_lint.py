@@ -45,6 +45,91 @@ def test_settings_from_standard_input() -> None:
     assert done.exit_code == 1
 
 
+def test_a_policy_that_needs_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone it has a warning; with the settings of a server an error, as that server has."""
+    monkeypatch.chdir(tmp_path)
+    Path("queues.yaml").write_text(
+        "partitions:\n- usergroupresolver: {type: ldap}\n  queues: [{name: root}]\n"
+    )
+    Path("queuegate.yaml").write_text("policy: {path: queues.yaml}\n")
+    lacking = (
+        "partition 'default' asks for the resolver type 'ldap', which cannot be used: secrets_dir "
+        "/run/secrets/ldap cannot be read: No such file or directory"
+    )
+    alone = run(validate, "queues.yaml")
+    assert alone.stdout == (
+        f"queues.yaml:2:29: warning: {lacking} (the server may have settings for it: check with "
+        "--config queuegate.yaml)\n"
+    )
+    assert alone.exit_code == 0
+    assert run(lint, "queues.yaml").exit_code == 0
+    for arguments in (["queuegate.yaml"], ["queuegate.yaml", "queues.yaml"]):
+        done = run(validate, "--config", *arguments)
+        assert done.stdout.startswith(f"queues.yaml:2:29: error: {lacking} (correct that, or")
+        assert done.exit_code == 1
+    Path("queuegate.yaml").write_text("policy: {path: other.yaml}\ntransport: native\n")
+    done = run(validate, "--config", "queuegate.yaml", "--config", "queuegate.yaml")
+    assert "other.yaml: error: cannot be read: No such file" in done.stdout
+    assert done.exit_code == 1
+    Path("queuegate.yaml").write_text("resolvers: {corp: {type: os}}\npartitions: {gpu: {}}\n")
+    done = run(validate, "--config", "queuegate.yaml", "queues.yaml")
+    assert "error: the settings name the partition 'gpu', the policy has 'default'" in done.stdout
+    Path("queuegate.yaml").write_text("wrokers: 2\n")
+    done = run(validate, "--config", "queuegate.yaml", "queues.yaml")
+    assert done.stdout == (
+        "queuegate.yaml:1:1: error: wrokers: unknown key (did you mean workers?)\n"
+    )
+    assert done.exit_code == 1
+
+
+def test_faults_of_the_settings_are_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("good.yaml").write_text(GOOD)
+    Path("bad.yaml").write_text(BAD)
+    Path("queuegate.yaml").write_text("transport: native\nlisten: ['unix:/run/q.sock']\n")
+    done = run(validate, "--config", "queuegate.yaml", "good.yaml", "bad.yaml", "nosuch.yaml")
+    fault, *others = done.stdout.splitlines(keepends=True)
+    assert "transport native has no Unix sockets" in fault
+    assert others == [f"bad.yaml:{ERROR}"]
+    assert done.stderr == (
+        "nosuch.yaml: error: cannot be read: No such file or directory (check the path)\n"
+        "3 files, 3 errors, 0 warnings\n"
+    )
+    assert done.exit_code == 2
+    Path("queuegate.yaml").write_text("policies: [{path: good.yaml}]\n")
+    done = run(validate, "--config", "queuegate.yaml", "good.yaml")
+    assert "give either policy or policies, not both" in done.stdout
+    assert "FILE" not in done.stdout
+    assert run(validate, "--config", "nosuch.yaml", "good.yaml").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "name a FILE, or a server's configuration by --config"),
+        ("--config a.yaml --settings a.yaml", "--config and --settings exclude each other"),
+        ("--config a.yaml -", "-: not allowed with --config, with which a policy must be a file"),
+        (
+            "--config a.yaml --format yunikorn --acl-names extended",
+            "--acl-names, --format: not allowed with --config, which reads policies as its settin",
+        ),
+        ("--config a --semantics documented b", "--semantics: not allowed with --config"),
+        ("--config a --resolver-type x b", "--resolver-type: not allowed with --config"),
+        ("--config a --yarn-site {site} b", "--yarn-site: not allowed with --config"),
+        ("--settings --format yarn-site a", "--format: not allowed with --settings, which reads"),
+    ],
+)
+def test_wrong_use_of_settings(tmp_path: Path, arguments: str, message: str) -> None:
+    site = tmp_path / "yarn-site.xml"
+    site.write_text("<configuration/>")
+    done = run(validate, *arguments.format(site=site).split())
+    assert f"Error: {message}" in done.stderr
+    assert done.stderr.startswith("Usage: validate ")
+    assert (done.stdout, done.exit_code) == ("", 2)
+
+
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -216,7 +301,8 @@ def test_lint_checks_the_administrators_of_the_cluster(tmp_path: Path) -> None:
 
 
 def test_lint_names_the_semantics() -> None:
-    assert "; it is read as documented (" in run(lint, "-", stdin=CLOSED).stdout
+    assert "; this file is read with semantics documented (" in run(lint, "-", stdin=CLOSED).stdout
     assert (
-        "; it is read as hadoop (" in run(lint, "--semantics", "hadoop", "-", stdin=CLOSED).stdout
+        "; this file is read with semantics hadoop ("
+        in run(lint, "--semantics", "hadoop", "-", stdin=CLOSED).stdout
     )

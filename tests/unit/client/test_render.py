@@ -30,6 +30,7 @@ DECISIONS = [
     (Reason.ACLS_DISABLED, True, "the scheduler does not enforce ACLs"),
     (Reason.CLUSTER_ADMIN, True, "the user administers the cluster"),
     (Reason.OWNER, True, "the user owns the application"),
+    (Reason.UNKNOWN_QUEUE, False, "the queue to move it to does not exist"),
     (Reason.UNSPECIFIED, False, "unknown reason (this client is too old for the server)"),
 ]
 
@@ -77,7 +78,7 @@ def step(
 
 def test_an_explanation_is_a_tree() -> None:
     answer = queuegate.Explanation(
-        Decision(True, Reason.GROUP, "root", "ops", 3),
+        Decision(True, Reason.GROUP, "root", "ops", 3, "root.a"),
         (
             step("root.a", Access.SUBMIT, "bob d.ev", StepOutcome.NO_MATCH, dropped=("d.ev",)),
             step("root.a", Access.ADMIN, "", StepOutcome.EMPTY),
@@ -91,8 +92,8 @@ def test_an_explanation_is_a_tree() -> None:
     text = "\n".join(render.explanation(Check("alice", "root.A.new"), answer, PLAIN))
     assert text == inspect.cleandoc("""
         allowed: alice may submit to root.A.new: an ACL of root lists the group ops
+        root.A.new does not exist; decided at root.a
 
-        root.A.new: no such queue; evaluated at root.a
         root.a
         ├─ submit ACL 'bob d.ev': no match (never match: d.ev)
         └─ admin ACL '': grants nothing
@@ -130,7 +131,10 @@ def test_every_outcome_and_origin_has_words(
         queuegate.ExplainedGroups(origin, (), "corp", ""),
         "root",
     )
-    assert len(list(render.explanation(Check("a", "root"), answer, COLOURED))) == 6
+    lines = list(render.explanation(Check("a", "root"), answer, COLOURED))
+    assert len(lines) == 6
+    needed = origin is not queuegate.GroupsOrigin.NOT_NEEDED
+    assert lines[-2].startswith("groups: none (" if needed else "groups: not needed")
 
 
 def resolution(outcome: ResolveOutcome, **fields: object) -> queuegate.Resolution:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate.cli.render import to_json
+from queuegate.cli.documents import to_json
 from queuegate.cli.terminal import Colours, colours_for, escape
 
 

@@ -19,7 +19,7 @@ def blocking(client: queuegate.Client, kind: str) -> None:
     client.check(b"alice", "root")  # type: ignore[arg-type]
     assert_type(client.queues("alice"), list[str])
     assert_type(client.resolve("alice").groups, tuple[str, ...])
-    assert_type(client.invalidate(["alice"]), int)
+    assert_type(client.invalidate(["alice"]).dropped, int)
     assert_type(client.policy().revision, int)
     assert_type(client.health(), queuegate.HealthStatus)
     with client as same:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import (
@@ -115,6 +115,38 @@ def test_admins_of_the_cluster_have_their_own_reason() -> None:
             assert decision == (True, Reason.CLUSTER_ADMIN, "", subject)
             step = explain(partition, "root.a", access, user, groups).steps[-1]
             assert (step.outcome, step.queue) == (StepOutcome.CLUSTER_ADMIN, "")
+            assert step.acl is not None
+            assert step.acl.text == "yarn,bob ops"
+
+
+@pytest.mark.parametrize("semantics", Semantics)
+@pytest.mark.parametrize(
+    ("admins", "daemon_user", "text"),
+    [
+        (" ", "yarn", "yarn "),
+        (" ops", "yarn", "yarn ops"),
+        ("bob", "yarn", "yarn,bob"),
+        ("*", "yarn", "*"),
+        # An ACL cannot list these users: the text stays, and they administer the cluster.
+        ("bob ops", "~knox", "bob ops"),
+        ("bob ops", "the yarn", "bob ops"),
+        ("bob ops", "y,arn", "bob ops"),
+    ],
+)
+def test_the_text_of_the_admins_names_the_user_of_the_daemon(
+    semantics: Semantics, admins: str, daemon_user: str, text: str
+) -> None:
+    options = YarnOptions(semantics=semantics, site=site(admins=admins), daemon_user=daemon_user)
+    source = f"<allocations><queue name='root'>{CLOSED}</queue></allocations>".encode()
+    cluster = (
+        load_policy(FAIR, source, "f", FormatOptions(yarn=options)).partitions["default"].cluster
+    )
+    assert cluster is not None
+    configured = parse_yarn(admins, semantics)
+    assert cluster.admins.text == text
+    assert cluster.admins.groups == configured.groups
+    assert cluster.admins.proxies == configured.proxies
+    assert cluster.admins.allows_all or cluster.admins.users == configured.users | {daemon_user}
 
 
 def test_a_missing_yarn_site() -> None:

@@ -62,9 +62,9 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
     users: list[str], stored: bool, outcome: Outcome, clock: ManualClock
 ) -> None:
     cache = build_cache(clock)
-    lease = cache.reserve("sue")
+    reservation = cache.reserve("sue")
     invalidate(cache, users)
-    entry = cache.commit(lease, outcome)
+    entry = cache.commit(reservation, outcome)
     assert entry.outcome == outcome, "earlier callers get it nevertheless"
     assert (cache.get("sue", clock.now) is entry) is stored
     assert (entry.refresh_at > clock.now) is stored
@@ -96,7 +96,7 @@ def test_an_aborted_lookup_leaves_nothing(clock: ManualClock) -> None:
     early, late = cache.reserve("sue"), cache.reserve("sue")
     cache.abort(early)
     cache.abort(late)
-    assert cache._leases == {}
+    assert cache._reservations == {}
     assert describe_entry(cache, "sue", clock.now) == "nothing"
 
 

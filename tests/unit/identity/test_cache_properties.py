@@ -11,7 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from queuegate_server.identity.cache import CacheEntry, GroupCache, Lease
+from queuegate_server.identity.cache import CacheEntry, GroupCache, Reservation
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.caches import invalidate
@@ -29,7 +29,7 @@ SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240
 class CacheMachine(RuleBasedStateMachine):
     """Compares the cache with a list of everything that was ever answered."""
 
-    leases: Bundle[Lease] = Bundle("leases")
+    reservations: Bundle[Reservation] = Bundle("reservations")
 
     @initialize(max_entries=st.integers(1, 5), max_stale=st.sampled_from([0.0, 2.0, 500.0]))
     def build(self, max_entries: int, max_stale: float) -> None:
@@ -46,25 +46,25 @@ class CacheMachine(RuleBasedStateMachine):
         self.chances += 1
         return self.chances * 0.37 % 1
 
-    @rule(target=leases, user=USERS)
-    def begin(self, user: str) -> Lease:
+    @rule(target=reservations, user=USERS)
+    def begin(self, user: str) -> Reservation:
         return self.cache.reserve(user)
 
-    @rule(lease=consumes(leases), outcome=OUTCOMES)
-    def store(self, lease: Lease, outcome: Outcome) -> None:
-        outdated = lease.outdated
-        entry = self.cache.commit(lease, outcome)
+    @rule(reservation=consumes(reservations), outcome=OUTCOMES)
+    def store(self, reservation: Reservation, outcome: Outcome) -> None:
+        outdated = reservation.outdated
+        entry = self.cache.commit(reservation, outcome)
         assert entry.outcome == outcome
         self.seen.append(entry)
         if not outdated and not isinstance(outcome, LookupFailed):
-            self.last_definite[lease.user] = outcome
-            self.resolved_at[lease.user] = self.clock.now
+            self.last_definite[reservation.user] = outcome
+            self.resolved_at[reservation.user] = self.clock.now
         if outdated:
             assert entry.refresh_at <= self.clock.now
 
-    @rule(lease=consumes(leases))
-    def abandon(self, lease: Lease) -> None:
-        self.cache.abort(lease)
+    @rule(reservation=consumes(reservations))
+    def abandon(self, reservation: Reservation) -> None:
+        self.cache.abort(reservation)
 
     @rule(user=USERS)
     def use(self, user: str) -> None:
@@ -77,13 +77,13 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.invalidate(users)
         self._forgotten(set(users))
 
-    @rule(leases=st.lists(consumes(leases), max_size=2))
-    def invalidate_all(self, leases: list[Lease]) -> None:
+    @rule(reservations=st.lists(consumes(reservations), max_size=2))
+    def invalidate_all(self, reservations: list[Reservation]) -> None:
         invalidate(self.cache, ())
         self._forgotten(set("abcdef"))
-        for lease in leases:
-            assert lease.outdated
-            assert self.cache.commit(lease, Found(("late",))).refresh_at <= self.clock.now
+        for reservation in reservations:
+            assert reservation.outdated
+            assert self.cache.commit(reservation, Found(("late",))).refresh_at <= self.clock.now
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:

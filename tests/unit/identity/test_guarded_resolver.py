@@ -53,7 +53,7 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
     answer = await two.resolve("sue")
     assert answer.entry.outcome == LookupFailed(
-        "not asked after repeated failures, for another 10.0 s"
+        "not asked after repeated failures, for another 10 s"
     )
     assert directory.asked["sue"] == 0
     await one.close()
@@ -104,7 +104,7 @@ async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     await groups.close()
     assert (await waiting).entry.outcome == CLOSING
     assert (directory.running, directory.cancelled) == (0, 2)
-    assert groups._cache._leases == {}
+    assert groups._cache._reservations == {}
     assert groups.cached("sue") is known
     assert (await groups.resolve("bob")).entry.outcome == CLOSING
     await run_ready_callbacks()

@@ -39,6 +39,13 @@ MODULE = """
 
     class WrongOptions:
         Options = dict
+
+    class NoMethods:
+        Options = Options
+        resolve = None
+
+        async def open(self):
+            pass
 """
 
 
@@ -92,9 +99,13 @@ async def test_a_type_of_another_distribution(installed: _Installed) -> None:
 
 
 def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
-    installed.distribution("corp-teams", {"os": "corp_teams:Teams"})
+    installed.distribution("corp-teams", {"os": "corp_teams:Teams", "chain": "corp_teams:Teams"})
     assert registry.types() == {"ldap", "none", "os", "test"}
     assert registry.resolver_type("os").Options.__name__ == "NssOptions"
+    assert registry.options_type("chain").__name__ == "ChainOptions"
+    # A policy cannot ask for a chain.
+    with pytest.raises(BadResolverType, match="no `chain` resolver"):
+        registry.resolver_type("chain")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +126,10 @@ def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installe
         (
             "corp_teams:WrongOptions",
             "has no `Options` derived from ResolverOptions",
+        ),
+        (
+            "corp_teams:NoMethods",
+            "does not implement resolve and close",
         ),
     ],
 )

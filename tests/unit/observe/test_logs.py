@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
@@ -26,17 +26,23 @@ HOSTILE = [
 _SEPARATORS = "\r\x0b\x0c\x1b\x07\x00\x85\x9b\u2028\u2029\u202e"
 
 
-def written_by(do: Callable[[], None]) -> str:
-    """Yield what is written to stderr, and restore the logging of the tests."""
+@contextlib.contextmanager
+def restored_logging() -> Iterator[None]:
+    """Restore the logging of the tests."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     try:
-        with contextlib.redirect_stderr(io.StringIO()) as stream:
-            do()
-        return stream.getvalue()
+        yield
     finally:
         root.handlers = handlers
         root.setLevel(level)
+
+
+def written_by(do: Callable[[], None]) -> str:
+    """Return what is written to stderr."""
+    with restored_logging(), contextlib.redirect_stderr(io.StringIO()) as stream:
+        do()
+    return stream.getvalue()
 
 
 def log_everywhere(text: str) -> None:

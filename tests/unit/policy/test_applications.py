@@ -106,6 +106,27 @@ def test_examples_of_the_document(
     assert hadoop.decision.allowed is (allowed and (user, action) != ("Bob", Action.MOVE))
 
 
+@pytest.mark.parametrize(
+    ("semantics", "granting"),
+    [
+        (Semantics.DOCUMENTED, [("queue submit", "root.Test"), ("queue submit", "root.Dev")]),
+        (Semantics.HADOOP, [("owner", ""), ("queue submit", "root.Dev")]),
+    ],
+)
+@pytest.mark.parametrize(("target", "allowed"), [("root.Dev", True), ("root.Marketing", False)])
+def test_a_move_names_both_lists_that_grant(
+    semantics: Semantics, granting: list[tuple[str, str]], target: str, allowed: bool
+) -> None:
+    partition = document(semantics)
+    judged = decide_application(
+        partition, IN_TEST, Action.MOVE, "John", ["developers"], target=target
+    )
+    assert judged.decision is not None
+    assert judged.decision.allowed is allowed
+    found = [judged.lists[index][:2] for index in judged.granting]
+    assert found == granting[: 1 + allowed]
+
+
 @pytest.mark.parametrize("user", ["John", "Jane"])
 def test_decisions_that_need_no_groups_are_made_without(user: str) -> None:
     partition = document(Semantics.DOCUMENTED)
@@ -124,8 +145,7 @@ def test_decisions_that_need_no_groups_are_made_without(user: str) -> None:
 def test_an_unknown_target_is_refused_and_an_unknown_queue_is_judged_above() -> None:
     partition = document(Semantics.DOCUMENTED)
     judged = decide_application(partition, IN_TEST, Action.MOVE, "Bob", (), target="root.nosuch")
-    assert judged.decision is not None
-    assert not judged.decision.allowed
+    assert judged.decision == (False, Reason.UNKNOWN_QUEUE, "", "")
     assert partition.cluster is not None
     off = replace(partition, cluster=replace(partition.cluster, acls_enabled=False))
     for target, allowed in (("root.nosuch", False), ("root.Marketing", True)):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.policy.acl import parse
-from queuegate.policy.decide import decide, usable
+from queuegate.policy.decide import decide, evaluated_instead, usable
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.tree import Partition, QueueAcls, build_partition
@@ -74,6 +74,10 @@ def test_explanations_agree_with_decisions(
     explained = explain(partition, path, access, user, groups)
     decision = decide(partition, path, access, user, groups)
     assert explained.decision == decision
+    if decision is not None and decision.reason is not Reason.RECOVERY_QUEUE:
+        instead = evaluated_instead(partition, path, decision)
+        assert explained.evaluated_queue == (instead or path)
+        assert bool(instead) is (path not in partition.queues)
     granting = {StepOutcome.WILDCARD, StepOutcome.USER, StepOutcome.GROUP}
     *before, last = explained.steps
     assert not any(step.outcome in granting for step in before)

@@ -3,7 +3,7 @@
 import pytest
 
 from queuegate.policy.acl import EMPTY, Acl, AclError, parse
-from queuegate.policy.decide import decide
+from queuegate.policy.decide import decide, evaluated_instead
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.tree import Cluster, PartitionBuilder, QueueAcls
 from queuegate.policy.yarn_acl import Semantics
@@ -119,6 +119,8 @@ def test_a_short_name_of_several_queues_is_a_queue_without_acls(
     )
     builder = PartitionBuilder("default", cluster=cluster)
     builder.add([QueueAcls(path, "*", "*") for path in ("root", "root.a", "root.a.x", "root.x")])
-    decision = decide(builder.build(), "x", access, "alice", [])
+    partition = builder.build()
+    decision = decide(partition, "x", access, "alice", [])
     assert decision is not None
     assert decision.allowed is not acls_enabled
+    assert evaluated_instead(partition, "x", decision) == ""

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 import time
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import pytest
 from queuegate.policy.tree import Partition
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
-from queuegate_server.policystore import parser_process, reloader
+from queuegate_server.identity.resolver import Resolver
+from queuegate_server.policystore import parser_process, parsing, reloader
+from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.runtime import resources
 from queuegate_server.settings.model import Settings
+from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import wait_until
 
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: {}\n"
@@ -28,7 +32,11 @@ class Loading:
         self.file = file
         settings = Settings.model_validate({"policy": {"path": file}})
         self.engine = Engine(time.monotonic)
-        self.resolvers = ResolverManager(settings, time.monotonic, time.time)
+        self.opened: list[FakeDirectory] = []
+        """In place of the resolvers of the type `test`."""
+        self.resolvers = ResolverManager(
+            settings, time.monotonic, time.time, around=self._instead_of_test
+        )
         self.reloader = Reloader(settings, self.resolvers, self.engine, time.time)
 
     async def load(self, user: str) -> str:
@@ -36,6 +44,12 @@ class Loading:
         self.file.write_text(QUEUES.format(user))
         state = await self.reloader.reload()
         return "; ".join(map(str, state.diagnostics))
+
+    def _instead_of_test(self, name: str, resolver: Resolver) -> Resolver:
+        if name != "test":
+            return resolver
+        self.opened.append(FakeDirectory())
+        return self.opened[-1]
 
     @property
     def served(self) -> str:
@@ -77,6 +91,24 @@ async def test_a_text_beyond_the_limits_leaves_the_last_good_policy(
     state = loading.reloader.state
     assert state.failed_at is not None
     assert not state.succeeded
+
+
+async def test_the_log_describes_each_yarn_cluster(
+    loading: Loading, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    loading.file.write_text("<allocations/>")
+    assert (await loading.reloader.reload()).succeeded
+    (line,) = [record for record in caplog.records if "YARN cluster" in record.message]
+    found = {
+        key: line.__dict__[key] for key in ("partition", "semantics", "acls_enabled", "admins")
+    }
+    assert found == {
+        "partition": "default",
+        "semantics": "documented",
+        "acls_enabled": True,
+        "admins": " ",
+    }
 
 
 def break_parser(patch: pytest.MonkeyPatch) -> None:
@@ -136,6 +168,44 @@ async def test_what_ends_further_attempts(
     assert (loading.reloader.succeeded, loading.reloader.failed) == made
 
 
+def parse_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """Save the time that child processes need."""
+
+    async def parse(job: ParseJob) -> ParsedPolicies:
+        return parsing.parse(job)
+
+    patch.setattr(parser_process, "parse", parse)
+
+
+def policy(*partitions: tuple[str, str]) -> str:
+    """Return a policy with these partitions and the types of their resolvers."""
+    return "partitions:" + "".join(
+        f"\n- {{name: {name}, usergroupresolver: {{type: {kind}}}, queues: [{{name: root}}]}}"
+        for name, kind in partitions
+    )
+
+
+async def test_resolvers_of_a_policy_that_cannot_be_served_do_not_stay_open(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resolver of one partition can be opened, that of another one cannot."""
+    parse_in_this_process(monkeypatch)
+    loading.file.write_text(policy(("default", "none")))
+    assert (await loading.reloader.reload()).succeeded
+    for attempt in range(50):
+        loading.file.write_text(
+            policy(("default", "none"), (f"new-{attempt}", "test"), ("broken", "ldap"))
+        )
+        state = await loading.reloader.reload()
+        assert [each.key.name for each in state.unusable] == ["ldap"]
+        assert [(each.opened, each.closed) for each in loading.opened] == [(1, 1)] * (attempt + 1)
+        assert [each.name for _, each in loading.resolvers.resolvers()] == ["none"]
+        assert len(loading.resolvers._groups) == 1
+    loading.file.write_text(policy(("default", "test")))
+    assert (await loading.reloader.reload()).succeeded
+    assert (loading.opened[-1].opened, loading.opened[-1].closed) == (1, 0)
+
+
 async def test_a_replaced_policy_is_freed_without_a_collection(
     loading: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +227,29 @@ async def test_a_replaced_policy_is_freed_without_a_collection(
         gc.enable()
 
 
+async def test_groups_of_a_replaced_resolver_are_freed_without_a_collection(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse_in_this_process(monkeypatch)
+    monkeypatch.setattr(resources, "freeze_gc", lambda: None)
+    replaced: list[weakref.ref[object]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        for kind in ("test", "os", "none"):
+            loading.file.write_text(policy(("default", kind)))
+            assert (await loading.reloader.reload()).succeeded
+            groups = loading.engine.snapshot.served["default"].groups
+            await groups.resolve("root")
+            groups.cached("root")
+            replaced.append(weakref.ref(groups))
+            del groups
+        await wait_until(lambda: not any(each() for each in replaced[:-1]))
+        assert replaced[-1]()
+    finally:
+        gc.enable()
+
+
 async def test_a_replaced_policy_is_freed_in_steps_once_it_is_unused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -164,7 +257,7 @@ async def test_a_replaced_policy_is_freed_in_steps_once_it_is_unused(
     monkeypatch.setattr(reloader, "PAUSE_SECONDS", 0)
     parts: list[object] = [object() for _ in range(5)]
     unused = asyncio.Event()
-    freeing = asyncio.create_task(reloader._free(parts, unused))
+    freeing = asyncio.create_task(reloader._free(parts, [], unused))
     sizes = []
     for turn in range(6):
         if turn == 2:

@@ -188,7 +188,10 @@ async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
     engine, access = serving()
     queue = access._queue
     policy = PolicyServicer(
-        engine, cast("Any", SimpleNamespace(state=SimpleNamespace(failed_at=None))), queue
+        engine,
+        cast("Any", SimpleNamespace(state=SimpleNamespace(failed_at=None))),
+        queue,
+        cast("Any", None),
     )
     user = UserGroupInformation(user="alice")
     calls = {

@@ -72,11 +72,15 @@ def test_all_ways_of_asking_give_one_answer(asked: list[bytes], trusted: bool) -
 async def _decided(engine: Engine, data: bytes, *, trusted: bool) -> bytes | str:
     """Return the response, or the message of the status, without the servicer."""
     try:
-        query = validation.check_query(data, engine.snapshot, trusted=trusted)
+        query = validation.check_query(
+            data, engine.snapshot, validation.nothing_seen, trusted=trusted
+        )
     except (InvalidRequest, UnknownPartition) as error:
         return str(to_status(error).proto.message)
     verdict = engine.check(query) or await engine.resolve_and_check(query)
-    return messages.decision_message(verdict.decision, 1).SerializeToString()
+    return messages.decision_message(
+        verdict.decision, verdict.evaluated_queue, 1
+    ).SerializeToString()
 
 
 async def test_names_of_yarn_are_no_names_of_yunikorn() -> None:

@@ -17,6 +17,7 @@ from queuegate_server.rpc.errors import (
     UnreadableRequest,
     to_status,
 )
+from queuegate_server.rpc.messages import ERROR
 from queuegate_server.settings.callers import Rights
 
 REQUEST = access_pb2.CheckQueueAccessRequest(queue="root", partition="[rm]gpu")
@@ -103,9 +104,8 @@ async def test_batches(allowed: bool, number: int, made: int) -> None:
         results.append(access_pb2.CheckResult(decision=decision))
     request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 5).SerializeToString()
     response = access_pb2.BatchCheckQueueAccessResponse(results=results).SerializeToString()
-    assert decisions.count(bytes(reasons), ()) == number
+    await decisions.decided_batch("BatchCheckQueueAccess", request, response, bytes(reasons), ())
     assert decisions.counts[access_pb2.REASON_NO_MATCH] == 2
-    await decisions.record("BatchCheckQueueAccess", request, response, number)
     assert audit.numbers == [number]
     assert len(audit.records) == made
 
@@ -141,7 +141,10 @@ async def test_an_error_that_was_sent_once_is_in_each_record(method: str, result
     response.results.add().error.CopyFrom(to_status(NotReady()).proto)
     response.results.add().error.CopyFrom(to_status(InvalidRequest([("queue", "bad")])).proto)
     response.results.add().same_error_as = 1
-    await decisions.record(method, request, response.SerializeToString(), 4)
+    kinds = bytes([access_pb2.REASON_NO_MATCH, ERROR, ERROR, ERROR])
+    errors = ["not_ready", "invalid_field", "not_ready"]
+    await decisions.decided_batch(method, request, response.SerializeToString(), kinds, errors)
+    assert ("error", "not_ready", 2) in decisions.tallied()
     reasons = [record["reason"] for record in audit.records]
     assert reasons == ["no_match", "not_ready", "invalid_field", "not_ready"]
 
@@ -153,3 +156,15 @@ async def test_names_are_cut_to_the_longest_allowed() -> None:
     request.user.user = "u" * 100_000
     await decisions.failed("CheckQueueAccess", request.SerializeToString(), RuntimeError())
     assert len(json.dumps(audit.records[0])) < 7_000
+
+
+async def test_a_withheld_decision_counts_as_an_error() -> None:
+    audit = Audit()
+    audit.is_full = True
+    decisions = DecisionLog(audit, allowed=True, wall=lambda: 0.0)
+    user = access_pb2.REASON_USER
+    with pytest.raises(AuditUnavailable):
+        await decisions.decided("CheckQueueAccess", REQUEST.SerializeToString(), answer(user), user)
+    with pytest.raises(AuditUnavailable):
+        await decisions.decided_batch("BatchCheckQueueAccess", b"", b"", bytes([user] * 3), ())
+    assert [each for each in decisions.tallied() if each[2]] == [("error", "audit_unavailable", 4)]

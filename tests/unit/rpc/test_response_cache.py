@@ -98,6 +98,7 @@ class CachedResponses(RuleBasedStateMachine):
             ConcurrencyLimiter(1_000),
             asyncio.Event(),
             clock=self.clock,
+            has_seen=validation.nothing_seen,
             batches_in_flight=16,
         )
         # Generations so small that they change while it asks.
@@ -228,12 +229,14 @@ class CachedResponses(RuleBasedStateMachine):
     async def _beside(self, data: bytes) -> bytes | GroupsUnavailable:
         """Decide without the cache."""
         snapshot = self.engine.snapshot
-        query = validation.check_query(data, snapshot, trusted=True)
+        query = validation.check_query(data, snapshot, validation.nothing_seen, trusted=True)
         try:
             verdict = self.engine.check(query) or await self.engine.resolve_and_check(query)
         except GroupsUnavailable as error:
             return error
-        message = messages.decision_message(verdict.decision, snapshot.policy.revision)
+        message = messages.decision_message(
+            verdict.decision, verdict.evaluated_queue, snapshot.policy.revision
+        )
         return message.SerializeToString()
 
     @invariant()

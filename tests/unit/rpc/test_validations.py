@@ -18,7 +18,9 @@ from queuegate_server.throttling import ByteBudget
 
 def policies() -> policy_service.PolicyServicer:
     queue = AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20))
-    return policy_service.PolicyServicer(cast("Any", None), cast("Any", None), queue)
+    return policy_service.PolicyServicer(
+        cast("Any", None), cast("Any", None), queue, cast("Any", None)
+    )
 
 
 async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Settings from variables and options: names, values, and their place in the tree."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.settings.load import from_environment, from_options
 from queuegate_server.settings.source_map import Override, Overrides
+from tests.support.settings_faults import faults
 
 TOP_LEVEL = ("listen", "policy", "log", "partitions", "unix_socket_mode")
 
@@ -95,10 +98,98 @@ def test_variable_without_a_setting_is_an_error(name: str, remedy: str) -> None:
         ('policy.path="/a b"', "--set policy.path", ("policy", "path"), "/a b"),
         ("policy.path=007", "--set policy.path", ("policy", "path"), "007"),
         ('log={"level": "debug"}', "--set log", ("log",), {"level": "debug"}),
+        (
+            "listen=[127.0.0.1:50051, unix:/run/q.sock]",
+            "--set listen",
+            ("listen",),
+            ["127.0.0.1:50051", "unix:/run/q.sock"],
+        ),
+        (
+            "callers={loopback: {roles: [check]}}",
+            "--set callers",
+            ("callers",),
+            {"loopback": {"roles": ["check"]}},
+        ),
+        ("listen=[a:1, '[::1]:1']", "--set listen", ("listen",), ["a:1", "[::1]:1"]),
+        ("listen=[::1]:1,[::1]:2", "--set listen", ("listen",), "[::1]:1,[::1]:2"),
+        ("log.level='x y'", "--set log.level", ("log", "level"), "x y"),
+        ("policy.path=~", "--set policy.path", ("policy", "path"), "~"),
     ],
 )
 def test_option_sets_a_key(option: str, origin: str, path: tuple[str, ...], value: object) -> None:
     assert list(from_options([option])) == [Override(origin, path, value)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[a, b",
+        "[a, b]]",
+        "[a] b",
+        "[a], [b]",
+        "[a]\n- b",
+        "{a: 1",
+        "{a: 1, a: 2}",
+        "[*]",
+        "[!!python/name:os.system x]",
+        "'a",
+        "[[::1]:50051]",
+        "[\udcff]",
+    ],
+)
+def test_malformed_value_is_an_error(value: str) -> None:
+    """The error shows what was read from the command line."""
+    [of_option] = from_options([f"listen={value}"])
+    assert isinstance(of_option, Diagnostic)
+    assert of_option.file == "--set listen"
+    assert of_option.message.endswith(
+        f"; read {json.dumps(value, ensure_ascii=not value.isprintable())}"
+    )
+    [of_variable] = environment("QUEUEGATE_LISTEN", value)
+    assert isinstance(of_variable, Diagnostic)
+    assert of_variable.message == "begins with a bracket or a quote, but is not one value of YAML"
+    assert of_option.remedy == of_variable.remedy
+
+
+SECRET = "s3cret-K9x"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"['{SECRET}'",
+        f"[{SECRET}]]",
+        f"'{SECRET}' {SECRET}",
+        f"[a]\n---\n{SECRET}",
+        f"'a'\n- {SECRET}",
+        f"{{{SECRET}: a, {SECRET}: b}}",
+        f"[*{SECRET}]",
+        f"&{SECRET} [*{SECRET}]",
+        f"[&{SECRET} [*{SECRET}]]",
+        f"[!{SECRET} a]",
+        f"[!{SECRET}!a b]",
+        f"[%{SECRET}]",
+        f"[`{SECRET}`]",
+        f'"\\{SECRET}"',
+        f"{{[{SECRET}]: a}}",
+        f"{{<<: {SECRET}}}",
+        f"[{SECRET}\x07]",
+        f"[{SECRET}\udcff]",
+        "[" * 300 + SECRET,
+    ],
+)
+def test_no_error_shows_the_value_of_a_variable_or_of_the_file(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    for key, message in (
+        ("LOG__LEVEL", "QUEUEGATE_LOG__LEVEL: error: "),
+        ("LISTEN", "QUEUEGATE_LISTEN: error: "),
+    ):
+        lines = faults(file, "", {f"QUEUEGATE_{key}": value})
+        assert any(line.startswith(message) for line in lines)
+        assert SECRET not in "\n".join(lines)
+    repeats_a_key = value.startswith(f"{{{SECRET}:")
+    if not repeats_a_key and value.isprintable():  # keys are named
+        assert SECRET not in "\n".join(faults(file, f"unix_socket_mode: {value}\nworkers: none"))
 
 
 @pytest.mark.parametrize("option", ["", "=", "grace", "=x", "a..b=x", ".a=x", "a.=x"])

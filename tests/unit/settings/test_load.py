@@ -40,7 +40,7 @@ def test_the_example_lists_the_defaults() -> None:
     assert settings.partitions == {"default": PartitionSettings(resolver="accounts")}
     compared = (
         "listen", "unix_socket_mode", "callers", "reflection", "limits", "drain", "log", "ops",
-        "audit",
+        "audit", "sync",
     )  # fmt: skip
     for section in compared:
         assert getattr(settings, section) == getattr(Settings(), section), section

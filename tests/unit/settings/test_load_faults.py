@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from queuegate_server.formats.yunikorn.model import SETTINGS_KEYS
 from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
+from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.channel import MAX_MESSAGE_BYTES
 from tests.support.settings_faults import faults
+
+MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
 
 
 @pytest.mark.parametrize(
@@ -36,17 +40,23 @@ from tests.support.settings_faults import faults
             "resolvers: {r: {type: os, lookup_timeuot: 1s}}",
             "1:27: error: resolvers.r.lookup_timeuot: unknown key (did you mean lookup_timeout?)",
         ),
-        ("drain: 5", "1:8: error: drain: must be a section of keys and values"),
-        ("drain: [5]", "1:1: error: drain: must be a section of keys and values"),
-        ("partitions: [5]", "1:1: error: partitions: must be a section of keys and values"),
+        (
+            "drain: 5",
+            "1:8: error: drain: must be a section of keys and values (known keys are delay, grace)",
+        ),
+        (
+            "drain: [5]",
+            "1:1: error: drain: must be a section of keys and values (known keys are delay, grace)",
+        ),
+        ("partitions: 5", "1:13: error: partitions: must be a section of keys and values"),
         ("resolvers: {r: os}", "1:16: error: resolvers.r: must be a section of keys and values"),
         (
             "resolvers:\n  r: {lookup_timeout: 1s}",
-            "2:3: error: resolvers.r.type: is required: choose one of ldap, none, os, test",
+            "2:3: error: resolvers.r.type: is required: choose one of chain, ldap, none, os, test",
         ),
         (
             "resolvers:\n  r:",
-            "2:3: error: resolvers.r.type: is required: choose one of ldap, none, os, test",
+            "2:3: error: resolvers.r.type: is required: choose one of chain, ldap, none, os, test",
         ),
         (
             "resolvers: {r: {type: ldpa}}",
@@ -66,20 +76,81 @@ from tests.support.settings_faults import faults
                 "(add it to resolvers, which has no entries)"
             ),
         ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: [a, c]}}",
+            (
+                "4:37: error: resolvers.all.resolvers[1]: there is no resolver named c "
+                "(add it to resolvers, which has a, b, all)"
+            ),
+        ),
+        (
+            f"{MEMBERS}  c: {{type: chain}}\n  all: {{type: chain, resolvers: [a, c]}}",
+            (
+                "5:37: error: resolvers.all.resolvers[1]: c is a chain, and chains do not nest "
+                "(name its resolvers instead)"
+            ),
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: [all, a]}}",
+            (
+                "4:34: error: resolvers.all.resolvers[0]: all is a chain, and chains do not nest "
+                "(name its resolvers instead)"
+            ),
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: [a, b, a]}}",
+            "4:22: error: resolvers.all.resolvers: the resolver a is listed twice",
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: [a]}}",
+            (
+                "4:22: error: resolvers.all.resolvers: a chain needs at least two resolvers, and "
+                "this one has only a"
+            ),
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: []}}",
+            "4:22: error: resolvers.all.resolvers: must not be empty",
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain}}",
+            "4:3: error: resolvers.all.resolvers: is required",
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: a}}",
+            "4:33: error: resolvers.all.resolvers: must be a list",
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: [a, b], mode: last}}",
+            "4:47: error: resolvers.all.mode: must be 'first' or 'union'",
+        ),
+        (
+            f"{MEMBERS}  all: {{type: chain, resolvers: [a, b], lookup_timeout: 1s}}",
+            (
+                "4:41: error: resolvers.all.lookup_timeout: unknown key (known keys are mode, "
+                "resolvers, type)"
+            ),
+        ),
         ("listen: []", "1:1: error: listen: must not be empty"),
         (
             "listen: ['']",
-            "1:10: error: listen[0]: '': use host:port, [ipv6]:port or unix:/path",
+            "1:10: error: listen[0]: not an address: use host:port, [ipv6]:port or unix:/path",
         ),
         (
             "listen:\n  - a:1\n  - a:70000",
-            "3:5: error: listen[1]: 'a:70000': the port must be a number from 0 to 65535",
+            "3:5: error: listen[1]: the port must be a number from 0 to 65535",
         ),
         (
             "listen: ['[::1]:1', '[::1]:1']",
             "1:1: error: listen: the address [::1]:1 is listed twice",
         ),
-        ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
+        (
+            "listen: [[a]]",
+            (
+                "1:10: error: listen[0]: must be a section of keys and values "
+                "(known keys are address, group, insecure, mode, owner, tls)"
+            ),
+        ),
         (
             "unix_socket_mode: 660x",
             "1:19: error: unix_socket_mode: not a file mode: write it in octal, such as 0660",
@@ -214,6 +285,33 @@ def test_error_in_the_file_is_located(file: Path, text: str, fault: str) -> None
 def test_file_without_settings_is_an_error(file: Path, text: str, place: str) -> None:
     [fault] = faults(file, text)
     assert fault.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("partitions: [{name: default}]", "yunikorn"),
+        ("checksum: x\npartitions:\n  - queues: [{name: root, log: 1}]", "yunikorn"),
+        ("<?xml version='1.0'?><allocations/>", "fair-scheduler"),
+        ("<configuration/>", "capacity-scheduler"),
+        ("spark.acls.enable true", "spark-defaults"),
+    ],
+)
+def test_a_file_of_a_scheduler_is_recognised(file: Path, text: str, kind: str) -> None:
+    [fault] = faults(file, text)
+    assert fault == (
+        f"queuegate.yaml: error: this is a file of a scheduler ({kind}), not the settings of"
+        " queuegate-server (validate it without --settings, serve it with --policy)"
+    )
+
+
+def test_a_list_of_partitions_among_settings_is_an_error_of_its_own(file: Path) -> None:
+    [fault] = faults(file, "partitions: [default]\nlisten: [127.0.0.1:1]")
+    assert fault == "queuegate.yaml:1:1: error: partitions: must be a section of keys and values"
+
+
+def test_policies_know_the_keys_of_the_settings() -> None:
+    assert SETTINGS_KEYS | {"partitions"} == Settings.model_fields.keys()
 
 
 def test_missing_file_is_an_error(file: Path) -> None:

@@ -88,15 +88,18 @@ def test_callers_change_except_for_their_token_file() -> None:
 
 async def test_reading_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reload, "READ_TIMEOUT", 0.05)
-    may_go_on = threading.Event()
+    begun, may_go_on = threading.Event(), threading.Event()
 
     def read() -> str:
+        begun.set()
         assert may_go_on.wait(30)
         return "read"
 
     settings = reload.SettingsReader(read)
-    with pytest.raises(SettingsError, match="reading them took longer"):
-        await settings.read()
+    # On a busy machine the thread begins too late for the first attempts.
+    while not begun.is_set():
+        with pytest.raises(SettingsError, match="reading them took longer"):
+            await settings.read()
     with pytest.raises(SettingsError, match="an earlier attempt to read them still hangs"):
         await settings.read()
     may_go_on.set()
@@ -109,3 +112,17 @@ async def test_reading_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch) -> 
             await asyncio.sleep(0.01)
     else:
         pytest.fail("it is not tried again")
+
+
+async def test_reading_without_a_free_thread_fails_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    settings = reload.SettingsReader(lambda: "read")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(SettingsError, match="no thread can be started to read them"):
+            await settings.read()
+    assert await settings.read() == "read"

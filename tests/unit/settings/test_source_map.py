@@ -15,13 +15,23 @@ from tests.support.settings_faults import faults
             [],
             "QUEUEGATE_DRAIN__GRACE: error: drain.grace: not a duration",
         ),
-        ({}, ["drain.grace=soon"], "--set drain.grace: error: drain.grace: not a duration"),
+        ({}, ["drain.grace=soon"], "--set drain.grace: error: not a duration"),
         (
             {},
             ["drain.z=1"],
-            "--set drain.z: error: drain.z: unknown key (known keys are delay, grace)",
+            "--set drain.z: error: unknown key (known keys are delay, grace)",
         ),
-        ({}, ["z=1"], "--set z: error: z: unknown key (known keys are "),
+        ({}, ["z=1"], "--set z: error: unknown key (known keys are "),
+        (
+            {},
+            ["callers={loopback: {roles: [chek]}}"],
+            (
+                "--set callers: error: callers.loopback.roles[0]: must be 'check', 'read',"
+                " 'admin' or 'sync'; read \"chek\""
+            ),
+        ),
+        ({}, ["drain=[5]"], '--set drain: error: must be a section of keys and values; read ["5"]'),
+        ({}, ["listen=a:x"], "--set listen: error: the port must be a number"),
         (
             {"QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT": "1s"},
             [],

@@ -47,7 +47,7 @@ class Supervisor:
 
 
 def spec(channel: socket.socket) -> WorkerSpec:
-    return WorkerSpec(3, (0,), None, None, channel)
+    return WorkerSpec(3, (0,), None, None, bytes(8), channel)
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ async def upper(data: bytes) -> bytes:
     return data.upper()
 
 
-def joined(mine: bytes, others: list[bytes]) -> bytes:
-    return b"+".join([mine, *others])
+async def joined(request: bytes, own: bytes, others: list[bytes]) -> bytes:
+    return request + b"=" + b"+".join([own, *others])
 
 
 async def test_a_broadcast_responds_when_all_workers_have_confirmed(
@@ -85,7 +85,7 @@ async def test_a_broadcast_responds_when_all_workers_have_confirmed(
     other, worker = supervisor
     method = worker.broadcast("Upper", upper, joined, timeout=60)
     other.others = [b"B", b""]
-    assert await method(b"a\x00\xff") == b"A\x00\xff+B+"
+    assert await method(b"a\x00\xff") == b"a\x00\xff=A\x00\xff+B+"
     assert base64.b64decode(other.asked[0]["data"]) == b"a\x00\xff"
     other.others = None
     with pytest.raises(NotConfirmed, match="worker 1 did not confirm"):
@@ -147,13 +147,14 @@ async def test_a_spec_is_received_on_stdin(monkeypatch: pytest.MonkeyPatch) -> N
     large = bytes(range(256)) * 4096
     channel = Channel({}, lambda: None)
     await channel.open(ours)
-    channel.send(spec_message(1, (50051, 0), large, None))
+    channel.send(spec_message(1, (50051, 0), large, None, b"12345678"))
     received = await asyncio.to_thread(WorkerSpec.receive)
     assert not stat.S_ISSOCK(os.fstat(stdin).st_mode)
     os.close(stdin)
     with received.channel:
         assert (received.index, received.ports) == (1, (50051, 0))
         assert (received.initial, received.current) == (large, None)
+        assert received.server == b"12345678"
     channel.close()
 
 

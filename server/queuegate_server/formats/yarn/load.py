@@ -84,7 +84,7 @@ def load_scheduler(
     semantics = options.semantics
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
-        admins = replace(admins, users=admins.users | {options.daemon_user})
+        admins = _and_daemon(admins, options.daemon_user, semantics)
     cluster = Cluster(
         semantics,
         admins,
@@ -104,6 +104,14 @@ def load_scheduler(
         *diagnostics.sorted(),
         *site_diagnostics,
     )
+
+
+def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
+    """Return the administrators and the daemon's user, whom the text lists if an ACL can."""
+    both = replace(admins, users=admins.users | {user})
+    comma = "" if admins.text.startswith(" ") else ","
+    listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
+    return listed if replace(listed, text=both.text) == both else both
 
 
 def _read_scheduler_file(
@@ -140,6 +148,8 @@ def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
             message = f"{ENABLE} is {quoted(switch.text)}"
             message += "" if stated is False else ", which is neither true nor false, so false"
         message += ": access is granted to everybody"
+        if options.semantics is Semantics.HADOOP:
+            message += ", except that the fair scheduler still checks submission"
         diagnostics.warning(switch, message, "set it to true")
     text = admins.text if admins else WILDCARD
     if stated and text.strip() == WILDCARD:
@@ -164,7 +174,9 @@ def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
         message = "a * among other names is an ordinary name"
         found.append(Ambiguity(message, "write * alone, or remove it"))
     if differs := describe_difference(text):
-        message = f"{quoted(text)} is ambiguous: {differs}; it is read as {semantics}"
+        message = (
+            f"{quoted(text)} is ambiguous: {differs}; this file is read with semantics {semantics}"
+        )
         remedy = "write users, one space, groups, and separate names by commas only"
         found.append(Ambiguity(message, remedy))
     if not found:

@@ -5,27 +5,24 @@ null counts as absent, null items of a list are dropped, a text field accepts ev
 is written, and the fields of type bool, uint64 and float64 have their own grammars.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
+from queuegate.policy.names import similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_UINT64: Final = 2**64 - 1
 
-_MAX_KEY_LENGTH: Final = 64
-_MIN_SIMILARITY: Final = 0.75
-"""How similar, by difflib, a key must be to a known one to count as a misspelling."""
 _REMEDIES: Final = {
     "a mapping": "write keys with values below it",
     "a list": "write items with a dash below it",
     "a text": "write a single value",
-    "true or false": "write true or false, without quotes",
-    "a number": "write a number, without quotes",
-    "a whole number": "write a whole number from 0 on, without quotes",
+    "true or false": "write it without quotes",
+    "a number": "write digits, without quotes",
+    "a whole number": "write 0 or more, without quotes",
 }
 
 _UNQUOTED: Final = frozenset({"true or false", "a number", "a whole number"})
@@ -99,13 +96,10 @@ class Fields:
     def _unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
         """Report a key that YuniKorn does not know."""
         lower = key.text.lower()
-        close = difflib.get_close_matches(
-            lower[:_MAX_KEY_LENGTH], known, n=1, cutoff=_MIN_SIMILARITY
-        )
         if lower in known:
             remedy = f"write {lower}"
-        elif close:
-            remedy = f"did you mean {close[0]}?"
+        elif similar := similar_name(lower, known):
+            remedy = f"did you mean {similar}?"
         else:
             remedy = f"remove it; known keys are {', '.join(sorted(known))}"
         self._error(key, f"unknown key {quoted(key.text)} in {what}", remedy)

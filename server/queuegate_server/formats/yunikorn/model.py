@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate_server.formats.diagnostics import Diagnostics
-from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode
+from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
 Quantities = dict[str, ScalarNode]
@@ -330,9 +330,45 @@ _DOCUMENT: Final[Readers] = {
 }
 
 
+SETTINGS_KEYS: Final = frozenset(
+    {
+        "audit",
+        "callers",
+        "drain",
+        "limits",
+        "listen",
+        "log",
+        "ops",
+        "policies",
+        "policy",
+        "reflection",
+        "resolvers",
+        "sync",
+        "tracing",
+        "transport",
+        "unix_socket_mode",
+        "worker_timeout",
+        "workers",
+    }
+)
+"""The keys of the server's own settings, but for `partitions`, which is a list in policies."""
+
+
+def _key_of_settings(root: Node) -> ScalarNode | None:
+    """Return the first key of a document that is not a policy, but the server's settings."""
+    if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
+        return None
+    return next((key for key, _ in root.entries.values() if key.text in SETTINGS_KEYS), None)
+
+
 def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
     """Return the partitions of a document, without what is invalid in them."""
     if root is None:
+        return []
+    if (key := _key_of_settings(root)) is not None:
+        message = "these are settings of queuegate-server (queuegate.yaml), not a policy"
+        remedy = "give them to `validate --settings` or `serve --config`"
+        diagnostics.error(key, message, remedy)
         return []
     read = _value_of("the document", _DOCUMENT)
     return read(Fields(diagnostics), "the document", root) or []

@@ -1,7 +1,9 @@
 """Groups from an LDAP directory: OpenLDAP, 389-DS, FreeIPA, Active Directory.
 
-resolver      the resolver as the rest of the server knows it; imports the driver when opened
-options       the settings, checked without the driver; defaults from presets and YuniKorn's Secret
+resolver      the resolver as the rest of the server knows it
+options       the settings, checked without the network; defaults from presets and YuniKorn's Secret
+fields        the types of these settings
+driver        whether python-ldap can be loaded, and does what the settings need
 directory     one look-up: which server, which user, what is repeated
 pool          the servers, failover and fail-back; a connection to each, kept in the background
 bind          opening a bound connection; kerberos_child is a program that binds by a ticket
@@ -9,5 +11,6 @@ bridge        TCP, StartTLS, TLS, and the bytes between them and libldap
 connection    many requests at once on one connection, each with a time limit
 search        one search: limits, pages, ranges
 dn            distinguished names, compared; which of them a search may return
+group_kind    groups that are found in one way: their filters and names
 group_lookup  the groups of a user: memberOf, searches, nested groups
 """

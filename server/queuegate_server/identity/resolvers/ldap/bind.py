@@ -114,8 +114,13 @@ class Connector:
         except TimeoutError:
             where = f" ({unfinished[-1]})" if unfinished else ""
             raise ServerFault(
-                f"connecting to {url} took longer than {seconds:g} s{where}",
+                f"connecting took longer than {seconds:g} s{where}",
                 "check whether the server hangs, and firewalls on the way",
+            ) from None
+        except OSError as error:
+            raise ServerFault(
+                f"this machine refused a connection: {error.strerror}",
+                "check the limits on open files, processes and memory",
             ) from None
 
     async def _bind(self, bridge: Bridge, password: bytes) -> LdapConnection:

@@ -267,9 +267,7 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
                     socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS
                 )
             return address
-    raise ServerFault(
-        f"cannot connect to {bridge.url}: {fault}", "check host, port and firewalls on the way"
-    )
+    raise ServerFault(f"cannot connect: {fault}", "check host, port and firewalls on the way")
 
 
 async def _request_tls(bridge: Bridge) -> None:

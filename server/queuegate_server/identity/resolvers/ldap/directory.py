@@ -16,10 +16,10 @@ from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
-    GroupDns,
     GroupLookup,
-    decode_value,
+    member_of_attributes,
     user_attributes,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
@@ -35,8 +35,12 @@ _WARN_AFTER_USERS: Final = 20
 _MAX_NAME_CHARS: Final = 256
 _MAX_USER_ENTRIES: Final = 4
 _NARROW: Final = "narrow user_base or user_filter"
-_NO_SUCH_USER: Final = NoSuchUser("the directory has no such user")
+_NO_SUCH_USER: Final = NoSuchUser("no entry below user_base matches user_filter")
 _OUTSIDE_BASE: Final = NoSuchUser("the directory has the user outside of user_base only")
+_OTHER_SPELLING: Final = NoSuchUser(
+    "the directory has the name in another spelling; if only its case differs, "
+    "user_match: casefold accepts it"
+)
 _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 
 
@@ -54,12 +58,16 @@ class Directory:
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
         self._user_filter = UserFilter(options.user_filter)
+        self._user_attributes = (*self._user_filter.attributes, *user_attributes(options))
         self._user_base = SearchBase(options.user_base, options.user_scope)
-        self._dns = GroupDns(options)
+        self._kinds = tuple(
+            GroupKind(each, lower_case=options.name_case == "lower") for each in options.group_kinds
+        )
         self._connector = Connector(options, self._threads, observe or statistics.count)
         self.pool = ServerPool(options, self._connector)
-        self._users_without_groups = 0
-        self._member_of_is_settled = False
+        self._users_without = dict.fromkeys(member_of_attributes(options), 0)
+        """How many users had no value of an attribute that lists groups. An attribute is removed
+        once a user has a value, or after the warning."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
@@ -106,18 +114,15 @@ class Directory:
         return outcome
 
     async def _look_up(self, connection: LdapConnection, user: str) -> Outcome:
-        options = self._options
         with connection.in_use():
             session = SearchSession(connection)
             found = await self._find_user(session, user)
             if isinstance(found, NoSuchUser):
                 return found
             entry, name = found
-            lookup = GroupLookup(session, self._dns, self._statistics, entry, name)
+            lookup = GroupLookup(session, self._kinds, self._statistics, entry, name)
             groups = await lookup.groups(user)
-        if options.groups_from == "member_of" and options.nested != "in_chain":
-            values = entry.values(options.member_of_attribute)
-            self._note_member_of(present=bool(values or groups))
+        self._note_missing_attributes(entry)
         return Found(groups)
 
     async def _find_user(
@@ -133,7 +138,7 @@ class Directory:
                 "user search",
                 options.user_base,
                 self._user_filter.for_user(user),
-                (*self._user_filter.attributes, *user_attributes(options)),
+                self._user_attributes,
                 limit=_MAX_USER_ENTRIES,
                 scope=ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL,
                 advice=_NARROW,
@@ -150,6 +155,7 @@ class Directory:
             raise SetupFault(f"{len(matching)} entries match the user", _NARROW)
         if inside and not matching:
             self._statistics.other_spelling += 1
+            return _OTHER_SPELLING
         return matching[0] if matching else _NO_SUCH_USER
 
     def _is_in_user_base(self, entry: LdapEntry) -> bool:
@@ -177,19 +183,21 @@ class Directory:
             "let the bind account read it",
         )
 
-    def _note_member_of(self, *, present: bool) -> None:
-        """Warn once if no user at all has the attribute: most likely it is not readable."""
-        if self._member_of_is_settled:
-            return
-        self._users_without_groups += not present
-        self._member_of_is_settled = present or self._users_without_groups >= _WARN_AFTER_USERS
-        if self._member_of_is_settled and not present:
-            _LOG.warning(
-                "none of %d users has a value of %s; the bind account may not read it, or the "
-                "server does not maintain it",
-                self._users_without_groups,
-                self._options.member_of_attribute,
-            )
+    def _note_missing_attributes(self, user: LdapEntry) -> None:
+        """Warn once of each attribute that no user at all has: most likely it is not readable."""
+        for attribute, count in tuple(self._users_without.items()):
+            if user.values(attribute) or user.part(attribute):
+                del self._users_without[attribute]
+            elif count + 1 < _WARN_AFTER_USERS:
+                self._users_without[attribute] = count + 1
+            else:
+                del self._users_without[attribute]
+                _LOG.warning(
+                    "none of %d users has a value of %s; the bind account may not read it, or the "
+                    "server does not maintain it",
+                    _WARN_AFTER_USERS,
+                    attribute,
+                )
 
 
 def _is_possible_name(user: str) -> bool:

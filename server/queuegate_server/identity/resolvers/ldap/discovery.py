@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 
 _PORTS: Final = {"ldap": 389, "ldaps": 636}
+_DOMAIN: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
 
 class ServerUrl(NamedTuple):
@@ -35,15 +37,40 @@ class ServerUrl(NamedTuple):
         return f"{self.scheme}://{host}:{self.port}"
 
 
+def is_domain(text: str) -> bool:
+    """Return whether a text can be a name in DNS, without regard to its top level."""
+    return _DOMAIN.fullmatch(text) is not None
+
+
+def is_host(text: str) -> bool:
+    """Return whether a text is an IP address, or can be the name of a host."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        pass
+    else:
+        return True
+    try:
+        # What the system's resolver and TLS do with names in other scripts.
+        return is_domain(text.encode("idna").decode())
+    except UnicodeError:
+        return False
+
+
 def parse_url(text: str) -> ServerUrl:
     """Return the address in a URL. Raises ValueError."""
     if not text.isprintable() or " " in text:
         raise ValueError("contains spaces or control characters")
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # brackets without an IPv6 address
+        raise ValueError("has a host that is no IPv6 address") from None
     if parts.scheme not in _PORTS:
         raise ValueError("must begin with ldap:// or ldaps://")
     if not parts.hostname:
         raise ValueError("names no host")
+    if not is_host(parts.hostname):
+        raise ValueError("has a host that is neither a name nor an address")
     if "@" in parts.netloc:
         raise ValueError("must not contain credentials: use bind_dn and bind_password_file")
     if parts.path.strip("/") or parts.query or parts.fragment:
@@ -107,6 +134,8 @@ async def discover_servers(
             answer = await resolver.resolve(service, rdatatype.SRV, lifetime=timeout)
     except (exception.Timeout, TimeoutError):
         raise ServerFault(f"DNS did not answer for {service} within {timeout:g} s") from None
+    except OSError as error:
+        raise ServerFault(f"DNS cannot be asked for {service}: {error.strerror}") from None
     except exception.DNSException as error:
         raise SetupFault(
             f"DNS names no server at {service}: {type(error).__name__}",

@@ -81,7 +81,7 @@ class LdapStatistics:
     outside_base: int = 0
     """Entries that a server returned although they are outside of `user_base` or `group_base`."""
     depth_reached: int = 0
-    """Look-ups that met groups nested deeper than `nested_depth`."""
+    """Look-ups that still found groups at the level `nested_depth`, and left out those above."""
 
     def note_outside(self, dn: str, base: str) -> None:
         """Count and log an entry outside of a base, which is ignored."""

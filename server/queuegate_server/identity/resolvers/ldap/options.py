@@ -1,15 +1,18 @@
-"""The settings of the resolver `ldap`, checked without the driver and without the network."""
+"""The settings of the resolver `ldap`, checked without the network.
 
-import re
+A fault that would make every look-up fail, whatever the directory answers, is a fault of the
+settings: a missing driver as well as a file that cannot be read.
+"""
+
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from queuegate_server.config_fields import Duration
+from queuegate_server.config_fields import Duration, Section
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolvers.ldap.defaults import (
@@ -20,103 +23,74 @@ from queuegate_server.identity.resolvers.ldap.defaults import (
     read_secrets,
 )
 from queuegate_server.identity.resolvers.ldap.discovery import parse_url
-from queuegate_server.identity.resolvers.ldap.filters import (
-    BadFilter,
-    UserFilter,
-    assertions,
-    enclosed,
+from queuegate_server.identity.resolvers.ldap.driver import check_driver
+from queuegate_server.identity.resolvers.ldap.fields import (
+    Attribute,
+    Attributes,
+    BaseDn,
+    BindName,
+    Domain,
+    GroupFilter,
+    Host,
+    Keytab,
+    ReadableFile,
+    TicketCache,
+    Urls,
+    UserFilterText,
 )
 
-_MAX_DN_CHARS: Final = 4096
 _MAX_PASSWORD_BYTES: Final = 4096
-_MAX_FILE_BYTES: Final = 65_536
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-_ATTRIBUTE_TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
-_ESCAPED_CHAR: Final = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
-_PLAIN_CHAR: Final = r'[^\0"+,;<>\\]'
-_VALUE: Final = rf"(?:#(?:[0-9A-Fa-f]{{2}})+|(?![ #])(?:{_PLAIN_CHAR}|{_ESCAPED_CHAR})*|)"
-_RDN: Final = rf" *{_ATTRIBUTE_TYPE} *= *{_VALUE} *"
-_DN: Final = re.compile(rf"{_RDN}(?:[+,]{_RDN})*")
-_LOGIN_NAME: Final = re.compile(r"[^\0\s@=,]+@[^\0\s@=,]+|[^\0\s\\=,]+\\[^\0\\=,]+")
-_DOMAIN: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+
+PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"]
 
 
-def is_dn(text: str) -> bool:
-    """Return whether a text is a distinguished name (RFC 4514); that of the root is empty."""
-    return len(text) <= _MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
+class GroupOptions(Section):
+    """How groups of one kind are found."""
+
+    groups_from: Literal["member_of", "member_dn", "member_uid"] = Field(
+        "member_dn",
+        description="member_of: an attribute of the user; member_dn, member_uid: a search for "
+        "groups that list the user's DN or name.",
+    )
+    member_of_attribute: Attribute = Field(
+        "memberOf", description="With member_of: the attribute of the user that lists groups."
+    )
+    group_base: BaseDn | None = Field(
+        None, description="The DN below which groups are searched; optional with member_of."
+    )
+    group_filter: GroupFilter = Field(
+        "(objectClass=groupOfNames)", description="Which entries are groups."
+    )
+    member_attribute: Attributes = Field(
+        ("member",), description="The attributes in which groups list members."
+    )
+    group_name_from: Literal["attribute", "rdn"] = Field(
+        "attribute",
+        description="attribute: group_name_attribute; rdn: the first value of the group's DN.",
+    )
+    group_name_attribute: Attribute = Field(
+        "cn", description="The attribute of a group that holds its name."
+    )
 
 
-def _check_dn(value: str) -> str:
-    if not is_dn(value):
-        raise ValueError(f"is not a DN: {value!r}; write it like ou=people,dc=example,dc=com")
-    return value
+class MoreGroups(GroupOptions):
+    """How groups of a further kind are found."""
+
+    preset: PresetName | None = Field(
+        None, description="Kind of directory; supplies defaults for options that are not set."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        defaults = _preset(given)
+        return {key: defaults[key] for key in defaults if key in GroupOptions.model_fields} | given
 
 
-def _check_attribute(value: str) -> str:
-    if not re.fullmatch(_ATTRIBUTE_TYPE, value):
-        raise ValueError(f"is not the name of an attribute: {value!r}")
-    return value
-
-
-def _check_file(value: Path) -> Path:
-    try:
-        content = read_regular(value, _MAX_FILE_BYTES)
-    except OSError as error:
-        raise ValueError(f"{value} cannot be read: {error.strerror}") from None
-    if not content.strip():
-        raise ValueError(f"{value} is empty")
-    return value
-
-
-def _check_urls(value: tuple[str, ...]) -> tuple[str, ...]:
-    for position, url in enumerate(value):
-        try:
-            parse_url(url)
-        except ValueError as error:
-            raise ValueError(f"the URL {url!r} {error}") from None
-        if url in value[:position]:
-            raise ValueError(f"the URL {url!r} is listed twice")
-    return value
-
-
-def _check_domain(value: str) -> str:
-    if not _DOMAIN.fullmatch(value):
-        raise ValueError("is not a domain")
-    return value
-
-
-def _check_bind_name(value: str) -> str:
-    if not value or not (is_dn(value) or _LOGIN_NAME.fullmatch(value)):
-        raise ValueError("is neither a DN nor user@domain nor DOMAIN\\user")
-    return value
-
-
-def _check_user_filter(value: str) -> str:
-    try:
-        UserFilter(value)
-    except BadFilter as error:
-        raise ValueError(f"is not a filter for users: it {error}") from None
-    return enclosed(value)
-
-
-def _check_group_filter(value: str) -> str:
-    try:
-        assertions(enclosed(value))
-    except BadFilter as error:
-        raise ValueError(f"is not a filter: it {error}") from None
-    return enclosed(value)
-
-
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-_BaseDn = Annotated[str, AfterValidator(_check_dn)]
-_Attribute = Annotated[str, AfterValidator(_check_attribute)]
-_ReadableFile = Annotated[Path, AfterValidator(_check_file)]
-
-
-class LdapOptions(ResolverOptions):
+class LdapOptions(GroupOptions, ResolverOptions):
     """Settings of the resolver `ldap`. Durations are in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
@@ -125,31 +99,33 @@ class LdapOptions(ResolverOptions):
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
         1.0, description="How long a failing directory is left alone before one look-up tries it."
     )
-    preset: Literal["openldap", "389ds", "freeipa", "active_directory", "posix"] | None = Field(
+    preset: PresetName | None = Field(
         None, description="Kind of directory; supplies defaults for options that are not set."
     )
     secrets_dir: Path | None = Field(
         None, description="A directory with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."
     )
     # Servers.
-    urls: Annotated[tuple[str, ...], AfterValidator(_check_urls)] = Field(
+    urls: Urls = Field(
         (), description="Servers, the preferred one first: ldap://host[:port] or ldaps://…"
     )
-    discover: Annotated[str, AfterValidator(_check_domain)] | None = Field(
+    discover: Domain | None = Field(
         None,
         description="A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with "
         "start_tls: false), instead of urls.",
     )
     start_tls: bool = Field(True, description="Whether ldap:// is encrypted by StartTLS.")
-    ca_file: _ReadableFile | None = Field(
+    ca_file: ReadableFile | None = Field(
         None, description="Trusted CA certificates. Default: those of the system."
     )
-    cert_file: _ReadableFile | None = Field(None, description="The client certificate.")
-    key_file: _ReadableFile | None = Field(None, description="The private key of cert_file.")
-    tls_server_name: str | None = Field(
-        None, min_length=1, description="The name in the certificate, if it is not the host."
+    cert_file: ReadableFile | None = Field(None, description="The client certificate.")
+    key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
+    tls_server_name: Host | None = Field(
+        None, description="The name in the certificate, if it is not the host."
     )
-    tls_min_version: Literal["1.2", "1.3"] = "1.2"
+    tls_min_version: Literal["1.2", "1.3"] = Field(
+        "1.2", description="The oldest version of TLS that is used."
+    )
     verify_certificate: bool = Field(
         True, description="false: anyone can pose as the directory. Logged at every start."
     )
@@ -159,18 +135,17 @@ class LdapOptions(ResolverOptions):
         description="simple: bind_dn and a password; external: the client certificate; gssapi: "
         "Kerberos; anonymous: no credentials.",
     )
-    bind_dn: Annotated[str, AfterValidator(_check_bind_name)] | None = Field(
+    bind_dn: BindName | None = Field(
         None, description="A DN; with Active Directory also user@domain or DOMAIN\\user."
     )
-    bind_password_file: _ReadableFile | None = Field(
+    bind_password_file: ReadableFile | None = Field(
         None, description="Contains the password; read again for every connection."
     )
-    keytab_file: _ReadableFile | None = Field(
+    keytab_file: Keytab | None = Field(
         None, description="Kerberos keys of the bind account, its first principal."
     )
-    credentials_cache: str | None = Field(
+    credentials_cache: TicketCache | None = Field(
         None,
-        min_length=1,
         description="Where Kerberos keeps its tickets, as KRB5CCNAME. Default: in memory with a "
         "keytab_file, otherwise that of the system.",
     )
@@ -178,9 +153,11 @@ class LdapOptions(ResolverOptions):
         False, description="Whether the password may be sent without encryption."
     )
     # Users.
-    user_base: _BaseDn = Field(description="The DN below which users are searched.")
-    user_scope: Literal["sub", "one"] = "sub"
-    user_filter: Annotated[str, AfterValidator(_check_user_filter)] = Field(
+    user_base: BaseDn = Field(description="The DN below which users are searched.")
+    user_scope: Literal["sub", "one"] = Field(
+        "sub", description="sub: users anywhere below user_base; one: directly below it."
+    )
+    user_filter: UserFilterText = Field(
         "(&(objectClass=person)(uid={user}))",
         description="Finds a user; {user} or %s stands for the name.",
     )
@@ -189,26 +166,16 @@ class LdapOptions(ResolverOptions):
         description="How the name in the entry must equal the requested one: directories ignore "
         "case, spaces and width.",
     )
-    # Groups.
-    groups_from: Literal["member_of", "member_dn", "member_uid"] = Field(
-        "member_dn",
-        description="member_of: an attribute of the user; member_dn, member_uid: a search for "
-        "groups that list the user's DN or name.",
+    # Groups: the inherited options say how groups of the first kind are found.
+    more_groups: tuple[MoreGroups, ...] = Field(
+        (),
+        max_length=7,
+        description="Further kinds of groups, found in other ways; without group_base they are "
+        "below that of the first kind.",
     )
-    member_of_attribute: _Attribute = "memberOf"
-    group_base: _BaseDn | None = Field(
-        None, description="The DN below which groups are searched; optional with member_of."
+    name_case: Literal["preserve", "lower"] = Field(
+        "preserve", description="Whether names of groups stay as they are, or become lower case."
     )
-    group_filter: Annotated[str, AfterValidator(_check_group_filter)] = "(objectClass=groupOfNames)"
-    member_attribute: Annotated[
-        tuple[_Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)
-    ] = Field(("member",), description="The attributes in which groups list members.")
-    group_name_from: Literal["attribute", "rdn"] = Field(
-        "attribute",
-        description="attribute: group_name_attribute; rdn: the first value of the group's DN.",
-    )
-    group_name_attribute: _Attribute = "cn"
-    name_case: Literal["preserve", "lower"] = "preserve"
     nested: Literal["off", "walk", "in_chain"] = Field(
         "off",
         description="Groups in groups: walk searches level by level; in_chain leaves it to Active "
@@ -274,9 +241,7 @@ class LdapOptions(ResolverOptions):
                 from_secrets = read_secrets(Path(folder))
             except BadSecrets as error:
                 raise _problem(f"secrets_dir {folder} {error}") from None
-        preset = given.get("preset")
-        defaults = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
-        return {**defaults, **from_secrets, **given}
+        return {**_preset(given), **from_secrets, **given}
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -286,6 +251,7 @@ class LdapOptions(ResolverOptions):
         try:
             self.password()
             self.tls_context()
+            check_driver(kerberos=self.bind == "gssapi", discovery=bool(self.discover))
         except (OSError, ValueError) as error:
             raise _problem(str(error)) from None
         return self
@@ -296,11 +262,7 @@ class LdapOptions(ResolverOptions):
         is_simple = self.bind == "simple"
         by_password = self.bind_dn or self.bind_password_file
         by_ticket = self.keytab_file or self.credentials_cache
-        searches_groups = (
-            self.groups_from != "member_of"
-            or self.nested != "off"
-            or self.primary_group in ("gid_number", "active_directory")
-        )
+        searches = self.nested != "off" or self.primary_group in ("gid_number", "active_directory")
         return {
             "set either urls or discover": bool(self.urls) == bool(self.discover),
             "bind_dn and bind_password_file are required; without them set bind: anonymous": (
@@ -310,10 +272,10 @@ class LdapOptions(ResolverOptions):
             "set allow_plaintext_bind: true": (
                 is_simple and not (encrypted or self.allow_plaintext_bind)
             ),
-            f"bind_dn and bind_password_file have no use with bind: {self.bind}": (
+            f"bind_dn and bind_password_file cannot be used with bind: {self.bind}": (
                 not is_simple and by_password
             ),
-            f"keytab_file and credentials_cache have no use with bind: {self.bind}": (
+            f"keytab_file and credentials_cache cannot be used with bind: {self.bind}": (
                 self.bind != "gssapi" and by_ticket
             ),
             "bind: external needs cert_file and key_file": (
@@ -322,15 +284,37 @@ class LdapOptions(ResolverOptions):
             f"bind: {self.bind} needs ldaps:// or start_tls: true": (
                 self.bind in ("external", "gssapi") and not encrypted
             ),
-            "group_base is required to search groups": searches_groups and not self.group_base,
-            "nested has no use with groups_from: member_uid, whose groups contain no groups": (
-                self.groups_from == "member_uid" and self.nested != "off"
+            "group_base is required to search groups": any(
+                not kind.group_base and (searches or kind.groups_from != "member_of")
+                for kind in self.group_kinds
+            ),
+            "nested cannot be used with groups_from: member_uid, whose groups contain no groups": (
+                self.nested != "off"
+                and all(kind.groups_from == "member_uid" for kind in self.group_kinds)
             ),
             "max_queued must be 0 or at least max_in_flight": (
                 0 < self.max_queued < self.max_in_flight
             ),
-            "cert_file and key_file go together": bool(self.cert_file) != bool(self.key_file),
+            "cert_file and key_file must be given together": (
+                bool(self.cert_file) != bool(self.key_file)
+            ),
         }
+
+    @property
+    def group_kinds(self) -> tuple[GroupOptions, ...]:
+        """How groups of each kind are found, the first kind first."""
+        base = {"group_base": self.group_base}
+        return (
+            self,
+            *(
+                each if each.group_base else each.model_copy(update=base)
+                for each in self.more_groups
+            ),
+        )
+
+    @property
+    def _uses_tls(self) -> bool:
+        return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
 
     # The files below are read at each use and not watched: connections are opened seldom, and
     # each must be opened with what the files contain then.
@@ -369,6 +353,8 @@ class LdapOptions(ResolverOptions):
         if not self.verify_certificate:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        elif ca_file is None and self._uses_tls and not _has_authorities(context):
+            raise ValueError("this machine has no CA certificates: install them, or set ca_file")
         if self.cert_file and self.key_file:
             try:
                 # With a password a locked key is a fault; without, OpenSSL would prompt for one.
@@ -380,8 +366,22 @@ class LdapOptions(ResolverOptions):
         return context
 
 
+def _preset(given: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the defaults of the preset that settings name; an unknown one is reported later."""
+    name = given.get("preset")
+    return PRESETS.get(name, {}) if isinstance(name, str) else {}
+
+
 def _problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("ldap", "{message}", {"message": message})
+
+
+def _has_authorities(context: ssl.SSLContext) -> bool:
+    """Return whether a context has CA certificates, or a folder where OpenSSL looks for them."""
+    folder = ssl.get_default_verify_paths().capath or ""
+    return context.cert_store_stats()["x509_ca"] > 0 or (
+        bool(folder) and any(Path(folder).iterdir())
+    )
 
 
 def _reason(error: OSError) -> str:

@@ -203,20 +203,21 @@ class ServerConnection:
                 await self._pause(known)
             try:
                 connection = await self._connector.connect(self.url)
+                await self._use(connection, known)
             except LdapFault as fault:
                 self._note_failed_attempt(fault)
             except Exception as error:
                 _LOG.exception("connecting to %s failed", self.url)
                 self._note_failed_attempt(ServerFault(f"connecting failed: {type(error).__name__}"))
-            else:
-                await self._use(connection, known)
 
     def _note_failed_attempt(self, fault: LdapFault) -> None:
         if self._fault is None or self._fault.detail != fault.detail:
             _LOG.warning("directory server %s failed: %s", self.url, fault.detail)
         self._failed_attempts += 1
         self._fault = fault
-        self._connection = None
+        if self._connection is not None:
+            self._connection.close(fault.detail)
+            self._connection = None
         self._changed.set()
 
     async def _use(self, connection: LdapConnection, known: LdapFault | None) -> None:

@@ -85,7 +85,8 @@ class SearchSession:
                 found = await self._search_in_pages(base, scope, filter_text, attributes, limit)
             if len(found) > limit:
                 raise LimitExceeded(limit, advice)
-            step.detail = f"{len(found)} entries for {filter_text} below {base}"
+            entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
+            step.detail = f"{entries} for {filter_text} below {base}"
             return found
 
     async def read(

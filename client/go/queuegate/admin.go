@@ -1,0 +1,327 @@
+package queuegate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+const (
+	// A large configuration takes seconds.
+	policyTimeout = 30 * time.Second
+	maxUsers      = 10_000
+)
+
+// ResolveOutcome is the outcome of a resolution.
+type ResolveOutcome string
+
+// The outcomes.
+const (
+	// OutcomeUnspecified is an outcome of a server that is newer than this client.
+	OutcomeUnspecified ResolveOutcome = "unspecified"
+	// Resolved: the groups are known.
+	Resolved ResolveOutcome = "resolved"
+	// NotFound: the resolver is certain that the user does not exist.
+	NotFound ResolveOutcome = "not_found"
+	// Unavailable: the resolver could not be asked, or its answer was incomplete.
+	Unavailable ResolveOutcome = "unavailable"
+)
+
+// A Resolution is the groups of a user.
+type Resolution struct {
+	User string
+	// Groups has the primary group first; empty unless Outcome is Resolved.
+	Groups   []string
+	Outcome  ResolveOutcome
+	Resolver string
+	Cached   bool
+	// Stale: expired, because the resolver could not be asked or has not answered yet.
+	Stale bool
+	// ResolvedAt and ExpiresAt are zero if not known.
+	ResolvedAt time.Time
+	ExpiresAt  time.Time
+	// Detail is why the user is unknown or the resolver could not be asked, for people.
+	Detail string
+}
+
+// ResolveOptions are what Resolve may be given; the zero value is the default of each.
+type ResolveOptions struct {
+	// Partition is the partition whose resolver is asked. Empty: default.
+	Partition string
+	// BypassCache asks the resolver even if the answer is cached.
+	BypassCache bool
+}
+
+// Resolve resolves the groups of a user as a decision does. A user who does not exist, or a
+// resolver that cannot be asked, is an outcome and not an error.
+func (c *Client) Resolve(ctx context.Context, user string, options ResolveOptions) (Resolution, error) {
+	faults := appendFault(nil, "user", user, required)
+	if faults = appendFault(faults, "partition", options.Partition, optional); faults != nil {
+		return Resolution{}, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	response, err := ask(ctx, c, c.userGroups.ResolveUserGroups, &queuegatev1.ResolveUserGroupsRequest{
+		Partition: options.Partition, User: user, BypassCache: options.BypassCache,
+	})
+	if err != nil {
+		return Resolution{}, err
+	}
+	return Resolution{
+		User:       response.GetUserGroup().GetUser(),
+		Groups:     response.GetUserGroup().GetGroups(),
+		Outcome:    resolveOutcomes.of(int32(response.GetOutcome())),
+		Resolver:   response.GetResolver(),
+		Cached:     response.GetCached(),
+		Stale:      response.GetStale(),
+		ResolvedAt: moment(response.GetResolvedAt()),
+		ExpiresAt:  moment(response.GetExpiresAt()),
+		Detail:     response.GetDetail(),
+	}, nil
+}
+
+// Invalidate drops the cached groups of some users of a partition (empty: default) and returns
+// the number of cache entries that were dropped.
+func (c *Client) Invalidate(ctx context.Context, partition string, users []string) (uint64, error) {
+	faults := appendFault(nil, "partition", partition, optional)
+	for i, user := range users {
+		if textFault(user, required) != "" {
+			faults = appendFault(faults, fmt.Sprintf("users[%d]", i), user, required)
+		}
+	}
+	if faults != nil {
+		return 0, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	var dropped uint64
+	for len(users) > 0 {
+		part := users[:min(maxUsers, len(users))]
+		users = users[len(part):]
+		response, err := ask(ctx, c, c.userGroups.InvalidateUserGroups,
+			&queuegatev1.InvalidateUserGroupsRequest{Partition: partition, Users: part})
+		if err != nil {
+			return dropped, err
+		}
+		dropped += response.GetDropped()
+	}
+	return dropped, nil
+}
+
+// InvalidateAll does what Invalidate does, for all users of a partition.
+func (c *Client) InvalidateAll(ctx context.Context, partition string) (uint64, error) {
+	if faults := appendFault(nil, "partition", partition, optional); faults != nil {
+		return 0, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	request := &queuegatev1.InvalidateUserGroupsRequest{Partition: partition}
+	response, err := ask(ctx, c, c.userGroups.InvalidateUserGroups, request)
+	return response.GetDropped(), err
+}
+
+// A Diagnostic is an error or a warning about a configuration.
+type Diagnostic struct {
+	// Severity is error (the configuration cannot be served), warning (probably not as intended)
+	// or unspecified.
+	Severity string
+	// Line and Column start at 1; 0: no position.
+	Line, Column uint32
+	// Queue is the queue that it is about, if any.
+	Queue   string
+	Message string
+	Remedy  string
+	// File is the name of the file; empty for a text that was sent.
+	File string
+}
+
+// A PolicyQueue is a queue and its ACLs as configured. A missing ACL is empty.
+type PolicyQueue struct {
+	Path      string
+	SubmitACL string
+	AdminACL  string
+	// SubmitACLDroppedNames are names in the submit ACL that the ACL grammar does not accept. They
+	// never match.
+	SubmitACLDroppedNames []string
+	// AdminACLDroppedNames are those in the admin ACL.
+	AdminACLDroppedNames []string
+}
+
+// PolicyInfo is the policy of a partition that the server is serving.
+type PolicyInfo struct {
+	// Source is where it was read from, for display.
+	Source   string
+	Revision uint64
+	// Checksum is the SHA-256 of the configuration in upper-case hexadecimal; for several files,
+	// that of their checksums.
+	Checksum string
+	LoadedAt time.Time
+	// Queues has each queue after its parent and before its next sibling.
+	Queues     []PolicyQueue
+	Resolver   string
+	Partitions []string
+	// Diagnostics are the warnings about this revision.
+	Diagnostics []Diagnostic
+	// ReloadFailedAt is the time of the last reload if it failed, and otherwise zero.
+	ReloadFailedAt    time.Time
+	ReloadDiagnostics []Diagnostic
+}
+
+// A ReloadResult is the result of a reload.
+type ReloadResult struct {
+	Succeeded bool
+	// Revision is the one that the server is serving now.
+	Revision    uint64
+	Diagnostics []Diagnostic
+}
+
+// A ValidationResult is the result of a validation.
+type ValidationResult struct {
+	// Valid is true only if the configuration can be served.
+	Valid       bool
+	Diagnostics []Diagnostic
+}
+
+// Policy returns the policy of a partition (empty: default). With a prefix, it contains only that
+// queue and the queues below it.
+func (c *Client) Policy(ctx context.Context, partition, prefix string) (PolicyInfo, error) {
+	faults := appendFault(nil, "partition", partition, optional)
+	if faults = appendFault(faults, "prefix", prefix, optional); faults != nil {
+		return PolicyInfo{}, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	request := &queuegatev1.GetPolicyRequest{Partition: partition, Prefix: prefix}
+	response, err := ask(ctx, c, c.policy.GetPolicy, request)
+	if err != nil {
+		return PolicyInfo{}, err
+	}
+	info := PolicyInfo{
+		Source:            response.GetSource(),
+		Revision:          response.GetRevision(),
+		Checksum:          response.GetChecksum(),
+		LoadedAt:          moment(response.GetLoadedAt()),
+		Resolver:          response.GetResolver(),
+		Partitions:        response.GetPartitions(),
+		Diagnostics:       diagnosticsOf(response.GetDiagnostics()),
+		ReloadFailedAt:    moment(response.GetReloadFailedAt()),
+		ReloadDiagnostics: diagnosticsOf(response.GetReloadDiagnostics()),
+	}
+	for _, queue := range response.GetQueues() {
+		info.Queues = append(info.Queues, PolicyQueue{
+			Path:                  queue.GetPath(),
+			SubmitACL:             queue.GetSubmitAcl(),
+			AdminACL:              queue.GetAdminAcl(),
+			SubmitACLDroppedNames: queue.GetSubmitAclDroppedNames(),
+			AdminACLDroppedNames:  queue.GetAdminAclDroppedNames(),
+		})
+	}
+	return info, nil
+}
+
+// Reload reads the configuration of the server again. An invalid one changes nothing, and is a
+// result and not an error. Without a deadline in the context it takes up to 30 s.
+func (c *Client) Reload(ctx context.Context) (ReloadResult, error) {
+	ctx, cancel := limited(ctx, policyTimeout)
+	defer cancel()
+	response, err := ask(ctx, c, c.policy.ReloadPolicy, &queuegatev1.ReloadPolicyRequest{})
+	if err != nil {
+		return ReloadResult{}, err
+	}
+	diagnostics := diagnosticsOf(response.GetDiagnostics())
+	return ReloadResult{response.GetSucceeded(), response.GetRevision(), diagnostics}, nil
+}
+
+// Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler
+// or capacity-scheduler, or for the files beside a policy yarn-site or spark-defaults; if it is
+// empty, the server detects it. Without a deadline in the context it takes up to 30 s.
+func (c *Client) Validate(ctx context.Context, content, format string) (ValidationResult, error) {
+	faults := appendFault(nil, "content", content, optional)
+	if faults = appendFault(faults, "format", format, optional); faults != nil {
+		return ValidationResult{}, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, policyTimeout)
+	defer cancel()
+	request := &queuegatev1.ValidatePolicyRequest{Content: content, Format: format}
+	response, err := ask(ctx, c, c.policy.ValidatePolicy, request)
+	if err != nil {
+		return ValidationResult{}, err
+	}
+	return ValidationResult{response.GetValid(), diagnosticsOf(response.GetDiagnostics())}, nil
+}
+
+// HealthStatus is the health of the server or of one of its services.
+type HealthStatus string
+
+// The health. Only Serving is healthy.
+const (
+	HealthUnknown HealthStatus = "unknown"
+	Serving       HealthStatus = "serving"
+	// NotServing: running, but without a policy yet, or shutting down.
+	NotServing HealthStatus = "not_serving"
+	// ServiceUnknown: the server has no service of that name.
+	ServiceUnknown HealthStatus = "service_unknown"
+)
+
+// Health returns the health of the server, or of one of its services by full name. The call is
+// not retried: a probe reports the current state.
+func (c *Client) Health(ctx context.Context, service string) (HealthStatus, error) {
+	if faults := appendFault(nil, "service", service, optional); faults != nil {
+		return HealthUnknown, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	response, err := ask(ctx, c, c.health.Check, &healthpb.HealthCheckRequest{Service: service})
+	var failed *Error
+	switch {
+	case errors.As(err, &failed) && failed.Code == codes.NotFound:
+		return ServiceUnknown, nil
+	case err != nil:
+		return HealthUnknown, err
+	}
+	switch response.GetStatus() {
+	case healthpb.HealthCheckResponse_SERVING:
+		return Serving, nil
+	case healthpb.HealthCheckResponse_NOT_SERVING:
+		return NotServing, nil
+	case healthpb.HealthCheckResponse_SERVICE_UNKNOWN:
+		return ServiceUnknown, nil
+	}
+	return HealthUnknown, nil
+}
+
+var (
+	resolveOutcomes = newEnumNames[ResolveOutcome](queuegatev1.ResolveOutcome_name)
+	severities      = newEnumNames[string](queuegatev1.Severity_name)
+)
+
+func diagnosticsOf(given []*queuegatev1.Diagnostic) []Diagnostic {
+	diagnostics := make([]Diagnostic, len(given))
+	for i, each := range given {
+		diagnostics[i] = Diagnostic{
+			Severity: severities.of(int32(each.GetSeverity())),
+			Line:     each.GetLine(),
+			Column:   each.GetColumn(),
+			Queue:    each.GetQueue(),
+			Message:  each.GetMessage(),
+			Remedy:   each.GetRemedy(),
+			File:     each.GetFile(),
+		}
+	}
+	return diagnostics
+}
+
+// moment returns a time of a response; zero if it is not set or out of range.
+func moment(given *timestamppb.Timestamp) time.Time {
+	if !given.IsValid() {
+		return time.Time{}
+	}
+	return given.AsTime()
+}

@@ -1,0 +1,292 @@
+package queuegate
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+const (
+	maxBatch        = 10_000
+	maxRequestBytes = 4 << 20 // the default limit of a gRPC server
+	itemOverhead    = 5       // the maximum size of the tag and the length that precede a question
+
+	// Below it columns save nothing.
+	minColumnQuestions = 64
+	// The same if other questions need a batch: an extra request costs as much as 400 questions.
+	minMixedColumnQuestions = 512
+	// The limit that keeps the response below the size limit of gRPC, too.
+	maxColumnQuestions = 20_000
+	maxColumnNames     = 10_000
+)
+
+// A Result is a decision, or why there is none. With an error it grants nothing, but is no denial
+// either.
+type Result struct {
+	Decision
+	// Err is the error that a call about this question alone would have returned.
+	Err error
+}
+
+var omitted = Result{Err: contractViolated("the server omitted a result")}
+
+// CheckMany checks many questions at once and returns the results in the order of the questions.
+//
+// A request carries up to 4 MiB: 10 000 questions, or 20 000 of one partition and access that
+// repeat users and queues. If several requests are needed, each is answered by one revision of
+// the policy; if one of them fails, there are no results. Nothing is asked if a question can
+// never be sent, for example because its user is empty.
+func (c *Client) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
+	faults := func(i int) []Violation { return questions[i].faults() }
+	if err := validateAll(len(questions), faults); err != nil {
+		return nil, err
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	results := make([]Result, len(questions))
+	rest, err := c.checkColumns(ctx, questions, results)
+	if err != nil {
+		return nil, err
+	}
+	asked := func(i int) *queuegatev1.CheckQueueAccessRequest { return questions[i].request() }
+	err = inBatches(rest, asked, func(places []int, batch []*queuegatev1.CheckQueueAccessRequest) error {
+		request := &queuegatev1.BatchCheckQueueAccessRequest{Checks: batch}
+		response, err := ask(ctx, c, c.access.BatchCheckQueueAccess, request)
+		if err != nil {
+			return err
+		}
+		return unpackBatch(response.GetResults(), places, results)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// validateAll returns the faults of all questions, each with the index of its question.
+func validateAll(count int, faultsOf func(int) []Violation) error {
+	var all []Violation
+	for i := range count {
+		for _, fault := range faultsOf(i) {
+			fault.Field = fmt.Sprintf("checks[%d].%s", i, fault.Field)
+			all = append(all, fault)
+		}
+	}
+	if all != nil {
+		return invalid(all...)
+	}
+	return nil
+}
+
+// inBatches calls ask with as few batches as possible, each with the indexes of its questions.
+func inBatches[Question proto.Message](
+	places []int, question func(int) Question, ask func([]int, []Question) error,
+) error {
+	var batch []Question
+	start, size := 0, 0
+	for end, place := range places {
+		item := question(place)
+		itemSize := proto.Size(item) + itemOverhead
+		if itemSize > maxRequestBytes {
+			return &Error{
+				Kind:    ErrMessageTooLarge,
+				Code:    codes.ResourceExhausted,
+				Message: fmt.Sprintf("checks[%d] exceeds the size limit of a request (4 MiB)", place),
+			}
+		}
+		if len(batch) == maxBatch || size+itemSize > maxRequestBytes {
+			if err := ask(places[start:end], batch); err != nil {
+				return err
+			}
+			batch, start, size = nil, end, 0
+		}
+		batch = append(batch, item)
+		size += itemSize
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return ask(places[start:], batch)
+}
+
+// A batchResult is the result of a question about a queue or an application.
+type batchResult[Decided answer] interface {
+	proto.Message
+	GetDecision() Decided
+	GetError() *queuegatev1.Status
+	GetSameErrorAs() uint32
+}
+
+// unpackBatch stores the results of a batch at the places of its questions.
+func unpackBatch[Decided interface {
+	comparable
+	answer
+}, Each batchResult[Decided]](given []Each, places []int, results []Result) error {
+	if len(given) != len(places) {
+		return contractViolated("the server answered %d questions with %d results", len(places), len(given))
+	}
+	var none Decided
+	for i, each := range given {
+		found := &results[places[i]]
+		*found = omitted
+		if decision := each.GetDecision(); decision != none {
+			*found = Result{Decision: decisionOf(decision)}
+		} else if failed := each.GetError(); failed != nil {
+			found.Err = failureOfItem(failed)
+		} else if first := int(each.GetSameErrorAs()); first < i && given[first].GetError() != nil &&
+			hasField(each, "same_error_as") {
+			found.Err = results[places[first]].Err
+		}
+	}
+	return nil
+}
+
+func hasField(message proto.Message, name protoreflect.Name) bool {
+	reflected := message.ProtoReflect()
+	return reflected.Has(reflected.Descriptor().Fields().ByName(name))
+}
+
+// checkColumns stores the results of the questions that columns answer, and returns the places
+// of the others.
+func (c *Client) checkColumns(ctx context.Context, questions []Check, results []Result) ([]int, error) {
+	// The questions of a request have these in common.
+	type columnKey struct {
+		partition string
+		access    queuegatev1.AccessType
+	}
+	var rest []int
+	var order []columnKey
+	groups := map[columnKey][]int{}
+	for place := range questions {
+		question := &questions[place]
+		if question.RealUser != "" || c.noColumns.Load() {
+			rest = append(rest, place)
+			continue
+		}
+		key := columnKey{question.Partition, question.Access.number()}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], place)
+	}
+	for _, key := range order {
+		group := groups[key]
+		least := minMixedColumnQuestions
+		if len(group) == len(questions) {
+			least = minColumnQuestions
+		}
+		if len(group) < least {
+			rest = append(rest, group...)
+			continue
+		}
+		// Requests of equal size: a small rest would have as many names as questions.
+		parts := (len(group) + maxColumnQuestions - 1) / maxColumnQuestions
+		size := (len(group) + parts - 1) / parts
+		for start := 0; start < len(group); start += size {
+			places := group[start:min(start+size, len(group))]
+			request := columnsOf(questions, places)
+			if request == nil || c.noColumns.Load() {
+				rest = append(rest, places...)
+				continue
+			}
+			response, err := ask(ctx, c, c.access.CheckQueueAccessColumns, request)
+			var failed *Error
+			if errors.As(err, &failed) && failed.Code == codes.Unimplemented {
+				c.noColumns.Store(true)
+				rest = append(rest, places...)
+				continue
+			}
+			if err == nil {
+				err = unpackColumns(response, places, results)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return rest, nil
+}
+
+// columnsOf returns questions of one partition and access as columns; nil if these would not be
+// shorter than a batch or not fit.
+func columnsOf(questions []Check, places []int) *queuegatev1.CheckQueueAccessColumnsRequest {
+	first := &questions[places[0]]
+	request := &queuegatev1.CheckQueueAccessColumnsRequest{
+		Partition:     first.Partition,
+		Access:        first.Access.number(),
+		UserIndexes:   make([]uint32, len(places)),
+		QueueIndexes:  make([]uint32, len(places)),
+		WithDecisions: true,
+	}
+	users, queues := map[string]uint32{}, map[string]uint32{}
+	var key []byte
+	for i, place := range places {
+		question := &questions[place]
+		key = appendIdentity(key[:0], question)
+		user, known := users[string(key)]
+		if !known {
+			user = uint32(len(users))
+			users[string(key)] = user
+			request.Users = append(request.Users, userGroups(question.User, question.Groups))
+		}
+		queue, known := queues[question.Queue]
+		if !known {
+			queue = uint32(len(queues))
+			queues[question.Queue] = queue
+			request.Queues = append(request.Queues, question.Queue)
+		}
+		request.UserIndexes[i], request.QueueIndexes[i] = user, queue
+	}
+	if max(len(users), len(queues)) > maxColumnNames || len(users)+len(queues) > len(places) ||
+		proto.Size(request) > maxRequestBytes {
+		return nil
+	}
+	return request
+}
+
+// appendIdentity appends user and groups, each after its length, so that different identities
+// never have the same bytes.
+func appendIdentity(key []byte, question *Check) []byte {
+	key = append(binary.AppendUvarint(key, uint64(len(question.User))), question.User...)
+	for _, group := range question.Groups {
+		key = append(binary.AppendUvarint(key, uint64(len(group))), group...)
+	}
+	return key
+}
+
+// unpackColumns stores the results of columns at the places of their questions.
+func unpackColumns(
+	response *queuegatev1.CheckQueueAccessColumnsResponse, places []int, results []Result,
+) error {
+	indexes := response.GetDecisionIndexes()
+	if len(indexes) != len(places) {
+		return contractViolated("the server answered %d questions with %d results", len(places), len(indexes))
+	}
+	outcomes := []Result{omitted}
+	for _, each := range response.GetDecisions() {
+		outcomes = append(outcomes, Result{Decision: decisionOf(each)})
+	}
+	for i, index := range indexes {
+		if int(index) >= len(outcomes) {
+			return contractViolated("the response does not match the request")
+		}
+		results[places[i]] = outcomes[index]
+	}
+	for _, each := range response.GetErrors() {
+		failed := Result{Err: failureOfItem(each.GetError())}
+		for _, number := range each.GetQuestions() {
+			if int(number) >= len(places) {
+				return contractViolated("the response does not match the request")
+			}
+			results[places[number]] = failed
+		}
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+package queuegate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// Access is a kind of access to a queue.
+type Access string
+
+// The kinds of access. The empty text means Submit.
+const (
+	Submit Access = "submit"
+	Admin  Access = "admin"
+)
+
+// Reason is why access was granted or denied.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonUnspecified is a reason of a server that is newer than this client.
+	ReasonUnspecified Reason = "unspecified"
+	// ReasonWildcard: granted, an ACL allows everyone.
+	ReasonWildcard Reason = "wildcard"
+	// ReasonUser: granted, an ACL lists the user.
+	ReasonUser Reason = "user"
+	// ReasonGroup: granted, an ACL lists a group of the user.
+	ReasonGroup Reason = "group"
+	// ReasonNoMatch: denied, no ACL from the queue up to the root lists the user or a group.
+	ReasonNoMatch Reason = "no_match"
+	// ReasonUnknownUser: denied, the decision depends on groups, and the resolver does not know
+	// the user.
+	ReasonUnknownUser Reason = "unknown_user"
+	// ReasonRecoveryQueue: denied, nobody may submit to the recovery queue or below it.
+	ReasonRecoveryQueue Reason = "recovery_queue"
+	// ReasonACLsDisabled: granted, the scheduler does not enforce ACLs.
+	ReasonACLsDisabled Reason = "acls_disabled"
+	// ReasonClusterAdmin: granted, the user administers the cluster.
+	ReasonClusterAdmin Reason = "cluster_admin"
+	// ReasonOwner: granted, the user owns the application.
+	ReasonOwner Reason = "owner"
+)
+
+// A Check is a question: may this user use this queue?
+type Check struct {
+	// User is the name of the user. Required.
+	User string
+	// Queue is the full path of the queue, for example root.a.b. Required.
+	Queue string
+	// Partition is the partition of the queue. Empty: default.
+	Partition string
+	// Access is the kind of access. Empty: Submit.
+	Access Access
+	// Groups are those of the user, used as given. If empty, the server resolves them if the
+	// decision depends on them.
+	Groups []string
+	// RealUser is the service that acts for the user, if any: YARN's ACLs may list it as ~name.
+	RealUser string
+}
+
+// A Decision is the answer to a question. The zero value grants nothing.
+type Decision struct {
+	// Allowed is true only if access is granted.
+	Allowed bool
+	// Reason is why.
+	Reason Reason
+	// MatchedQueue is the queue whose ACL decided; empty if none matched.
+	MatchedQueue string
+	// MatchedSubject is the matching entry: a user, a group, *, or ~name for the service that
+	// acts for the user; empty if none matched.
+	MatchedSubject string
+	// PolicyRevision is the revision of the policy that decided.
+	PolicyRevision uint64
+	// EvaluatedQueue is the nearest existing ancestor of a queue that does not exist, whose ACLs
+	// were evaluated instead; empty if the queue exists, and for the recovery queue and
+	// applications.
+	EvaluatedQueue string
+	// Stale is true if a [Gate] decided from state that its lease does not cover any more.
+	Stale bool
+}
+
+// An Explanation is a decision and its evaluation.
+type Explanation struct {
+	Decision
+	// Steps are the evaluated ACLs, up to and including the one that decided.
+	Steps []Step
+	// Groups says how the groups were obtained.
+	Groups ExplainedGroups
+	// EvaluatedQueue is the queue, or its nearest existing ancestor; unlike that of the decision
+	// never empty.
+	EvaluatedQueue string
+}
+
+// A Step is one evaluated ACL.
+type Step struct {
+	// Queue is the path of the queue that the ACL belongs to.
+	Queue string
+	// ACL says which ACL of the queue; empty for a rule that is not an ACL.
+	ACL Access
+	// ACLText is the ACL as configured.
+	ACLText string
+	// Outcome is wildcard, user, group, no_match, empty (the ACL is absent or empty),
+	// recovery_queue, acls_disabled, cluster_admin or unspecified.
+	Outcome string
+	// MatchedSubject is the name that matched; empty where none did.
+	MatchedSubject string
+	// DroppedNames are names that the ACL grammar does not accept. They never match.
+	DroppedNames []string
+}
+
+// ExplainedGroups is how the groups of an explained decision were obtained.
+type ExplainedGroups struct {
+	// Origin is not_needed, request, resolver, cache, stale_cache (expired, because the resolver
+	// could not be asked or has not answered yet), or unspecified.
+	Origin string
+	// Groups are the groups, the primary group first.
+	Groups []string
+	// Resolver is the name of the resolver of the partition.
+	Resolver string
+	// Detail is from the resolver, for people.
+	Detail string
+}
+
+// Check asks whether a user may use a queue.
+func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
+	if err := question.validate(); err != nil {
+		return Decision{}, err
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	response, err := ask(ctx, c, c.access.CheckQueueAccess, question.request())
+	if err != nil {
+		return Decision{}, err
+	}
+	return decisionOf(response), nil
+}
+
+// Explain does what Check does, and returns the evaluated ACLs and the origin of the groups.
+func (c *Client) Explain(ctx context.Context, question Check) (Explanation, error) {
+	if err := question.validate(); err != nil {
+		return Explanation{}, err
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	response, err := ask(ctx, c, c.access.ExplainQueueAccess, &queuegatev1.ExplainQueueAccessRequest{
+		User:      userGroups(question.User, question.Groups),
+		Partition: question.Partition,
+		Queue:     question.Queue,
+		Access:    question.Access.number(),
+		RealUser:  question.RealUser,
+	})
+	if err != nil {
+		return Explanation{}, err
+	}
+	explained := Explanation{
+		Decision:       decisionOf(response.GetDecision()),
+		Groups:         groupsOf(response.GetGroups()),
+		EvaluatedQueue: response.GetEvaluatedQueue(),
+	}
+	for _, step := range response.GetSteps() {
+		explained.Steps = append(explained.Steps, Step{
+			Queue:          step.GetQueue(),
+			ACL:            accessOf(step.GetAcl()),
+			ACLText:        step.GetAclText(),
+			Outcome:        stepOutcomes.of(int32(step.GetOutcome())),
+			MatchedSubject: step.GetMatchedSubject(),
+			DroppedNames:   step.GetDroppedNames(),
+		})
+	}
+	return explained, nil
+}
+
+// A Listing asks which queues a user may use.
+type Listing struct {
+	// User is the name of the user. Required.
+	User string
+	// Prefix limits the list to this queue and the queues below it. Empty: all.
+	Prefix string
+	// Partition, Access, Groups and RealUser are as in [Check].
+	Partition string
+	Access    Access
+	Groups    []string
+	RealUser  string
+}
+
+// Queues lists the full paths of the configured queues that a user may use, sorted.
+func (c *Client) Queues(ctx context.Context, listing Listing) ([]string, error) {
+	faults := questionFaults(listing.User, listing.Groups, listing.Access)
+	faults = appendFault(faults, "prefix", listing.Prefix, optional)
+	faults = appendFault(faults, "partition", listing.Partition, optional)
+	faults = appendFault(faults, "real_user", listing.RealUser, optional)
+	if faults != nil {
+		return nil, invalid(faults...)
+	}
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	request := &queuegatev1.ListQueuesRequest{
+		User:      userGroups(listing.User, listing.Groups),
+		Partition: listing.Partition,
+		Access:    listing.Access.number(),
+		Prefix:    listing.Prefix,
+		PageSize:  10_000,
+		RealUser:  listing.RealUser,
+	}
+	var queues []string
+	for {
+		response, err := ask(ctx, c, c.access.ListQueues, request)
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, response.GetQueues()...)
+		switch token := response.GetNextPageToken(); token {
+		case "":
+			return queues, nil
+		case request.PageToken:
+			return nil, contractViolated("the server returned the same page token twice")
+		default:
+			request.PageToken = token
+		}
+	}
+}
+
+func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {
+	return &queuegatev1.CheckQueueAccessRequest{
+		User:      userGroups(question.User, question.Groups),
+		Partition: question.Partition,
+		Queue:     question.Queue,
+		Access:    question.Access.number(),
+		RealUser:  question.RealUser,
+	}
+}
+
+func userGroups(user string, groups []string) *queuegatev1.UserGroupInformation {
+	return &queuegatev1.UserGroupInformation{User: user, Groups: groups}
+}
+
+func (question *Check) validate() error {
+	if faults := question.faults(); faults != nil {
+		return invalid(faults...)
+	}
+	return nil
+}
+
+// faults finds what can never be sent. Limits on lengths and characters are left to the server,
+// which may be newer.
+func (question *Check) faults() []Violation {
+	faults := questionFaults(question.User, question.Groups, question.Access)
+	faults = appendFault(faults, "queue", question.Queue, required)
+	faults = appendFault(faults, "partition", question.Partition, optional)
+	return appendFault(faults, "real_user", question.RealUser, optional)
+}
+
+func questionFaults(user string, groups []string, access Access) []Violation {
+	faults := userFaults(user, groups)
+	if access.number() == queuegatev1.AccessType_ACCESS_TYPE_UNSPECIFIED {
+		faults = append(faults, Violation{"access", fmt.Sprintf(`must be "submit" or "admin", not %q`, access)})
+	}
+	return faults
+}
+
+func userFaults(user string, groups []string) []Violation {
+	faults := appendFault(nil, "user.user", user, required)
+	for i, group := range groups {
+		if textFault(group, required) != "" {
+			faults = appendFault(faults, fmt.Sprintf("user.groups[%d]", i), group, required)
+		}
+	}
+	return faults
+}
+
+const (
+	required = true
+	optional = false
+)
+
+func appendFault(faults []Violation, field, value string, required bool) []Violation {
+	if fault := textFault(value, required); fault != "" {
+		return append(faults, Violation{field, fault})
+	}
+	return faults
+}
+
+func textFault(value string, required bool) string {
+	switch {
+	case required && value == "":
+		return "must not be empty"
+	case !utf8.ValidString(value):
+		return "is not valid UTF-8"
+	}
+	return ""
+}
+
+func (access Access) number() queuegatev1.AccessType {
+	switch access {
+	case Submit, "":
+		return queuegatev1.AccessType_ACCESS_TYPE_SUBMIT
+	case Admin:
+		return queuegatev1.AccessType_ACCESS_TYPE_ADMIN
+	}
+	return queuegatev1.AccessType_ACCESS_TYPE_UNSPECIFIED
+}
+
+func accessOf(number queuegatev1.AccessType) Access {
+	switch number {
+	case queuegatev1.AccessType_ACCESS_TYPE_SUBMIT:
+		return Submit
+	case queuegatev1.AccessType_ACCESS_TYPE_ADMIN:
+		return Admin
+	}
+	return ""
+}
+
+// An answer has the fields of a decision about a queue or an application.
+type answer interface {
+	GetAllowed() bool
+	GetReason() queuegatev1.Reason
+	GetMatchedQueue() string
+	GetMatchedSubject() string
+	GetPolicyRevision() uint64
+}
+
+func decisionOf(response answer) Decision {
+	decision := Decision{
+		Allowed:        response.GetAllowed(),
+		Reason:         reasons.of(int32(response.GetReason())),
+		MatchedQueue:   response.GetMatchedQueue(),
+		MatchedSubject: response.GetMatchedSubject(),
+		PolicyRevision: response.GetPolicyRevision(),
+	}
+	if queue, ok := response.(*queuegatev1.CheckQueueAccessResponse); ok {
+		decision.EvaluatedQueue = queue.GetEvaluatedQueue()
+	}
+	return decision
+}
+
+func groupsOf(groups *queuegatev1.ExplainGroups) ExplainedGroups {
+	return ExplainedGroups{
+		Origin:   origins.of(int32(groups.GetOrigin())),
+		Groups:   groups.GetGroups(),
+		Resolver: groups.GetResolver(),
+		Detail:   groups.GetDetail(),
+	}
+}
+
+// enumNames maps the numbers of an enum of the contract to names in lower case without the prefix
+// that all of them share.
+type enumNames[Name ~string] map[int32]Name
+
+func newEnumNames[Name ~string](values map[int32]string) enumNames[Name] {
+	prefix := strings.TrimSuffix(values[0], "UNSPECIFIED")
+	names := make(enumNames[Name], len(values))
+	for number, value := range values {
+		names[number] = Name(strings.ToLower(strings.TrimPrefix(value, prefix)))
+	}
+	return names
+}
+
+// of returns the name of a number; that of 0, "unspecified", for one of a newer server.
+func (names enumNames[Name]) of(number int32) Name {
+	if name, known := names[number]; known {
+		return name
+	}
+	return names[0]
+}
+
+var (
+	reasons      = newEnumNames[Reason](queuegatev1.Reason_name)
+	stepOutcomes = newEnumNames[string](queuegatev1.StepOutcome_name)
+	origins      = newEnumNames[string](queuegatev1.GroupsOrigin_name)
+)

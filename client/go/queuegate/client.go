@@ -1,0 +1,83 @@
+package queuegate
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// A Client asks one queuegate server. Goroutines can and should share one: all its calls use one
+// connection, which is opened at the first call and reopened when it is lost.
+type Client struct {
+	plan       plan
+	connection *grpc.ClientConn
+	access     queuegatev1.AccessServiceClient
+	userGroups queuegatev1.UserGroupServiceClient
+	policy     queuegatev1.PolicyServiceClient
+	health     healthpb.HealthClient
+	sync       queuegatev1.SyncServiceClient
+	closed     atomic.Bool
+	noColumns  atomic.Bool // the server is too old for them
+}
+
+// New makes a client. It does not connect yet. An error says which field of config is wrong, or
+// which of its files cannot be read.
+func New(config Config) (*Client, error) {
+	plan, err := newPlan(config)
+	if err != nil {
+		return nil, fmt.Errorf("queuegate: %w", err)
+	}
+	connection, err := grpc.NewClient(plan.address.target, plan.options...)
+	if err != nil {
+		return nil, fmt.Errorf("queuegate: %w", err)
+	}
+	return &Client{
+		plan:       plan,
+		connection: connection,
+		access:     queuegatev1.NewAccessServiceClient(connection),
+		userGroups: queuegatev1.NewUserGroupServiceClient(connection),
+		policy:     queuegatev1.NewPolicyServiceClient(connection),
+		health:     healthpb.NewHealthClient(connection),
+		sync:       queuegatev1.NewSyncServiceClient(connection),
+	}, nil
+}
+
+// Close closes the connection. Calls under way and later ones end with [ErrClosed]. Closing again
+// does nothing.
+func (c *Client) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	return c.connection.Close()
+}
+
+// limited returns a context with a deadline: its own, or else one after the time limit.
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the time limit of %v has passed", limit))
+}
+
+// ask makes one call.
+func ask[Request, Response any](
+	ctx context.Context,
+	c *Client,
+	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error),
+	request *Request,
+) (*Response, error) {
+	if c.closed.Load() {
+		return nil, errClosed()
+	}
+	response, err := method(ctx, request)
+	if err != nil {
+		return nil, c.failure(ctx, err)
+	}
+	return response, nil
+}

@@ -1,0 +1,414 @@
+package queuegate
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+var unavailable3 = []fault{unavailableFault, unavailableFault, unavailableFault}
+
+var (
+	unavailableFault = fault{err: status.Error(codes.Unavailable, "scripted")}
+	always           = append(append(unavailable3, unavailable3...), unavailable3...)
+	view             = ApplicationCheck{
+		User: "alice", Action: View, Application: &Application{Queue: "root.a", Owner: "bob"},
+	}
+)
+
+// calls has every call of a client.
+var calls = map[string]func(context.Context, *Client) error{
+	"Check": func(ctx context.Context, c *Client) error {
+		_, err := c.Check(ctx, Check{User: "alice", Queue: "root"})
+		return err
+	},
+	"CheckMany": func(ctx context.Context, c *Client) error {
+		_, err := c.CheckMany(ctx, []Check{{User: "alice", Queue: "root"}})
+		return err
+	},
+	"CheckMany, columns": func(ctx context.Context, c *Client) error {
+		_, err := c.CheckMany(ctx, repeated(Check{User: "alice", Queue: "root"}, 64))
+		return err
+	},
+	"Explain": func(ctx context.Context, c *Client) error {
+		_, err := c.Explain(ctx, Check{User: "alice", Queue: "root"})
+		return err
+	},
+	"CheckApplication": func(ctx context.Context, c *Client) error {
+		_, err := c.CheckApplication(ctx, view)
+		return err
+	},
+	"CheckApplications": func(ctx context.Context, c *Client) error {
+		_, err := c.CheckApplications(ctx, []ApplicationCheck{view})
+		return err
+	},
+	"ExplainApplication": func(ctx context.Context, c *Client) error {
+		_, err := c.ExplainApplication(ctx, view)
+		return err
+	},
+	"Queues": func(ctx context.Context, c *Client) error {
+		_, err := c.Queues(ctx, Listing{User: "alice"})
+		return err
+	},
+	"Resolve": func(ctx context.Context, c *Client) error {
+		_, err := c.Resolve(ctx, "alice", ResolveOptions{})
+		return err
+	},
+	"Invalidate": func(ctx context.Context, c *Client) error {
+		_, err := c.Invalidate(ctx, "", []string{"alice"})
+		return err
+	},
+	"InvalidateAll": func(ctx context.Context, c *Client) error {
+		_, err := c.InvalidateAll(ctx, "")
+		return err
+	},
+	"Policy": func(ctx context.Context, c *Client) error {
+		_, err := c.Policy(ctx, "", "")
+		return err
+	},
+	"Reload": func(ctx context.Context, c *Client) error {
+		_, err := c.Reload(ctx)
+		return err
+	},
+	"Validate": func(ctx context.Context, c *Client) error {
+		_, err := c.Validate(ctx, "", "")
+		return err
+	},
+}
+
+func repeated[T any](one T, count int) []T {
+	all := make([]T, count)
+	for i := range all {
+		all[i] = one
+	}
+	return all
+}
+
+func TestEveryCallIsInTheTable(t *testing.T) {
+	methods := reflect.TypeFor[*Client]().NumMethod()
+	if others := 2; methods != len(calls)-1+others { // one is twice; Close and Health are not
+		t.Errorf("%d methods", methods)
+	}
+}
+
+func TestUnavailableIsTriedFourTimes(t *testing.T) {
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			server := startFake(t)
+			server.fail(always...)
+			err := call(t.Context(), server.connect(t, Config{}))
+			expectError(t, err, ErrServerUnavailable, "scripted")
+			if tried := len(server.seen()); tried != 4 {
+				t.Errorf("%d attempts", tried)
+			}
+		})
+	}
+}
+
+func TestARetryThatSucceedsIsNotNoticed(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.fail(unavailableFault, fault{err: status.Error(codes.Canceled, "shutting down")}, unavailableFault)
+	decision, err := client.Check(t.Context(), Check{User: "alice", Queue: "root"})
+	if !decision.Allowed || err != nil || len(server.seen()) != 4 {
+		t.Error(decision, err, len(server.seen()))
+	}
+}
+
+func TestAttemptsAreASetting(t *testing.T) {
+	for _, attempts := range []int{1, 2, 5} {
+		server := startFake(t)
+		server.fail(always...)
+		quick := 10 * time.Millisecond
+		client := server.connect(t, Config{Retry: Retry{attempts, quick, quick}})
+		_, err := client.Check(t.Context(), Check{User: "alice", Queue: "root"})
+		expectError(t, err, ErrServerUnavailable, "scripted")
+		if tried := len(server.seen()); tried != attempts {
+			t.Errorf("got %d attempts, want %d", tried, attempts)
+		}
+	}
+}
+
+func TestTheServerSaysWhenToTryAgain(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.fail(fault{err: unavailableFault.err, pushback: "200"})
+	start := time.Now()
+	if err := calls["Check"](t.Context(), client); err != nil || time.Since(start) < 200*time.Millisecond {
+		t.Error(err, time.Since(start))
+	}
+	server.fail(fault{err: unavailableFault.err, pushback: "-1"})
+	err := calls["Check"](t.Context(), client)
+	expectError(t, err, ErrServerUnavailable, "scripted")
+	if tried := len(server.seen()); tried != 3 {
+		t.Errorf("%d attempts", tried)
+	}
+}
+
+func TestRetriesPauseWhenMostCallsFail(t *testing.T) {
+	server := startFake(t)
+	quick := 10 * time.Millisecond
+	client := server.connect(t, Config{Retry: Retry{4, quick, quick}})
+	for range 100 {
+		server.fail(always...)
+		if err := calls["Check"](t.Context(), client); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if tried := len(server.seen()); tried <= 100 || tried >= 200 {
+		t.Errorf("%d attempts", tried)
+	}
+}
+
+func TestAFullSizeBatchIsTriedAgainToo(t *testing.T) {
+	server := startFake(t)
+	questions := manyUsers(10_000)
+	for i := range questions {
+		questions[i].Groups = []string{string(make([]byte, 380))}
+	}
+	server.fail(unavailableFault)
+	results, err := server.connect(t, Config{}).CheckMany(t.Context(), questions)
+	if err != nil || !results[9_999].Allowed || len(server.seen()) != 2 {
+		t.Error(err, len(server.seen()))
+	}
+}
+
+func TestAHealthProbeIsNotTriedAgain(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.fail(unavailableFault)
+	_, err := client.Health(t.Context(), "")
+	expectError(t, err, ErrServerUnavailable, "scripted")
+	if got, err := client.Health(t.Context(), ""); got != Serving || err != nil {
+		t.Error(got, err)
+	}
+	if got, err := client.Health(t.Context(), "other"); got != ServiceUnknown || err != nil {
+		t.Error(got, err)
+	}
+	if tried := len(server.seen()); tried != 3 {
+		t.Errorf("%d attempts", tried)
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{Timeout: 100 * time.Millisecond})
+	late, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server.fail(fault{err: unavailableFault.err, pushback: "300"})
+	if err := calls["Check"](late, client); err != nil {
+		t.Error("the deadline of the context replaces the time limit:", err)
+	}
+
+	// These calls come last: they may give up before the server has noticed them.
+	server.fail(fault{hang: true})
+	err := calls["Check"](t.Context(), client)
+	// The server may notice first that the time is up, and say so in other words.
+	expectError(t, err, context.DeadlineExceeded, "no answer from "+server.address)
+	expectError(t, err, ErrCouldNotAsk, "")
+	if code := status.Code(err); code != codes.DeadlineExceeded {
+		t.Error(code)
+	}
+
+	server.fail(fault{hang: true})
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	patient := server.connect(t, Config{})
+	expectError(t, calls["Check"](soon, patient), context.DeadlineExceeded, "no answer from")
+}
+
+func TestRetriesStayWithinTheTimeLimit(t *testing.T) {
+	server := startFake(t)
+	server.fail(always...)
+	client := server.connect(t, Config{
+		Timeout: 300 * time.Millisecond, Retry: Retry{5, time.Minute, time.Minute},
+	})
+	start := time.Now()
+	expectError(t, calls["Check"](t.Context(), client), ErrCouldNotAsk, "")
+	if took := time.Since(start); took > 40*time.Second { // the first pause is 48 s at least
+		t.Error(took)
+	}
+}
+
+func TestACancelledCall(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.fail(fault{hang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-server.arrived; cancel() }()
+	err := calls["Check"](ctx, client)
+	expectError(t, err, context.Canceled, "was cancelled")
+	expectError(t, err, ErrCouldNotAsk, "")
+	if err := calls["Check"](t.Context(), client); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClosing(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.fail(fault{hang: true})
+	go func() { <-server.arrived; client.Close() }()
+	expectError(t, calls["Check"](t.Context(), client), ErrClosed, "the client is closed")
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, call := range calls {
+		expectError(t, call(t.Context(), client), ErrClosed, "the client is closed")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	refused := fault{err: detailed(codes.Unavailable, "directory down", "RESOLVER_UNAVAILABLE",
+		retryAfter(5*time.Second)), pushback: "-1"}
+	for _, each := range []struct {
+		given  error
+		kind   error
+		parent error
+		want   Error
+	}{
+		{badQueue, ErrInvalidArgument, ErrRequestRejected, Error{
+			Reason: "INVALID_FIELD", Message: "queue: bad", Violations: []Violation{{"queue", "bad"}}}},
+		{detailed(codes.NotFound, "no partition", "UNKNOWN_PARTITION"), ErrUnknownPartition, ErrRequestRejected,
+			Error{Reason: "UNKNOWN_PARTITION", Message: "no partition"}},
+		{detailed(codes.PermissionDenied, "no", "CALLER_NOT_PERMITTED"), ErrNotPermitted, ErrRequestRejected,
+			Error{Reason: "CALLER_NOT_PERMITTED", Message: "no"}},
+		{detailed(codes.Unauthenticated, "who", "CALLER_UNKNOWN"), ErrNotPermitted, ErrRequestRejected,
+			Error{Reason: "CALLER_UNKNOWN", Message: "who"}},
+		{refused.err, ErrGroupsUnavailable, ErrCouldNotAsk, Error{
+			Reason: "RESOLVER_UNAVAILABLE", Message: "directory down", RetryAfter: 5 * time.Second}},
+		{detailed(codes.ResourceExhausted, "busy", "OVERLOADED"), ErrOverloaded, ErrCouldNotAsk,
+			Error{Reason: "OVERLOADED", Message: "busy"}},
+		{detailed(codes.Internal, "id 7", "INTERNAL"), ErrServer, ErrServer,
+			Error{Reason: "INTERNAL", Message: "id 7"}},
+		{status.Error(codes.DataLoss, ""), ErrServer, ErrServer, Error{Message: "DataLoss"}},
+		{status.Error(codes.Unauthenticated, "of a proxy"), ErrNotPermitted, ErrRequestRejected,
+			Error{Message: "of a proxy"}},
+	} {
+		t.Run(each.kind.Error(), func(t *testing.T) {
+			server := startFake(t)
+			server.fail(fault{err: each.given, pushback: "-1"})
+			decision, err := server.connect(t, Config{}).Check(t.Context(), Check{User: "alice", Queue: "root"})
+			var found *Error
+			if !errors.As(err, &found) {
+				t.Fatal(err)
+			}
+			expectError(t, err, each.kind, each.want.Message)
+			expectError(t, err, each.parent, "")
+			each.want.Kind, each.want.Code = each.kind, status.Code(each.given)
+			if decision != (Decision{}) || !reflect.DeepEqual(*found, each.want) || status.Code(err) != found.Code {
+				t.Errorf("got %+v, want %+v", *found, each.want)
+			}
+		})
+	}
+}
+
+func TestInvalidArgumentsAreNotSent(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	for field, question := range map[string]Check{
+		"user.user must not be empty":             {Queue: "root"},
+		"queue must not be empty":                 {User: "alice"},
+		`access must be "submit" or "admin"`:      {User: "alice", Queue: "root", Access: "own"},
+		"user.groups[1] must not be empty":        {User: "alice", Queue: "root", Groups: []string{"a", ""}},
+		"partition is not valid UTF-8":            {User: "alice", Queue: "root", Partition: "\xff"},
+		"user.user must not be empty; queue must": {},
+	} {
+		_, err := client.Check(t.Context(), question)
+		expectError(t, err, ErrInvalidArgument, field)
+		_, err = client.Explain(t.Context(), question)
+		expectError(t, err, ErrInvalidArgument, field)
+		_, err = client.CheckMany(t.Context(), []Check{{User: "alice", Queue: "root"}, question})
+		expectError(t, err, ErrInvalidArgument, "checks[1]."+field[:5])
+	}
+	for fault, question := range map[string]ApplicationCheck{
+		"application or spark": {User: "alice", Action: View},
+		"action must be":       {User: "alice", Action: "eat", Spark: &SparkApplication{}},
+		"application.queue":    {User: "alice", Action: View, Application: &Application{Owner: "bob"}},
+		`spark.properties["a"] is not`: {User: "alice", Action: View, Spark: &SparkApplication{
+			Properties: map[string]string{"a": "\xff", "b": ""}}},
+	} {
+		_, err := client.CheckApplication(t.Context(), question)
+		expectError(t, err, ErrInvalidArgument, fault)
+		_, err = client.CheckApplications(t.Context(), []ApplicationCheck{question})
+		expectError(t, err, ErrInvalidArgument, fault)
+		_, err = client.ExplainApplication(t.Context(), question)
+		expectError(t, err, ErrInvalidArgument, fault)
+	}
+	_, err := client.Queues(t.Context(), Listing{Prefix: "\xff"})
+	expectError(t, err, ErrInvalidArgument, "user.user must not be empty; prefix is not valid UTF-8")
+	_, err = client.Resolve(t.Context(), "", ResolveOptions{})
+	expectError(t, err, ErrInvalidArgument, "user must not be empty")
+	_, err = client.Invalidate(t.Context(), "", []string{"alice", ""})
+	expectError(t, err, ErrInvalidArgument, "users[1] must not be empty")
+	_, err = client.InvalidateAll(t.Context(), "\xff")
+	expectError(t, err, ErrInvalidArgument, "partition")
+	_, err = client.Policy(t.Context(), "\xff", "")
+	expectError(t, err, ErrInvalidArgument, "partition")
+	_, err = client.Validate(t.Context(), "\xff", "")
+	expectError(t, err, ErrInvalidArgument, "content")
+	_, err = client.Health(t.Context(), "\xff")
+	expectError(t, err, ErrInvalidArgument, "service")
+	if sent := server.seen(); len(sent) > 0 {
+		t.Error(sent)
+	}
+}
+
+func TestInvalidateOfNobodyAsksNothing(t *testing.T) {
+	server := startFake(t)
+	if _, err := server.connect(t, Config{}).Invalidate(t.Context(), "", nil); err != nil || len(server.seen()) > 0 {
+		t.Error(err)
+	}
+}
+
+func TestPages(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.always(&queuegatev1.ListQueuesResponse{Queues: []string{"root"}, NextPageToken: "root"})
+	_, err := client.Queues(t.Context(), Listing{User: "alice"})
+	expectError(t, err, ErrServer, "the same page token twice")
+	if asked := len(server.seen()); asked != 2 {
+		t.Errorf("%d requests", asked)
+	}
+}
+
+func TestAValueOfANewerServer(t *testing.T) {
+	server := startFake(t)
+	server.always(&queuegatev1.CheckQueueAccessResponse{Reason: 99})
+	decision, err := server.connect(t, Config{}).Check(t.Context(), Check{User: "alice", Queue: "root"})
+	if decision != (Decision{Reason: ReasonUnspecified}) || err != nil {
+		t.Error(decision, err)
+	}
+}
+
+func TestGoroutinesShareAClient(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	done := make(chan error)
+	for range 16 {
+		go func() {
+			for range 50 {
+				if err := calls["Check"](t.Context(), client); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range 16 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if asked := len(server.seen()); asked != 16*50 {
+		t.Errorf("%d requests", asked)
+	}
+}

@@ -1,0 +1,27 @@
+// Package queuegate asks a queuegate server whether a user may use a queue, why, and by which
+// groups.
+//
+//	client, err := queuegate.New(queuegate.Config{Address: "127.0.0.1:50051"})
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//	decision, err := client.Check(ctx, queuegate.Check{User: "alice", Queue: "root.research"})
+//	if err != nil {
+//		return err // no answer, which is neither a yes nor a no
+//	}
+//	if !decision.Allowed {
+//		...
+//	}
+//
+// "Denied" is an answer and never an error. Every error of a call is an [*Error] and wraps one of
+// the Err values, which say whether the request has to change ([ErrRequestRejected]) or may
+// succeed later ([ErrCouldNotAsk]). The answer that comes with an error grants nothing.
+//
+// The deadline of the context is the time limit of a call. Without one, it is [Config.Timeout].
+//
+// A [Gate] is a client that decides in its own process, in less than a microsecond and also while the
+// server is away for a while, from a copy of the policy that the server keeps current.
+//
+// Package queuegatev1, in the folder v1, has the generated messages and stubs.
+package queuegate

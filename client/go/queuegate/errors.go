@@ -1,0 +1,262 @@
+package queuegate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// The kinds of errors, for [errors.Is]. None of them means "denied", which is an answer.
+//
+// A call whose time limit passed is also a [context.DeadlineExceeded], and one whose context was
+// cancelled a [context.Canceled]; both are an ErrCouldNotAsk.
+var (
+	// ErrRequestRejected: repeating the request cannot help. The request, the caller or the
+	// policy must change.
+	ErrRequestRejected = errors.New("the request was rejected")
+	// ErrInvalidArgument: a field of the request is missing or malformed; see
+	// [Error.Violations]. It is an ErrRequestRejected.
+	ErrInvalidArgument = fmt.Errorf("%w: invalid argument", ErrRequestRejected)
+	// ErrUnknownPartition: the policy has no such partition. It is an ErrRequestRejected.
+	ErrUnknownPartition = fmt.Errorf("%w: unknown partition", ErrRequestRejected)
+	// ErrNotPermitted: the caller is not authenticated (the code is Unauthenticated) or lacks the
+	// required role (PermissionDenied). It is an ErrRequestRejected.
+	ErrNotPermitted = fmt.Errorf("%w: not permitted", ErrRequestRejected)
+	// ErrMessageTooLarge: the request exceeds the server's limits.max_message, or the response
+	// exceeds the client's limit of 64 MiB. Ask for less at once. It is an ErrRequestRejected.
+	ErrMessageTooLarge = fmt.Errorf("%w: message too large", ErrRequestRejected)
+
+	// ErrCouldNotAsk: there is no answer now. Grant nothing; the same request may succeed later,
+	// see [Error.RetryAfter].
+	ErrCouldNotAsk = errors.New("could not ask")
+	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
+	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
+	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
+	// ErrGroupsUnavailable: the answer depends on the groups of the user, and the server could
+	// not resolve them. It is an ErrCouldNotAsk.
+	ErrGroupsUnavailable = fmt.Errorf("%w: groups unavailable", ErrCouldNotAsk)
+	// ErrOverloaded: the server is overloaded, or the caller exceeds its rate limit (the reason
+	// is RATE_LIMITED). It is an ErrCouldNotAsk.
+	ErrOverloaded = fmt.Errorf("%w: overloaded", ErrCouldNotAsk)
+	// ErrClosed: the client was closed before or during the call. It is an ErrCouldNotAsk.
+	ErrClosed = fmt.Errorf("%w: the client is closed", ErrCouldNotAsk)
+
+	// ErrServer: the server failed (the message contains the ID under which it logged the
+	// failure), its response violates the contract, or it is not a queuegate server.
+	ErrServer = errors.New("the server failed")
+
+	errDeadlineExceeded = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.DeadlineExceeded)
+	errCanceled         = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.Canceled)
+)
+
+// An Error is why a call has no answer, for [errors.As].
+type Error struct {
+	// Kind is one of the Err values, which [errors.Is] finds.
+	Kind error
+	// Code is the status code of gRPC, which [status.Code] finds, too.
+	Code codes.Code
+	// Reason is the server's reason, for programs: a value of the contract's ErrorReason without
+	// its prefix, such as RESOLVER_UNAVAILABLE. Empty if there is none, for example because the
+	// server could not be reached.
+	Reason string
+	// Message describes the failure, for people.
+	Message string
+	// RetryAfter is the time after which the server suggests a retry. Zero: it does not.
+	RetryAfter time.Duration
+	// Violations are the fields that were rejected.
+	Violations []Violation
+}
+
+// A Violation is a field that was rejected.
+type Violation struct {
+	// Field is the path of the field in the request, for example user.groups[3].
+	Field string
+	// Description describes the fault.
+	Description string
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
+
+// GRPCStatus returns code and message, for [status.FromError].
+func (e *Error) GRPCStatus() *status.Status { return status.New(e.Code, e.Message) }
+
+func invalid(violations ...Violation) *Error {
+	faults := make([]string, len(violations))
+	for i, each := range violations {
+		faults[i] = each.Field + " " + each.Description
+	}
+	return &Error{
+		Kind:       ErrInvalidArgument,
+		Code:       codes.InvalidArgument,
+		Message:    strings.Join(faults, "; "),
+		Violations: violations,
+	}
+}
+
+func contractViolated(format string, arguments ...any) *Error {
+	return &Error{Kind: ErrServer, Code: codes.Internal, Message: fmt.Sprintf(format, arguments...)}
+}
+
+// failureOfItem returns the error of one question of a batch.
+func failureOfItem(given *queuegatev1.Status) *Error {
+	return fromStatus(status.FromProto(&statuspb.Status{
+		Code: given.GetCode(), Message: given.GetMessage(), Details: given.GetDetails(),
+	}))
+}
+
+// failure returns the error of a call that gRPC ended with err.
+func (c *Client) failure(ctx context.Context, err error) *Error {
+	if c.closed.Load() {
+		return errClosed()
+	}
+	given, _ := status.FromError(err)
+	failed := fromStatus(given)
+	if failed.Reason != "" {
+		return failed
+	}
+	address, details := c.plan.address.text, given.Message()
+	switch failed.Code {
+	case codes.ResourceExhausted:
+		if strings.Contains(details, "larger than max") {
+			failed.Kind = ErrMessageTooLarge
+			failed.Message = tooLarge(details, address)
+		}
+	case codes.Unavailable:
+		failed.Message = unavailable(details, address, c.plan.encrypted)
+	case codes.DeadlineExceeded:
+		failed.Message = fmt.Sprintf("no answer from %s in time (%s)", address, details)
+		if cause := context.Cause(ctx); cause != nil {
+			failed.Message = fmt.Sprintf("no answer from %s: %v (%s)", address, cause, details)
+		}
+	case codes.Canceled:
+		failed.Message = fmt.Sprintf("the call to %s was cancelled: %s", address, details)
+		if ctx.Err() != nil {
+			failed.Kind = errCanceled
+		}
+	case codes.Unimplemented:
+		failed.Message = fmt.Sprintf(
+			"%s does not implement this call; is it a queuegate server? (%s)", address, details)
+	}
+	return failed
+}
+
+func errClosed() *Error {
+	return &Error{Kind: ErrClosed, Code: codes.Canceled, Message: "the client is closed"}
+}
+
+func fromStatus(given *status.Status) *Error {
+	failed := &Error{Kind: ErrServer, Code: given.Code(), Message: given.Message()}
+	if failed.Message == "" {
+		failed.Message = given.Code().String()
+	}
+	var info *errdetails.ErrorInfo
+	var request *errdetails.BadRequest
+	var retry *errdetails.RetryInfo
+	for _, detail := range given.Details() {
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			info = detail
+		case *errdetails.BadRequest:
+			request = detail
+		case *errdetails.RetryInfo:
+			retry = detail
+		}
+	}
+	if info.GetDomain() == "queuegate" {
+		failed.Reason = info.GetReason()
+	}
+	for _, each := range request.GetFieldViolations() {
+		failed.Violations = append(failed.Violations, Violation{each.GetField(), each.GetDescription()})
+	}
+	failed.RetryAfter = retry.GetRetryDelay().AsDuration()
+	switch failed.Code {
+	case codes.InvalidArgument:
+		failed.Kind = ErrInvalidArgument
+	case codes.NotFound:
+		failed.Kind = ErrUnknownPartition
+	case codes.PermissionDenied, codes.Unauthenticated:
+		failed.Kind = ErrNotPermitted
+	case codes.ResourceExhausted:
+		failed.Kind = ErrOverloaded
+	case codes.DeadlineExceeded:
+		failed.Kind = errDeadlineExceeded
+	case codes.Unavailable, codes.Canceled:
+		failed.Kind = ErrServerUnavailable
+		if failed.Reason == "RESOLVER_UNAVAILABLE" {
+			failed.Kind = ErrGroupsUnavailable
+		}
+	}
+	return failed
+}
+
+func tooLarge(details, address string) string {
+	if strings.Contains(details, fmt.Sprintf("vs. %d", maxReceiveBytes)) { // the client's own limit
+		return fmt.Sprintf("the response of %s is too large: ask for less at once (%s)", address, details)
+	}
+	return fmt.Sprintf("the request is too large for %s: send less at once, or raise the server's"+
+		" limits.max_message (%s)", address, details)
+}
+
+// The causes of connections that fail, by words of gRPC and crypto/tls, which report them only in
+// words; the first that fits counts.
+var (
+	tlsCauses = []struct{ sign, message string }{
+		{"ALPN", noGRPC},
+		{"no application protocol", noGRPC},
+		{"x509: certificate is valid for", wrongName},
+		{"x509: certificate is not valid for any names", wrongName},
+		{"x509: cannot validate certificate for", wrongName},
+		{"failed to verify certificate", "the certificate of %s is not trusted: give the authorities" +
+			" to trust with TLS.CAFile"},
+		{"does not look like a TLS handshake", "%s does not speak TLS: ask without TLS, or at another port"},
+		{"tls:", closedTLS},
+		{"EOF", closedTLS},
+		{"reset by peer", closedTLS},
+		{"broken pipe", closedTLS},
+	}
+	plaintextCauses = []struct{ sign, message string }{
+		{"looked like an HTTP/1.1 header", noGRPC},
+		{"EOF", closedPlaintext},
+		{"reset by peer", closedPlaintext},
+		{"broken pipe", closedPlaintext},
+		{"server preface", closedPlaintext},
+	}
+)
+
+const (
+	noGRPC = "%s is not a gRPC server: give an address of the server's `listen` (" + defaultAddress +
+		" unless it is set), not the port for probes and metrics or a webhook"
+	wrongName = "the certificate of %s has another name: give the name in it with TLS.ServerName"
+	closedTLS = "%s closed the connection: if it requires a client certificate, give" +
+		" TLS.CertificateFile and TLS.KeyFile; if it does not speak TLS, ask without"
+	closedPlaintext = "%s closed the connection: if it requires TLS, give Config.TLS or" +
+		" QUEUEGATE_CA_FILE"
+)
+
+func unavailable(details, address string, encrypted bool) string {
+	causes := plaintextCauses
+	if encrypted {
+		causes = tlsCauses
+	}
+	message := "no server at %s"
+	for _, each := range causes {
+		if strings.Contains(details, each.sign) {
+			message = each.message
+			break
+		}
+	}
+	return fmt.Sprintf(message+" (%s)", address, details)
+}

@@ -1,0 +1,242 @@
+package queuegate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/grpc"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/gate"
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// GateConfig says how a gate connects and decides.
+type GateConfig struct {
+	// Config says how it connects, as a client does.
+	Config
+	// Name is what the server calls the gate, at most 256 bytes. Empty: the host and the process.
+	Name string
+	// Partitions are those whose policies to hold, at most 100. None: all.
+	Partitions []string
+	// Stale is how long state without a lease decides while the server cannot be reached; after it
+	// calls fail. Such decisions have Stale set, and may be older than what an invalidation waited
+	// for. Zero: it never decides.
+	Stale time.Duration
+	// OnChange is called after the gate has begun to decide from another policy. Calls do not
+	// overlap; one may stand for several changes.
+	OnChange func()
+	// Outbox is a folder on a local disk for decisions that the server's audit log does not have
+	// yet, at most 64 MiB. Each gate needs its own. Empty: the gate does not decide where the server
+	// demands reports.
+	Outbox string
+}
+
+// GateState says whether a gate decides by itself.
+type GateState string
+
+// The states of a gate.
+const (
+	// GateConnecting: it has no policy yet, or drops what it has; the server is asked.
+	GateConnecting GateState = "connecting"
+	// GateLive: it decides.
+	GateLive GateState = "live"
+	// GateExpired: its lease has ended; the server is asked, or old state is used if
+	// [GateConfig.Stale] allows it.
+	GateExpired GateState = "expired"
+	// GateForbidden: the server does not let it decide, and is asked.
+	GateForbidden GateState = "forbidden"
+	// GateClosed: it has been closed.
+	GateClosed GateState = "closed"
+)
+
+var gateStates = map[gate.State]GateState{
+	gate.Connecting: GateConnecting,
+	gate.Live:       GateLive,
+	gate.Expired:    GateExpired,
+	gate.Forbidden:  GateForbidden,
+	gate.Closed:     GateClosed,
+}
+
+// A Gate is a client that decides in this process, from a copy of the policy that its server keeps
+// current. Its caller needs the role sync.
+//
+// A question that it cannot decide goes over the network: if the decision needs groups that the gate
+// does not hold, and always while it has no lease. Because of the lease, no gate decides from old state
+// any more once an invalidation or a reload that waits for gates has returned. A lease ends at most
+// 5 s after the server was last heard.
+//
+// Check, CheckMany and Queues decide; the other calls are those of a [Client].
+type Gate struct {
+	*Client
+	gate   *gate.Gate
+	outbox *gate.Outbox // nil: there is none
+}
+
+// NewGate makes a gate, which connects in the background. An error says which field of config is
+// wrong, or which of its files cannot be read.
+func NewGate(config GateConfig) (*Gate, error) {
+	if config.Stale < 0 {
+		return nil, fmt.Errorf("queuegate: GateConfig.Stale must not be negative, not %v", config.Stale)
+	}
+	if len(config.Partitions) > maxPartitions {
+		return nil, fmt.Errorf("queuegate: GateConfig.Partitions must have at most %d names", maxPartitions)
+	}
+	if config.Name == "" {
+		host, _ := os.Hostname() // without it, the process will do
+		config.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	if len(config.Name) > maxGateName {
+		return nil, fmt.Errorf("queuegate: GateConfig.Name must have at most %d bytes", maxGateName)
+	}
+	if strings.ContainsFunc(config.Name, unicode.IsControl) {
+		return nil, errors.New("queuegate: GateConfig.Name must not have control characters")
+	}
+	client, err := New(config.Config)
+	if err != nil {
+		return nil, err
+	}
+	made, err := client.gate(config, func(ctx context.Context) (stream, error) { return client.sync.Sync(ctx) })
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("queuegate: GateConfig.Outbox: %w", err)
+	}
+	return made, nil
+}
+
+type stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
+
+// gate makes a gate of a client. Its errors are those of the outbox.
+func (c *Client) gate(config GateConfig, open func(context.Context) (stream, error)) (*Gate, error) {
+	made := &Gate{Client: c}
+	if config.Outbox != "" {
+		var err error
+		if made.outbox, err = gate.OpenOutbox(config.Outbox); err != nil {
+			return nil, err
+		}
+	}
+	made.gate = gate.Start(gate.Options{
+		Open:       open,
+		Name:       config.Name,
+		Partitions: config.Partitions,
+		Stale:      config.Stale,
+		OnChange:   config.OnChange,
+		Outbox:     made.outbox,
+	})
+	return made, nil
+}
+
+const (
+	maxPartitions = 100
+	maxGateName   = 256
+)
+
+// State says whether the gate decides by itself.
+func (g *Gate) State() GateState { return gateStates[g.gate.State()] }
+
+// Decided returns how many questions were decided in this process.
+func (g *Gate) Decided() uint64 { return g.gate.Decided() }
+
+// Resets returns how often the server made the gate drop its state.
+func (g *Gate) Resets() uint64 { return g.gate.Resets() }
+
+// Check checks whether a user may use a queue, as [Client.Check] does. The context matters only if
+// the server has to be asked.
+func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
+	if decision, decided := g.decide(&question); decided {
+		return decision, nil
+	}
+	return g.Client.Check(ctx, question)
+}
+
+// CheckMany checks many questions, as [Client.CheckMany] does. It sends only the questions that
+// the gate cannot decide.
+func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
+	faults := func(i int) []Violation { return questions[i].faults() }
+	if err := validateAll(len(questions), faults); err != nil {
+		return nil, err
+	}
+	results := make([]Result, len(questions))
+	var places []int
+	var rest []Check
+	for i := range questions {
+		decision, decided := g.decide(&questions[i])
+		results[i].Decision = decision
+		if !decided {
+			places = append(places, i)
+			rest = append(rest, questions[i])
+		}
+	}
+	asked, err := g.Client.CheckMany(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	for i, place := range places {
+		results[place] = asked[i]
+	}
+	return results, nil
+}
+
+// Close closes the gate and its connection. Calls under way and later ones end with [ErrClosed].
+// Closing again does nothing.
+func (g *Gate) Close() error {
+	g.gate.Close()
+	if g.outbox != nil {
+		g.outbox.Close()
+	}
+	return g.Client.Close()
+}
+
+// Queues lists the full paths of the configured queues that a user may use, sorted, as
+// [Client.Queues] does.
+func (g *Gate) Queues(ctx context.Context, listing Listing) ([]string, error) {
+	asked, isValid := asked(Check{
+		User: listing.User, Queue: cmp.Or(listing.Prefix, "root"), Partition: listing.Partition,
+		Access: listing.Access, Groups: listing.Groups, RealUser: listing.RealUser,
+	})
+	if isValid {
+		if queues, decided := g.gate.Queues(&asked); decided {
+			return queues, nil
+		}
+	}
+	return g.Client.Queues(ctx, listing)
+}
+
+func (g *Gate) decide(question *Check) (Decision, bool) {
+	asked, isValid := asked(*question)
+	if !isValid {
+		return Decision{}, false
+	}
+	answer, decided := g.gate.Decide(&asked)
+	return Decision{
+		Allowed:        answer.Allowed,
+		Reason:         Reason(answer.Reason),
+		MatchedQueue:   answer.MatchedQueue,
+		MatchedSubject: answer.MatchedSubject,
+		PolicyRevision: answer.Revision,
+		EvaluatedQueue: answer.Evaluated,
+		Stale:          answer.Stale,
+	}, decided
+}
+
+// asked returns a question as the gate takes it; false if there is no such access.
+func asked(question Check) (gate.Question, bool) {
+	access := policy.Submit
+	switch question.Access {
+	case Submit, "":
+	case Admin:
+		access = policy.Admin
+	default:
+		return gate.Question{}, false
+	}
+	return gate.Question{
+		User: question.User, Queue: question.Queue, Partition: question.Partition, Access: access,
+		Groups: question.Groups, RealUser: question.RealUser,
+	}, true
+}

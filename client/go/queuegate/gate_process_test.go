@@ -1,0 +1,227 @@
+package queuegate
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// gateVariable has the address of a server, for this program as a process with a gate of its own.
+const gateVariable = "TEST_QUEUEGATE_GATE"
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(gateVariable); address != "" {
+		answerQuestions(address)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// answerQuestions answers the questions of standard input, users and queues, with revisions.
+func answerQuestions(address string) {
+	gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}, Name: "stopped gate"})
+	if err != nil {
+		panic(err)
+	}
+	defer gate.Close()
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		user, queue, _ := strings.Cut(lines.Text(), " ")
+		before := gate.Decided()
+		decision, err := gate.Check(context.Background(), Check{User: user, Queue: queue})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(decision.PolicyRevision, decision.Allowed, gate.Decided() > before)
+	}
+}
+
+func yamlFor(user string) string {
+	return fmt.Sprintf("partitions: [{name: default, queues: [{name: root, submitacl: %s}]}]", user)
+}
+
+// A reload that waits for gates does not wait longer than a lease for a process that is stopped,
+// which does not decide from the policy before when it goes on.
+func TestAGateInAProcessThatIsStopped(t *testing.T) {
+	policy := written(t, yamlFor("alice"))
+	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
+	client := patient(t, address)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command(program)
+	process.Env = append(os.Environ(), gateVariable+"="+address)
+	process.Stderr = os.Stderr
+	input, err := process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer process.Wait()
+	defer input.Close()
+	defer process.Process.Signal(syscall.SIGCONT)
+	answers := bufio.NewReader(output)
+	answer := func() (revision uint64, allowed, local bool) {
+		if _, err := fmt.Fscanln(answers, &revision, &allowed, &local); err != nil {
+			t.Fatal(err)
+		}
+		return revision, allowed, local
+	}
+	ask := func(count int) {
+		if _, err := io.WriteString(input, strings.Repeat("alice root\n", count)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the gate decides by itself", func() bool {
+		ask(1)
+		revision, allowed, local := answer()
+		if revision != 1 || !allowed {
+			t.Error(revision, allowed)
+		}
+		return local
+	})
+	for round := range uint64(2) {
+		process.Process.Signal(syscall.SIGSTOP)
+		if err := os.WriteFile(policy, []byte(yamlFor([]string{"bob", "eve"}[round])), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reloaded, err := client.policy.ReloadPolicy(t.Context(), &queuegatev1.ReloadPolicyRequest{Wait: true})
+		if err != nil || !slices.Contains(reloaded.GetWaitedOut(), "stopped gate") {
+			t.Error(reloaded, err)
+		}
+		ask(1_000) // before it goes on: the first answers are those of its first moment
+		process.Process.Signal(syscall.SIGCONT)
+		for range 1_000 {
+			if revision, allowed, _ := answer(); revision != 2+round || allowed {
+				t.Fatal(revision, allowed)
+			}
+		}
+		eventually(t, "the gate decides by itself again", func() bool {
+			ask(1)
+			_, _, local := answer()
+			return local
+		})
+	}
+}
+
+// A recorded stream keeps what the server sends.
+type recorded struct {
+	stream
+	keep func(*queuegatev1.SyncResponse)
+}
+
+func (r recorded) Recv() (*queuegatev1.SyncResponse, error) {
+	response, err := r.stream.Recv()
+	if err == nil {
+		r.keep(response)
+	}
+	return response, err
+}
+
+// After a restart of its server a gate goes on without being sent the policy that it holds.
+func TestAGateWhoseServerRestarts(t *testing.T) {
+	policy := written(t, yamlFor("alice"))
+	address, stop := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
+	client := patient(t, address)
+	var mutex sync.Mutex
+	var received []*queuegatev1.SyncResponse
+	seen := func(is func(*queuegatev1.SyncResponse) bool) bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return slices.ContainsFunc(received, is)
+	}
+	gate, err := client.gate(GateConfig{Name: "gate", Stale: time.Hour}, func(ctx context.Context) (stream, error) {
+		opened, err := client.sync.Sync(ctx)
+		return recorded{opened, func(response *queuegatev1.SyncResponse) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			received = append(received, response)
+		}}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	alice := Check{User: "alice", Queue: "root"}
+	want := Decision{Allowed: true, Reason: ReasonUser, MatchedQueue: "root", MatchedSubject: "alice", PolicyRevision: 1}
+	expectDecision(t, gate, "alice", alice, want)
+	stop()
+	eventually(t, "the lease has ended", func() bool {
+		found, decided := gate.decide(&alice)
+		if !decided || !found.Allowed {
+			t.Error(found, decided)
+		}
+		return found.Stale
+	})
+	if gate.State() != GateExpired {
+		t.Error(gate.State())
+	}
+	mutex.Lock()
+	received = nil
+	mutex.Unlock()
+	serve(t, address, "--policy", policy, "--set", allRoles+",sync")
+	eventually(t, "the gate is live again", func() bool { return gate.State() == GateLive })
+	expectDecision(t, gate, "alice", alice, want)
+	if !seen(func(each *queuegatev1.SyncResponse) bool { return each.GetPolicy().GetUnchanged() }) ||
+		seen(func(each *queuegatev1.SyncResponse) bool { return len(each.GetPolicy().GetQueues()) > 0 }) {
+		t.Error(received)
+	}
+	if gate.Resets() != 2 {
+		t.Error(gate.Resets())
+	}
+}
+
+// A server with an audit log does not let gates decide.
+func TestAGateThatMayNotDecide(t *testing.T) {
+	policy := written(t, yamlFor("alice"))
+	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync",
+		"--set", "audit.path="+written(t, ""))
+	gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	eventually(t, "the gate knows", func() bool { return gate.State() == GateForbidden })
+	decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
+	if !decision.Allowed || err != nil || gate.Decided() != 0 {
+		t.Error(decision, err, gate.Decided())
+	}
+}
+
+// A caller without the role is asked to ask.
+func TestAGateWithoutTheRole(t *testing.T) {
+	address, _ := serve(t, "127.0.0.1:0", "--policy", written(t, yamlFor("alice")), "--set", "callers.loopback.roles=check")
+	gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
+	if !decision.Allowed || err != nil || gate.State() != GateConnecting {
+		t.Error(decision, err, gate.State())
+	}
+	gate.Close()
+	gate.Close()
+	_, err = gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
+	expectError(t, err, ErrClosed, "")
+	if gate.State() != GateClosed {
+		t.Error(gate.State())
+	}
+}

@@ -1,0 +1,322 @@
+package queuegate
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// startGate returns a gate of a fake, with a time limit that never decides.
+func startGate(t *testing.T, server *fake, config GateConfig) *Gate {
+	t.Helper()
+	config.Address, config.Timeout = server.address, time.Minute
+	gate, err := NewGate(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { gate.Close() })
+	return gate
+}
+
+// nextStream returns the next stream that a gate opens, and its first message.
+func nextStream(t *testing.T, server *fake) (*fakeStream, *queuegatev1.SyncOpen) {
+	t.Helper()
+	select {
+	case stream := <-server.streams:
+		first, err := stream.Recv()
+		if err != nil || first.GetOpen() == nil {
+			t.Fatal(first, err)
+		}
+		return stream, first.GetOpen()
+	case <-time.After(time.Minute):
+		t.Fatal("no stream was opened")
+		return nil, nil
+	}
+}
+
+// until answers pings until the gate sends another message of a kind.
+func (s *fakeStream) until(t *testing.T, is func(*queuegatev1.SyncRequest) bool) *queuegatev1.SyncRequest {
+	t.Helper()
+	for {
+		request, err := s.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is(request) {
+			return request
+		}
+		if ping := request.GetPing(); ping != nil {
+			s.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Pong{Pong: &queuegatev1.SyncPong{Id: ping.Id}}})
+		}
+		if report := request.GetReport(); report != nil {
+			s.skipped = append(s.skipped, report)
+		}
+	}
+}
+
+// report returns the next report.
+func (s *fakeStream) report(t *testing.T) *queuegatev1.SyncReport {
+	t.Helper()
+	if len(s.skipped) > 0 {
+		first := s.skipped[0]
+		s.skipped = s.skipped[1:]
+		return first
+	}
+	return s.until(t, func(request *queuegatev1.SyncRequest) bool { return request.GetReport() != nil }).GetReport()
+}
+
+func (s *fakeStream) send(t *testing.T, responses ...*queuegatev1.SyncResponse) {
+	t.Helper()
+	for _, response := range responses {
+		if err := s.Send(response); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// greet makes a gate decide by a policy that lets a user in; the change is of the first message.
+func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.SyncOpened)) {
+	t.Helper()
+	opened := &queuegatev1.SyncOpened{
+		Epoch: []byte("epoch"), LeaseMillis: 60_000, PingIntervalMillis: 1_000, LocalDecisions: true,
+	}
+	if change != nil {
+		change(opened)
+	}
+	s.send(t,
+		&queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Opened{Opened: opened}},
+		policyPart(user),
+		&queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Checkpoint{Checkpoint: &queuegatev1.SyncCheckpoint{Sequence: 5}}},
+	)
+	s.until(t, func(request *queuegatev1.SyncRequest) bool { return request.GetApplied().GetSequence() == 5 })
+	s.until(t, func(request *queuegatev1.SyncRequest) bool {
+		ping := request.GetPing()
+		if ping != nil {
+			s.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Pong{Pong: &queuegatev1.SyncPong{Id: ping.Id}}})
+		}
+		return ping != nil
+	})
+}
+
+func policyPart(user string) *queuegatev1.SyncResponse {
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
+		Partition: "default", First: true, Last: true, Revision: 1, Checksum: []byte(user),
+		Queues: []*queuegatev1.PolicyQueue{{Path: "root", SubmitAcl: user}},
+	}}}
+}
+
+func becomes(t *testing.T, gate *Gate, state GateState) {
+	t.Helper()
+	eventually(t, fmt.Sprint("the gate is ", state), func() bool { return gate.State() == state })
+}
+
+func TestInvalidSettingsOfAGate(t *testing.T) {
+	for want, config := range map[string]GateConfig{
+		"GateConfig.Stale must not be negative":       {Stale: -1},
+		"GateConfig.Partitions must have at most 100": {Partitions: make([]string, 101)},
+		"GateConfig.Name must have at most 256 bytes": {Name: strings.Repeat("n", 257)},
+		"GateConfig.Name must not have control":       {Name: "a\nb"},
+		"GateConfig.Outbox":                           {Outbox: filepath.Join(written(t, ""), "x")},
+		"Config.Address":                              {Config: Config{Address: "nowhere"}},
+	} {
+		if _, err := NewGate(config); err == nil || !strings.Contains(err.Error(), "queuegate: "+want) {
+			t.Errorf("%v instead of %q", err, want)
+		}
+	}
+}
+
+func TestAGateResumes(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{Name: "gate", Partitions: []string{"default"}})
+	stream, first := nextStream(t, server)
+	if first.Resume != nil || first.Name != "gate" || len(first.Partitions) != 1 || gate.State() != GateConnecting {
+		t.Error(first, gate.State())
+	}
+	stream.greet(t, "alice", nil)
+	becomes(t, gate, GateLive)
+	stream.end <- detailed(codes.Unavailable, "draining", "DRAINING")
+	stream, again := nextStream(t, server)
+	if again.GetResume().GetSequence() != 5 || len(again.Held) != 1 {
+		t.Error(again)
+	}
+	alice := Check{User: "alice", Queue: "root"}
+	if decision, err := gate.Check(t.Context(), alice); err != nil || decision.Stale || gate.Decided() != 1 {
+		t.Error("the lease lasts:", decision, err)
+	}
+	stream.end <- status.Error(codes.PermissionDenied, "no longer")
+	stream, again = nextStream(t, server)
+	if again.Resume != nil || gate.State() != GateConnecting {
+		t.Error(again, gate.State())
+	}
+	stream.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{
+		Policy: &queuegatev1.PolicyPart{Partition: "default", Last: true}}})
+	stream, again = nextStream(t, server)
+	if again.Resume != nil {
+		t.Error("after messages that make no sense:", again)
+	}
+	stream.greet(t, "alice", nil)
+	becomes(t, gate, GateLive)
+	if asked := server.seen(); len(asked) > 0 {
+		t.Error(asked)
+	}
+}
+
+func TestAServerThatFallsSilent(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{Stale: time.Hour})
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.LeaseMillis = 1 })
+	stream, _ = nextStream(t, server) // the first one is given up
+	eventually(t, "the gate decides from old state", func() bool {
+		decision, decided := gate.decide(&Check{User: "alice", Queue: "root"})
+		return decided && decision.Stale
+	})
+	stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.LeaseMillis = 1 })
+	decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
+	if decision.Stale || decision.PolicyRevision != 7 || err != nil {
+		t.Error("the server can be asked:", decision, err)
+	}
+}
+
+func TestReportsAreSentAgain(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
+	demand := func(opened *queuegatev1.SyncOpened) { opened.ReportDecisions = true }
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", demand)
+	becomes(t, gate, GateLive)
+	for range 3 {
+		if _, decided := gate.decide(&Check{User: "alice", Queue: "root"}); !decided {
+			t.Fatal("not decided")
+		}
+	}
+	reported := 0
+	var first uint64
+	for reported < 3 { // in one report or in several
+		report := stream.report(t)
+		reported += len(report.Decisions)
+		if reported < 3 {
+			confirm(t, stream, report.Id)
+		}
+		first = report.Id
+	}
+	stream.end <- status.Error(codes.Unavailable, "gone")
+	stream, _ = nextStream(t, server)
+	stream.greet(t, "alice", demand)
+	if report := stream.report(t); report.Id != first {
+		t.Error(report)
+	}
+	confirm(t, stream, first)
+	gate.decide(&Check{User: "eve", Queue: "root"})
+	report := stream.report(t)
+	if report.Id <= first || report.Decisions[0].User != "eve" {
+		t.Error(report)
+	}
+}
+
+func confirm(t *testing.T, stream *fakeStream, id uint64) {
+	t.Helper()
+	stream.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Reported{
+		Reported: &queuegatev1.SyncReported{Id: id}}})
+}
+
+func TestChangesAreReported(t *testing.T) {
+	server := startFake(t)
+	var gate *Gate
+	var calls, overlapping atomic.Int32
+	started := make(chan struct{})
+	ended := make(chan struct{})
+	gate = startGate(t, server, GateConfig{OnChange: func() {
+		<-started
+		if overlapping.Add(1) > 1 {
+			t.Error("two calls at once")
+		}
+		if calls.Add(1) == 2 {
+			gate.Close() // which does not wait for this call
+			close(ended)
+		}
+		overlapping.Add(-1)
+	}})
+	close(started)
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", nil)
+	eventually(t, "it is called", func() bool { return calls.Load() == 1 })
+	stream.send(t, policyPart("bob"))
+	<-ended
+	_, err := gate.Check(t.Context(), Check{User: "bob", Queue: "root"})
+	expectError(t, err, ErrClosed, "")
+}
+
+func TestCheckManyAsksOnlyWhatTheGateCannotDecide(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{})
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", nil)
+	becomes(t, gate, GateLive)
+	var questions []Check
+	for i := range 10 {
+		questions = append(questions, Check{User: "alice", Queue: "root", Partition: []string{"", "elsewhere"}[i%2]})
+	}
+	results, err := gate.CheckMany(t.Context(), questions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, result := range results {
+		if want := []uint64{1, 7}[i%2]; !result.Allowed || result.PolicyRevision != want || result.Err != nil {
+			t.Errorf("%d: %+v", i, result)
+		}
+	}
+	if asked := server.seen(); len(asked) != 1 || len(asked[0].(*queuegatev1.BatchCheckQueueAccessRequest).Checks) != 5 {
+		t.Error(asked)
+	}
+	_, err = gate.CheckMany(t.Context(), []Check{{User: "alice", Queue: "root"}, {User: "alice"}})
+	expectError(t, err, ErrInvalidArgument, "checks[1].queue")
+	_, err = gate.Check(t.Context(), Check{User: "alice", Queue: "root", Access: "own"})
+	expectError(t, err, ErrInvalidArgument, "access")
+	if gate.Decided() != 5 {
+		t.Error(gate.Decided())
+	}
+}
+
+// Readers and the stream do not disturb each other; run with the race detector.
+func TestGoroutinesShareAGate(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{})
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", nil)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	for i := range 4 {
+		go func() {
+			for ctx.Err() == nil {
+				user := fmt.Sprint("user", i)
+				decision, decided := gate.decide(&Check{User: user, Queue: "root"})
+				if decided && decision.Allowed != (decision.PolicyRevision == 1 && user == decision.MatchedSubject) {
+					done <- fmt.Errorf("%+v", decision)
+					return
+				}
+				gate.State()
+				gate.Resets()
+			}
+			done <- nil
+		}()
+	}
+	for i := range 500 {
+		stream.send(t, policyPart(fmt.Sprint("user", i%4)))
+	}
+	stop()
+	for range 4 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+)
+
+const maxGroups = 10_000
+
+// A Question is one about access to a queue.
+type Question struct {
+	User, Queue, Partition string
+	Access                 policy.Access
+	Groups                 []string
+	RealUser               string
+}
+
+// An Answer is the decision about a question.
+type Answer struct {
+	policy.Decision
+	Revision  uint64
+	Evaluated string // the nearest existing ancestor of a queue that does not exist
+	Stale     bool   // whether it was made from state that the lease does not cover any more
+}
+
+// A decider is what a gate can answer by itself, for any number of goroutines.
+type decider struct {
+	replica *replica
+	session *session
+	wants   *wants
+	memory  *memory
+	outbox  *Outbox // nil: decisions are not reported
+	clock   func() time.Duration
+	// grace is how long after the end of the lease old state decides.
+	grace   atomic.Int64
+	decided atomic.Uint64
+}
+
+// decide answers a question; false if the server must be asked.
+func (d *decider) decide(question *Question) (Answer, bool) {
+	from := d.replica.state.Load()
+	if !from.rights.decide {
+		return Answer{}, false
+	}
+	slot := d.memory.slot(question)
+	made := slot.Load()
+	if made != nil && made.generation == from.generation && made.question.equals(question) {
+		if answer, holds := d.answer(from, made); holds {
+			return answer, true
+		}
+	}
+	if made = d.make(from, question); made == nil {
+		return Answer{}, false
+	}
+	slot.Store(made)
+	return d.answer(from, made)
+}
+
+// answer returns an answer, if it may be used, once it has been kept for a report.
+func (d *decider) answer(from *state, made *remembered) (Answer, bool) {
+	answer, holds := d.check(from, made)
+	if holds && from.rights.report {
+		if !d.outbox.add(&made.question, answer) {
+			return Answer{}, false
+		}
+		answer, holds = d.check(from, made) // writing may have taken long
+	}
+	if holds {
+		d.decided.Add(1)
+	}
+	return answer, holds
+}
+
+// check returns an answer if, after it was made, its state was the present one and there was a lease.
+func (d *decider) check(from *state, made *remembered) (Answer, bool) {
+	validUntil, grace := time.Duration(d.session.leaseUntil.Load()), time.Duration(d.grace.Load())
+	if made.entry != nil {
+		validUntil = min(validUntil, made.entry.expires())
+	}
+	if d.replica.state.Load() != from {
+		return Answer{}, false
+	}
+	// The clock comes last: this process may have been stopped until now.
+	now := d.clock()
+	if made.entry != nil && made.entry.isDue(now) {
+		d.wants.add(made.entry.key, now)
+	}
+	if now >= validUntil+grace {
+		return Answer{}, false
+	}
+	answer := made.answer
+	answer.Stale = now >= validUntil
+	return answer, true
+}
+
+// make decides from a state; nil if the server must be asked.
+func (d *decider) make(from *state, question *Question) *remembered {
+	held := from.find(question.Partition, d.replica.partial)
+	if held == nil || !isAccepted(question, held.partition) {
+		return nil
+	}
+	partition := held.partition
+	place, isPath := partition.Locate(question.Queue)
+	if !isPath {
+		return nil
+	}
+	given := from.given(held, question)
+	user, access, realUser := question.User, question.Access, question.RealUser
+	decision, evaluated, known, err := partition.Decide(place, access, user, given, len(given) > 0, realUser)
+	if err != nil {
+		return nil
+	}
+	var entry *userEntry
+	if !known {
+		if entry = d.replica.users.find(held.name, user); entry == nil {
+			d.wants.add(userKey{held.name, user}, d.clock())
+			return nil
+		}
+		decision, evaluated, _, err = partition.Decide(place, access, user, entry.groups, true, realUser)
+		if err != nil {
+			return nil
+		}
+		if !entry.exists {
+			decision = policy.Unknown
+		}
+	}
+	kept := *question
+	kept.Groups = slices.Clone(kept.Groups)
+	answer := Answer{Decision: decision, Revision: held.revision, Evaluated: evaluated}
+	return &remembered{kept, answer, from.generation, entry}
+}
+
+// queues returns the queues at and below that of a question that its user may use; false if the server
+// must be asked: also where decisions are reported, or would be stale.
+func (d *decider) queues(question *Question) ([]string, bool) {
+	from := d.replica.state.Load()
+	held := from.find(question.Partition, d.replica.partial)
+	if !from.rights.decide || from.rights.report || held == nil || !isAccepted(question, held.partition) {
+		return nil, false
+	}
+	partition := held.partition
+	place, isPath := partition.Locate(question.Queue)
+	if !isPath {
+		return nil, false
+	}
+	given := from.given(held, question)
+	user, access, realUser := question.User, question.Access, question.RealUser
+	found, known, err := partition.Usable(place, access, user, given, len(given) > 0, realUser)
+	made := &remembered{}
+	if err == nil && !known {
+		if made.entry = d.replica.users.find(held.name, user); made.entry == nil {
+			d.wants.add(userKey{held.name, user}, d.clock())
+			return nil, false
+		}
+		// An unknown user has no groups, but keeps the queues that list the user or everybody.
+		found, _, err = partition.Usable(place, access, user, made.entry.groups, true, realUser)
+	}
+	if err != nil {
+		return nil, false
+	}
+	if answer, holds := d.check(from, made); !holds || answer.Stale {
+		return nil, false
+	}
+	return found, true
+}
+
+// given returns the groups of a question, if they are used.
+func (s *state) given(held *held, question *Question) []string {
+	if !held.useGivenGroups || !s.rights.assertGroups {
+		return nil
+	}
+	return question.Groups
+}
+
+// isAccepted returns whether a server surely accepts the names of a question.
+func isAccepted(question *Question, partition *policy.Partition) bool {
+	if !policy.IsPlain(question.User) || !policy.IsPlain(question.Queue) ||
+		question.Partition != "" && !policy.IsPlain(question.Partition) ||
+		question.RealUser != "" && !policy.IsPlain(question.RealUser) {
+		return false
+	}
+	if len(question.Groups) == 0 {
+		return true
+	}
+	return len(question.Groups) <= maxGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
+		(partition.IsYARN() || policy.IsUserName(question.User))
+}
+
+func isNotPlain(name string) bool { return !policy.IsPlain(name) }

@@ -1,0 +1,326 @@
+// Package gate keeps a copy of a server's policies and of users' groups current, and decides from
+// it for as long as the server's lease allows.
+package gate
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// Pauses before a stream is opened again.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// reportInterval is how often decisions are reported at least.
+const reportInterval = 200 * time.Millisecond
+
+// silence is how long a stream may be without a message before it is taken for dead.
+const silence = 5 * time.Second
+
+// protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
+const protocolViolated = codes.DataLoss
+
+// State says whether a gate decides by itself.
+type State int
+
+// The states.
+const (
+	Connecting State = iota // no policy decides yet
+	Live
+	Expired   // the lease has ended
+	Forbidden // the server does not let it decide
+	Closed
+)
+
+// Options of a gate.
+type Options struct {
+	// Open opens a stream.
+	Open func(context.Context) (
+		grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse], error)
+	// Name is what the server calls this gate.
+	Name string
+	// Partitions are those to follow. None: all.
+	Partitions []string
+	// Stale is how long old state decides while the server cannot be reached.
+	Stale time.Duration
+	// OnChange is called when another policy decides, one call after the other. Nil: nothing is.
+	OnChange func()
+	// Outbox keeps decisions until they have been reported. Nil: they cannot be reported.
+	Outbox *Outbox
+}
+
+// A Gate decides by itself while it may.
+type Gate struct {
+	options  Options
+	decider  *decider
+	changed  chan struct{}
+	wake     chan struct{}
+	cancel   context.CancelFunc
+	stopped  chan struct{}
+	isClosed atomic.Bool
+	resets   atomic.Uint64
+
+	mutex    sync.Mutex // of the fields below, and of the session
+	session  *session
+	nextPing time.Duration
+	applied  *queuegatev1.SyncRequest // to be sent
+	pause    time.Duration
+	reports  bool // whether the server of this stream takes them
+}
+
+// Start starts a gate, which connects in the background.
+func Start(options Options) *Gate {
+	base := time.Now()
+	g := &Gate{
+		options: options,
+		changed: make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+		pause:   firstPause,
+	}
+	held := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
+	wanted := newWants(func() { signal(g.wake) })
+	g.session = newSession(held, wanted, options.Name, options.Partitions, options.Outbox != nil)
+	g.decider = &decider{
+		replica: held, session: g.session, wants: wanted, memory: newMemory(), outbox: options.Outbox,
+		clock: func() time.Duration { return time.Since(base) }, // on the monotonic clock
+	}
+	var background context.Context
+	background, g.cancel = context.WithCancel(context.Background())
+	go g.run(background)
+	if options.OnChange != nil {
+		go g.callBack(background)
+	}
+	return g
+}
+
+// Decide answers a question; false if the server must be asked.
+func (g *Gate) Decide(question *Question) (Answer, bool) { return g.decider.decide(question) }
+
+// Queues returns the queues at and below that of a question that its user may use; false if the
+// server must be asked.
+func (g *Gate) Queues(question *Question) ([]string, bool) { return g.decider.queues(question) }
+
+// Decided returns how many questions were answered here.
+func (g *Gate) Decided() uint64 { return g.decider.decided.Load() }
+
+// Resets returns how often the server made this gate drop its state.
+func (g *Gate) Resets() uint64 { return g.resets.Load() }
+
+// State says whether this gate decides by itself.
+func (g *Gate) State() State {
+	now := g.decider.replica.state.Load()
+	switch {
+	case g.isClosed.Load():
+		return Closed
+	case len(now.policies) == 0:
+		return Connecting
+	case !now.rights.decide:
+		return Forbidden
+	case int64(g.decider.clock()) < g.session.leaseUntil.Load():
+		return Live
+	}
+	return Expired
+}
+
+// Close ends the stream and decides nothing any more.
+func (g *Gate) Close() {
+	if !g.isClosed.Swap(true) {
+		g.cancel()
+		<-g.stopped
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
+		g.session.end()
+	}
+}
+
+func signal(channel chan struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default: // it is signalled already
+	}
+}
+
+func (g *Gate) callBack(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.changed:
+			g.options.OnChange()
+		}
+	}
+}
+
+// run keeps a stream open.
+func (g *Gate) run(ctx context.Context) {
+	defer close(g.stopped)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(g.ended(g.stream(ctx))):
+		}
+	}
+}
+
+// stream opens a stream and applies its messages until it ends; it returns why it has ended.
+func (g *Gate) stream(ctx context.Context) codes.Code {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var isSilent atomic.Bool
+	watchdog := time.AfterFunc(silence, func() {
+		isSilent.Store(true)
+		cancel()
+	})
+	defer watchdog.Stop()
+	stream, err := g.options.Open(ctx)
+	if err != nil {
+		return status.Code(err)
+	}
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer cancel()
+	sending.Add(1)
+	go func() {
+		defer sending.Done()
+		g.send(ctx, stream)
+	}()
+	for {
+		response, err := stream.Recv()
+		if isSilent.Load() {
+			return codes.Unavailable
+		}
+		if err != nil {
+			return status.Code(err)
+		}
+		watchdog.Reset(silence)
+		if err := g.receive(response); err != nil {
+			return protocolViolated
+		}
+	}
+}
+
+// send sends messages when they are due, for as long as the stream lasts.
+func (g *Gate) send(
+	ctx context.Context,
+	stream grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse],
+) {
+	if stream.Send(g.opening()) != nil {
+		return
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		requests, idle := g.due()
+		for _, request := range requests {
+			if stream.Send(request) != nil {
+				return // Recv says why
+			}
+		}
+		if len(requests) > 0 {
+			continue // others may be due meanwhile
+		}
+		timer.Reset(idle)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-g.wake:
+		}
+	}
+}
+
+// opening returns the first message of a new stream.
+func (g *Gate) opening() *queuegatev1.SyncRequest {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.applied = nil
+	g.nextPing = 0
+	g.reports = false
+	if g.options.Outbox != nil {
+		g.options.Outbox.restart()
+	}
+	return g.session.open()
+}
+
+// due returns the messages to send now, and how long there is nothing to send unless this gate is
+// woken.
+func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	var requests []*queuegatev1.SyncRequest
+	if g.applied != nil {
+		requests, g.applied = append(requests, g.applied), nil
+	}
+	now := g.decider.clock()
+	if now >= g.nextPing {
+		g.nextPing = now + g.session.pingInterval
+		requests = append(requests, g.session.ping(now))
+	}
+	for partition, users := range g.session.wants.take(now) {
+		want := &queuegatev1.SyncWant{Partition: partition, Users: users}
+		requests = append(requests,
+			&queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Want{Want: want}})
+	}
+	idle := g.nextPing - now
+	if g.reports {
+		if report := g.options.Outbox.next(); report != nil {
+			requests = append(requests, report)
+		}
+		idle = min(idle, reportInterval)
+	}
+	return requests, idle
+}
+
+// receive applies a message of the server.
+func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if opened := response.GetOpened(); opened != nil {
+		g.decider.grace.Store(0)
+		g.pause = firstPause
+		g.reports = opened.GetReportDecisions() && g.options.Outbox != nil
+		if !opened.GetResumed() {
+			g.resets.Add(1)
+		}
+	}
+	if reported := response.GetReported(); reported != nil && g.options.Outbox != nil {
+		g.options.Outbox.confirmed(reported.GetId())
+		signal(g.wake)
+	}
+	answer, err := g.session.receive(response, g.decider.clock())
+	if answer != nil {
+		g.applied = answer
+		signal(g.wake)
+	}
+	return err
+}
+
+// ended notes why a stream has ended, and returns how long to wait before the next one.
+func (g *Gate) ended(code codes.Code) time.Duration {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	var grace time.Duration
+	switch code {
+	case codes.Unavailable, codes.Canceled: // the server is away, or shuts down
+		grace = g.options.Stale
+	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, protocolViolated:
+		g.session.end()
+	}
+	g.decider.grace.Store(int64(grace))
+	pause := g.pause
+	g.pause = min(2*pause, longestPause)
+	return pause/2 + rand.N(pause/2)
+}

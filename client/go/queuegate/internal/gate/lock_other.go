@@ -1,0 +1,12 @@
+//go:build !unix
+
+package gate
+
+import (
+	"errors"
+	"os"
+)
+
+func lockFolder(string) (*os.File, error) {
+	return nil, errors.New("decisions can only be kept on Unix")
+}

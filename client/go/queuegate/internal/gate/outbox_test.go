@@ -1,0 +1,202 @@
+package gate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+func openOutbox(t *testing.T, folder string) *Outbox {
+	t.Helper()
+	outbox, err := OpenOutbox(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(outbox.Close)
+	return outbox
+}
+
+func (o *Outbox) addFor(users ...string) bool {
+	for _, user := range users {
+		answer := Answer{Decision: policy.Decision{Allowed: true, Reason: policy.User, MatchedSubject: user}, Revision: 7}
+		if !o.add(&Question{User: user, Queue: "root"}, answer) {
+			return false
+		}
+	}
+	return true
+}
+
+// report returns the number of the next report and the users in it.
+func (o *Outbox) report() (uint64, []string) {
+	report := o.next().GetReport()
+	var found []string
+	for _, each := range report.GetDecisions() {
+		found = append(found, each.GetUser())
+	}
+	return report.GetId(), found
+}
+
+func files(t *testing.T, folder string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(folder, "*"+segmentSuffix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range found {
+		found[i] = filepath.Base(found[i])
+	}
+	return found
+}
+
+func TestReportsAreConfirmed(t *testing.T) {
+	folder := t.TempDir()
+	outbox := openOutbox(t, filepath.Join(folder, "made"))
+	folder = filepath.Join(folder, "made")
+	if outbox.next() != nil {
+		t.Error("there is nothing to report")
+	}
+	outbox.addFor("alice", "bob")
+	first, users := outbox.report()
+	if !slices.Equal(users, []string{"alice", "bob"}) {
+		t.Error(users)
+	}
+	outbox.addFor("eve")
+	if outbox.next() != nil {
+		t.Error("a report is not confirmed yet")
+	}
+	outbox.confirmed(first + 1)
+	outbox.restart()
+	if again, users := outbox.report(); again != first || len(users) != 2 {
+		t.Error(again, users)
+	}
+	outbox.confirmed(first)
+	second, users := outbox.report()
+	if second <= first || !slices.Equal(users, []string{"eve"}) {
+		t.Error(first, second, users)
+	}
+	outbox.confirmed(second)
+	if left := files(t, folder); len(left) > 0 || outbox.size != 0 {
+		t.Error(left, outbox.size)
+	}
+}
+
+func TestReportsOutliveTheProcess(t *testing.T) {
+	folder := t.TempDir()
+	before := openOutbox(t, folder)
+	before.addFor("alice", "bob")
+	if _, err := OpenOutbox(folder); err == nil || !strings.Contains(err.Error(), "another gate") {
+		t.Error(err)
+	}
+	before.lock.Close() // as the end of the process does; the last decision was being written
+	if err := os.Truncate(filepath.Join(folder, files(t, folder)[0]), before.newest.size-3); err != nil {
+		t.Fatal(err)
+	}
+	after := openOutbox(t, folder)
+	after.addFor("eve")
+	for _, want := range []string{"alice", "eve"} {
+		id, users := after.report()
+		if !slices.Equal(users, []string{want}) {
+			t.Error(users)
+		}
+		after.confirmed(id)
+	}
+}
+
+func TestASegmentThatCannotBeRead(t *testing.T) {
+	folder := t.TempDir()
+	broken := append([]byte{4}, "\xff\xff\xff\xff"...)
+	if err := os.WriteFile(filepath.Join(folder, "3.decisions"), broken, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	outbox := openOutbox(t, folder)
+	outbox.addFor("alice")
+	if id, users := outbox.report(); id != 4 || len(users) != 1 {
+		t.Error(id, users)
+	}
+	if left := files(t, folder); !slices.Contains(left, "3.decisions.broken") {
+		t.Error(left)
+	}
+}
+
+func TestSegmentsAreBounded(t *testing.T) {
+	outbox := openOutbox(t, t.TempDir())
+	for i := range 2*maxSegmentDecisions + 1 {
+		outbox.addFor(fmt.Sprint("user", i))
+	}
+	for _, want := range []int{maxSegmentDecisions, maxSegmentDecisions, 1} {
+		id, users := outbox.report()
+		if len(users) != want {
+			t.Error(id, len(users))
+		}
+		outbox.confirmed(id)
+	}
+	long := strings.Repeat("u", 1_000)
+	for outbox.addFor(long) {
+	}
+	if outbox.size > maxOutbox || outbox.size < maxOutbox-3_000 {
+		t.Error(outbox.size)
+	}
+	id, users := outbox.report()
+	if size := len(users) * len(long); size > maxSegment {
+		t.Error(size)
+	}
+	outbox.confirmed(id)
+	if !outbox.addFor(long) {
+		t.Error("there is room again")
+	}
+}
+
+func TestDecisionsAreReported(t *testing.T) {
+	folder := t.TempDir()
+	outbox := openOutbox(t, folder)
+	w := newWorld(t)
+	w.session.canReport = true
+	w.decider.outbox = outbox
+	w.session.open()
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.ReportDecisions = true }), whole("default", "alice"), checkpoint(1))
+	question := &Question{User: "alice", Queue: "root", Access: policy.Submit, Groups: []string{"g", "h"}, RealUser: "knox"}
+	w.decider.decide(question)
+	w.renew()
+	w.decider.decide(question)
+	w.decider.decide(&Question{User: "alice", Queue: "root.x", Partition: "[rm]default", Access: policy.Admin, Groups: []string{"g"}})
+	w.decider.grace.Store(int64(w.now))
+	w.now *= 2
+	w.decider.decide(question) // remembered
+	decisions := outbox.next().GetReport().GetDecisions()
+	if len(decisions) != 3 {
+		t.Fatal(decisions)
+	}
+	granted := &queuegatev1.CheckQueueAccessResponse{
+		Allowed: true, Reason: queuegatev1.Reason_REASON_USER, MatchedQueue: "root", MatchedSubject: "alice", PolicyRevision: 1,
+	}
+	denied := &queuegatev1.CheckQueueAccessResponse{
+		Reason: queuegatev1.Reason_REASON_NO_MATCH, EvaluatedQueue: "root", PolicyRevision: 1,
+	}
+	submit, admin := queuegatev1.AccessType_ACCESS_TYPE_SUBMIT, queuegatev1.AccessType_ACCESS_TYPE_ADMIN
+	for i, want := range []*queuegatev1.LocalDecision{
+		{User: "alice", Partition: "default", Queue: "root", Access: submit, RealUser: "knox", GroupsInRequest: 2, Decision: granted},
+		{User: "alice", Partition: "[rm]default", Queue: "root.x", Access: admin, GroupsInRequest: 1, Decision: denied},
+		{User: "alice", Partition: "default", Queue: "root", Access: submit, RealUser: "knox", GroupsInRequest: 2, Decision: granted, Stale: true},
+	} {
+		if time := decisions[i].GetTime(); !time.IsValid() || time.GetSeconds() == 0 {
+			t.Error(time)
+		}
+		decisions[i].Time = nil
+		if fmt.Sprint(decisions[i]) != fmt.Sprint(want) {
+			t.Errorf("%v instead of %v", decisions[i], want)
+		}
+	}
+
+	// Without room for the record there is no decision.
+	w.decider.outbox.Close()
+	w.session.open()
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.ReportDecisions = true }), unchanged("default", "alice", 2))
+	w.renew()
+	w.expect("alice", "root", "")
+}

@@ -1,0 +1,162 @@
+package gate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// rights are what the server lets this gate do.
+type rights struct {
+	decide       bool
+	assertGroups bool // use groups that are given in a question
+	report       bool // each decision must be reported
+}
+
+// held is the policy of a partition. Immutable.
+type held struct {
+	name           string
+	partition      *policy.Partition
+	checksum       []byte
+	revision       uint64
+	useGivenGroups bool
+}
+
+// A state is everything that decides but for the groups of users. Immutable: a change makes another
+// one, and a decision holds if its state is still the present one after it was made.
+type state struct {
+	generation uint64
+	policies   map[string]*held
+	rights     rights
+}
+
+// A replica is a gate's copy of the policies and of users' groups. Only its session changes it.
+type replica struct {
+	state    atomic.Pointer[state]
+	users    users
+	partial  bool // it follows only some partitions
+	onPolicy func()
+
+	held    map[string]*held // all complete policies, also those that are not confirmed
+	first   *queuegatev1.PolicyPart
+	builder *policy.Builder
+}
+
+func newReplica(partial bool, onPolicy func()) *replica {
+	r := &replica{partial: partial, onPolicy: onPolicy, held: map[string]*held{}}
+	r.users.entries = map[userKey]*userEntry{}
+	r.state.Store(&state{})
+	return r
+}
+
+// find returns the policy of a requested partition. The exact name counts first, then the name
+// without the ID of a resource manager; but not if the server may have a partition of the exact
+// name that this replica does not follow.
+func (s *state) find(name string, partial bool) *held {
+	if found := s.policies[name]; found != nil {
+		return found
+	}
+	if name != "" && partial {
+		return nil
+	}
+	return s.policies[policy.PartitionName(name)]
+}
+
+// allow makes these rights decide.
+func (r *replica) allow(given rights) {
+	if now := r.state.Load(); now.rights != given {
+		r.replace(now.policies, given)
+	}
+}
+
+// startAnew drops all groups, and decides from no policy before the server has confirmed it.
+func (r *replica) startAnew() {
+	r.replace(nil, r.state.Load().rights)
+	r.users.clear()
+}
+
+// add adds a part of a policy; the last one makes it decide.
+func (r *replica) add(part *queuegatev1.PolicyPart) error {
+	name := part.GetPartition()
+	switch {
+	case part.GetRemoved():
+		delete(r.held, name)
+		r.change(name, nil)
+		return nil
+	case part.GetUnchanged():
+		known := r.held[name]
+		if known == nil || !bytes.Equal(known.checksum, part.GetChecksum()) {
+			return fmt.Errorf("the policy of %q is not held", name)
+		}
+		changed := *known
+		changed.revision, changed.useGivenGroups = part.GetRevision(), part.GetUseGivenGroups()
+		r.decideFrom(&changed)
+		return nil
+	case part.GetFirst():
+		r.first, r.builder = part, builderOf(part)
+	case r.first == nil || r.first.GetPartition() != name:
+		return errors.New("the first part of a policy is missing")
+	}
+	for _, queue := range part.GetQueues() {
+		if err := r.builder.Add(queue.GetPath(), queue.GetSubmitAcl(), queue.GetAdminAcl()); err != nil {
+			return err
+		}
+	}
+	part.Queues = nil // of a first part, which is kept
+	if part.GetLast() {
+		made := r.builder.Build()
+		first := r.first
+		r.dropParts()
+		r.decideFrom(&held{name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups()})
+	}
+	return nil
+}
+
+// dropParts drops the parts of a policy that is not complete.
+func (r *replica) dropParts() { r.first, r.builder = nil, nil }
+
+func (r *replica) decideFrom(made *held) {
+	r.held[made.name] = made
+	r.change(made.name, made)
+	r.onPolicy()
+}
+
+// change makes another policy decide for a partition, or none.
+func (r *replica) change(name string, made *held) {
+	now := r.state.Load()
+	policies := maps.Clone(now.policies)
+	if policies == nil {
+		policies = map[string]*held{}
+	}
+	if delete(policies, name); made != nil {
+		policies[name] = made
+	}
+	r.replace(policies, now.rights)
+}
+
+func (r *replica) replace(policies map[string]*held, given rights) {
+	r.state.Store(&state{r.state.Load().generation + 1, policies, given})
+}
+
+func builderOf(part *queuegatev1.PolicyPart) *policy.Builder {
+	settings := part.GetCluster()
+	switch {
+	case settings != nil:
+		return policy.NewClusterBuilder(policy.Cluster{
+			AdminACL:               settings.GetAdminAcl(),
+			AdminUsers:             settings.GetAdminUsers(),
+			ACLsEnabled:            settings.GetAclsEnabled(),
+			ChecksSubmissionAlways: settings.GetChecksSubmissionAlways(),
+			HasShortNames:          settings.GetHasShortNames(),
+			Hadoop:                 settings.GetHadoopSemantics(),
+		})
+	case part.GetExtendedAclNames():
+		return policy.NewBuilder(policy.Extended)
+	}
+	return policy.NewBuilder(policy.YuniKorn)
+}

@@ -1,0 +1,164 @@
+package gate
+
+import (
+	"sync/atomic"
+	"time"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+const (
+	// maxPings is how many pings may be without an answer; those before them are too old to grant a
+	// lease.
+	maxPings = 32
+	// maxHeld is how many policies may be announced as held; further ones are sent again.
+	maxHeld = 100
+)
+
+// A session is the protocol of a gate, over all its streams: which state it may decide from, and
+// until when. Messages and times come in, messages come out. The rules are in sync.proto.
+type session struct {
+	// leaseUntil is when this gate must stop deciding; never while there is no lease. It may be read
+	// at any time.
+	leaseUntil   atomic.Int64
+	pingInterval time.Duration
+
+	replica    *replica
+	wants      *wants
+	name       string
+	partitions []string
+	canReport  bool
+
+	lease     time.Duration
+	epoch     []byte // nil if there is nothing to resume
+	announced []byte
+	applied   uint64
+	lastPing  uint64
+	pings     []ping // without an answer, oldest first
+}
+
+type ping struct {
+	id     uint64
+	sentAt time.Duration
+}
+
+func newSession(r *replica, w *wants, name string, partitions []string, canReport bool) *session {
+	s := &session{
+		replica: r, wants: w, name: name, partitions: partitions, canReport: canReport,
+		pingInterval: time.Second,
+	}
+	s.leaseUntil.Store(int64(never))
+	return s
+}
+
+// open returns the first message of a new stream. The one before it has ended.
+func (s *session) open() *queuegatev1.SyncRequest {
+	s.pings = nil
+	s.replica.dropParts()
+	s.wants.clear()
+	message := &queuegatev1.SyncOpen{Name: s.name, Partitions: s.partitions}
+	for name, policy := range s.replica.held {
+		if len(message.Held) < maxHeld {
+			message.Held = append(message.Held,
+				&queuegatev1.HeldPolicy{Partition: name, Checksum: policy.checksum})
+		}
+	}
+	if s.epoch != nil {
+		message.Resume = &queuegatev1.Cursor{Epoch: s.epoch, Sequence: s.applied}
+	}
+	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Open{Open: message}}
+}
+
+// ping returns a ping, to be sent at this time or later.
+func (s *session) ping(now time.Duration) *queuegatev1.SyncRequest {
+	if len(s.pings) == maxPings {
+		s.pings = s.pings[1:]
+	}
+	s.lastPing++
+	s.pings = append(s.pings, ping{s.lastPing, now})
+	sent := &queuegatev1.SyncPing{Id: s.lastPing}
+	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Ping{Ping: sent}}
+}
+
+// receive takes a message of the server and returns the answer to it, if it needs one. An error says
+// that the message has no place here.
+func (s *session) receive(
+	response *queuegatev1.SyncResponse, now time.Duration,
+) (*queuegatev1.SyncRequest, error) {
+	switch message := response.GetMessage().(type) {
+	case *queuegatev1.SyncResponse_Pong:
+		s.startLease(message.Pong.GetId())
+	case *queuegatev1.SyncResponse_Opened:
+		s.greeted(message.Opened)
+	case *queuegatev1.SyncResponse_Policy:
+		return nil, s.replica.add(message.Policy)
+	case *queuegatev1.SyncResponse_Forget:
+		s.replica.users.forget(message.Forget.GetPartition(), message.Forget.GetUsers())
+	case *queuegatev1.SyncResponse_UserGroups:
+		s.setGroups(message.UserGroups, now)
+	case *queuegatev1.SyncResponse_Checkpoint:
+		s.epoch, s.applied = s.announced, message.Checkpoint.GetSequence()
+		applied := &queuegatev1.SyncApplied{Sequence: s.applied}
+		return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Applied{Applied: applied}}, nil
+	}
+	return nil, nil
+}
+
+// end stops deciding from this state: the server does not know it, or let this gate in.
+func (s *session) end() {
+	s.epoch = nil
+	s.leaseUntil.Store(int64(never))
+	s.replica.startAnew()
+}
+
+func (s *session) greeted(opened *queuegatev1.SyncOpened) {
+	s.announced = opened.GetEpoch()
+	s.lease = time.Duration(opened.GetLeaseMillis()) * time.Millisecond
+	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
+	report := opened.GetReportDecisions()
+	s.replica.allow(rights{
+		decide:       opened.GetLocalDecisions() && (s.canReport || !report),
+		assertGroups: opened.GetAssertGroups(),
+		report:       report,
+	})
+	if !opened.GetResumed() {
+		// The lease of another server does not cover the state of this one.
+		s.end()
+	}
+}
+
+// startLease extends the lease to that of a ping: it runs from when the ping was sent.
+func (s *session) startLease(id uint64) {
+	for len(s.pings) > 0 && s.pings[0].id <= id {
+		first := s.pings[0]
+		s.pings = s.pings[1:]
+		if until := int64(first.sentAt + s.lease); first.id == id && until > s.leaseUntil.Load() {
+			s.leaseUntil.Store(until)
+		}
+	}
+}
+
+// setGroups decides from the groups of a user. They were looked up after they had been asked for,
+// so their lifetime is counted from then, however long they were under way.
+func (s *session) setGroups(given *queuegatev1.UserGroups, now time.Duration) {
+	key := userKey{given.GetPartition(), given.GetUser()}
+	lifetime := time.Duration(min(given.GetLifetimeMillis(), maxLifetimeMillis)) * time.Millisecond
+	outcome := given.GetOutcome()
+	exists := outcome == queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED
+	if !exists && outcome != queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND {
+		s.wants.answer(key, now+max(lifetime, refreshRetry))
+		return // known groups hold until they expire
+	}
+	var again time.Duration
+	if lifetime < refreshRetry {
+		again = now + refreshRetry
+	}
+	if askedAt, isAsked := s.wants.answer(key, again); isAsked {
+		s.replica.users.set(key, exists, given.GetGroups(), askedAt, lifetime)
+	}
+}
+
+const (
+	minPingInterval   = 100 * time.Millisecond
+	maxLifetimeMillis = 1000 * 60 * 60 * 24
+)

@@ -1,0 +1,534 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+const (
+	resolved    = queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED
+	notFound    = queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND
+	unavailable = queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_UNAVAILABLE
+)
+
+func TestALeaseStartsWhenThePingIsSent(t *testing.T) {
+	w := newWorld(t)
+	w.session.open()
+	w.receive(opened(nil), whole("default", "alice"))
+	w.expect("alice", "root", "") // the policy alone is not enough
+	first := w.session.ping(w.now).GetPing()
+	w.now += 3 * time.Second
+	second := w.session.ping(w.now).GetPing()
+	w.now += time.Second
+	w.receive(pong(first.GetId()))
+	w.expect("alice", "root", policy.User)
+	w.now += time.Second - 1
+	w.expect("alice", "root", policy.User)
+	w.now++
+	w.expect("alice", "root", "")
+	w.receive(pong(second.GetId()))
+	w.expect("alice", "root", policy.User)
+	w.receive(pong(first.GetId()), pong(second.GetId()), pong(77)) // they grant nothing again
+	w.now += 3 * time.Second
+	w.expect("alice", "root", "")
+}
+
+func TestPingsOfAnotherStreamGrantNothing(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice"))
+	w.now += 4 * time.Second
+	earlier := w.session.ping(w.now).GetPing()
+	w.session.open()
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed = true }), pong(earlier.GetId()))
+	w.expect("alice", "root", policy.User) // the lease before it lasts
+	w.now += time.Second
+	w.expect("alice", "root", "")
+}
+
+func TestOnlyTheLatestPingsAreKept(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice"))
+	for range 10 * maxPings {
+		w.session.ping(w.now)
+	}
+	if len(w.session.pings) != maxPings {
+		t.Error(len(w.session.pings))
+	}
+}
+
+func TestAnotherServerResets(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice *"))
+	w.expect("eve", "root", policy.Wildcard)
+	w.session.open()
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Epoch = []byte("other") }))
+	w.renew()
+	w.expect("eve", "root", "")
+	if message := w.session.open().GetOpen(); message.Resume != nil || len(message.Held) != 1 {
+		t.Error(message)
+	}
+	w.receive(opened(nil), unchanged("default", "alice *", 7), checkpoint(3))
+	w.expect("eve", "root", "") // there is no lease yet
+	w.renew()
+	answer, decided := w.ask("eve", "root")
+	if !decided || answer.Revision != 7 {
+		t.Error(answer, decided)
+	}
+	resume := w.session.open().GetOpen().GetResume()
+	if string(resume.GetEpoch()) != "epoch" || resume.GetSequence() != 3 {
+		t.Error(resume)
+	}
+}
+
+func TestOnlyConfirmedPositionsAreResumed(t *testing.T) {
+	w := newWorld(t)
+	if w.session.open().GetOpen().Resume != nil {
+		t.Error("there is nothing to resume")
+	}
+	w.receive(opened(nil), whole("default", "alice"))
+	if w.session.open().GetOpen().Resume != nil {
+		t.Error("the policy is not complete")
+	}
+	w.receive(opened(nil), whole("default", "alice"))
+	if applied := w.receive(checkpoint(9)).GetApplied(); applied.GetSequence() != 9 {
+		t.Error(applied)
+	}
+	if sequence := w.session.open().GetOpen().GetResume().GetSequence(); sequence != 9 {
+		t.Error(sequence)
+	}
+}
+
+func TestAtMostAHundredPoliciesAreAnnounced(t *testing.T) {
+	w := newWorld(t)
+	for i := range 120 {
+		w.receive(whole(fmt.Sprint("p", i), "*"))
+	}
+	if held := w.session.open().GetOpen().GetHeld(); len(held) != maxHeld {
+		t.Error(len(held))
+	}
+}
+
+func TestRights(t *testing.T) {
+	question := &Question{User: "eve", Queue: "root", Groups: []string{"g"}}
+	ungiven := whole("default", " g")
+	ungiven.GetPolicy().UseGivenGroups = false
+	for name, each := range map[string]struct {
+		change  func(*queuegatev1.SyncOpened)
+		policy  *queuegatev1.SyncResponse
+		decided bool
+		allowed bool
+	}{
+		"all":                   {nil, whole("default", " g"), true, true},
+		"no local decisions":    {func(o *queuegatev1.SyncOpened) { o.LocalDecisions = false }, whole("default", " g"), false, false},
+		"reports":               {func(o *queuegatev1.SyncOpened) { o.ReportDecisions = true }, whole("default", " g"), false, false},
+		"no asserted groups":    {func(o *queuegatev1.SyncOpened) { o.AssertGroups = false }, whole("default", " g"), false, false},
+		"they are not needed":   {func(o *queuegatev1.SyncOpened) { o.AssertGroups = false }, whole("default", "eve g"), true, true},
+		"the partition ignores": {nil, ungiven, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).live(each.policy)
+			w.decider.decide(question)
+			// The rights of a later stream also count for what is remembered.
+			w.session.open()
+			w.receive(opened(func(o *queuegatev1.SyncOpened) {
+				o.Resumed = true
+				if each.change != nil {
+					each.change(o)
+				}
+			}))
+			answer, decided := w.decider.decide(question)
+			if decided != each.decided || answer.Allowed != each.allowed {
+				t.Error(answer, decided)
+			}
+		})
+	}
+}
+
+func TestGroups(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice g"))
+	w.receive(userGroups("eve", resolved, time.Minute, "g"))
+	w.expect("eve", "root", "") // nobody asked for them
+	w.give("eve", time.Minute, "x", "g")
+	w.expect("eve", "root", policy.Group)
+	w.expect("bob", "root", "")
+	w.give("bob", time.Minute)
+	w.expect("bob", "root", policy.NoMatch)
+	w.expect("nil", "root", "")
+	w.decider.wants.take(w.now)
+	w.receive(userGroups("nil", notFound, time.Minute))
+	w.expect("nil", "root", policy.UnknownUser)
+	w.expect("alice", "root", policy.User)
+
+	w.receive(forget("default", "eve", "carol"))
+	w.expect("eve", "root", "")
+	w.expect("bob", "root", policy.NoMatch)
+	w.receive(forget("gpu"))
+	w.expect("bob", "root", policy.NoMatch)
+	w.receive(forget("default"))
+	w.expect("bob", "root", "")
+	w.expect("nil", "root", "")
+	w.expect("alice", "root", policy.User)
+}
+
+func TestGroupsThatChange(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	w.expect("eve", "root", "")
+	w.give("eve", time.Minute, "g")
+	w.expect("eve", "root", policy.Group)
+	w.decider.wants.add(userKey{"default", "eve"}, w.now)
+	w.give("eve", time.Minute, "h")
+	w.expect("eve", "root", policy.NoMatch)
+}
+
+func TestGroupsLiveFromWhenTheyWereAskedFor(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	w.expect("eve", "root", "")
+	w.decider.wants.take(w.now)
+	w.now += 3 * time.Second // the answer is under way
+	w.renew()
+	w.receive(userGroups("eve", resolved, 4*time.Second, "g"))
+	w.expect("eve", "root", policy.Group)
+	w.now += time.Second
+	w.expect("eve", "root", "")
+	taken := w.decider.wants.take(w.now)
+	if !slices.Equal(taken["default"], []string{"eve"}) {
+		t.Error("groups that have expired are asked for again:", taken)
+	}
+}
+
+func TestGroupsAreRefreshed(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	w.expect("eve", "root", "")
+	w.give("eve", 4*time.Second, "g")
+	w.now += 3 * time.Second
+	w.expect("eve", "root", policy.Group)
+	if taken := w.decider.wants.take(w.now); len(taken) > 0 {
+		t.Error("too early:", taken)
+	}
+	w.now += 300 * time.Millisecond
+	for range 3 {
+		w.expect("eve", "root", policy.Group)
+	}
+	if taken := w.decider.wants.take(w.now); len(taken["default"]) != 1 {
+		t.Error(taken)
+	}
+	w.receive(userGroups("eve", resolved, 4*time.Second, "g"))
+	w.renew()
+	w.now += 3 * time.Second
+	w.expect("eve", "root", policy.Group)
+}
+
+func TestGroupsThatCannotBeHad(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	ask := func() int {
+		w.expect("eve", "root", "")
+		return len(w.decider.wants.take(w.now))
+	}
+	if ask() != 1 || ask() != 0 {
+		t.Error("a user is asked for once")
+	}
+	w.receive(userGroups("eve", unavailable, 2*time.Second))
+	w.now += 2*time.Second - 1
+	if ask() != 0 {
+		t.Error("too early")
+	}
+	w.now++
+	if ask() != 1 {
+		t.Error("the user was not asked for again")
+	}
+	w.now += answerTime
+	w.renew()
+	if ask() != 1 {
+		t.Error("there was no answer")
+	}
+}
+
+func TestGroupsThatLiveTooShortAreNotAskedForAgainAtOnce(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	w.expect("eve", "root", "")
+	w.give("eve", 0, "g")
+	w.expect("eve", "root", "")
+	if taken := w.decider.wants.take(w.now); len(taken) > 0 {
+		t.Error(taken)
+	}
+	w.now += refreshRetry
+	w.expect("eve", "root", "")
+	if taken := w.decider.wants.take(w.now); len(taken) != 1 {
+		t.Error(taken)
+	}
+}
+
+func TestWantsAreBounded(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	for i := range maxWaiting + 10 {
+		w.ask(fmt.Sprint("user", i), "root")
+	}
+	total := 0
+	for {
+		taken := w.decider.wants.take(w.now)["default"]
+		if len(taken) == 0 {
+			break
+		}
+		if len(taken) > maxWanted {
+			t.Error(len(taken))
+		}
+		total += len(taken)
+	}
+	if total != maxWaiting {
+		t.Error(total)
+	}
+	w.now += answerTime // these may still wait in the server
+	if w.ask("eve", "root"); len(w.decider.wants.take(w.now)) > 0 {
+		t.Error("more than the server lets wait")
+	}
+	for i := range 2_000 {
+		w.receive(userGroups(fmt.Sprint("user", i), unavailable, 0))
+	}
+	w.now += refreshRetry
+	w.renew()
+	if w.ask("eve", "root"); len(w.decider.wants.take(w.now)) == 0 {
+		t.Error("there is room again")
+	}
+}
+
+func TestUsersAreBounded(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	for i := range maxUsers + 10 {
+		user := fmt.Sprint("user", i)
+		w.ask(user, "root")
+		w.give(user, time.Hour, "g")
+		w.expect(user, "root", policy.Group)
+	}
+	if known := len(w.decider.replica.users.entries); known != maxUsers {
+		t.Error(known)
+	}
+	gone := 0
+	for i := range maxUsers + 10 {
+		if _, decided := w.ask(fmt.Sprint("user", i), "root"); !decided {
+			gone++
+		}
+	}
+	if gone != 10 {
+		t.Errorf("%d instead of 10 users that were dropped decide nothing", gone)
+	}
+}
+
+func TestStale(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice g"))
+	w.expect("eve", "root", "")
+	w.give("eve", 2*time.Second, "g")
+	stale := func(user string) string {
+		answer, decided := w.ask(user, "root")
+		return fmt.Sprint(decided, answer.Stale)
+	}
+	w.decider.grace.Store(int64(10 * time.Second)) // the stream has ended
+	w.now += 2 * time.Second
+	if stale("alice") != "true false" || stale("eve") != "true true" {
+		t.Error(stale("alice"), stale("eve"))
+	}
+	w.now += 3 * time.Second
+	if stale("alice") != "true true" || stale("eve") != "true true" {
+		t.Error(stale("alice"), stale("eve"))
+	}
+	w.now += 7 * time.Second
+	if stale("alice") != "true true" || stale("eve") != "false false" {
+		t.Error(stale("alice"), stale("eve"))
+	}
+	w.now += 3 * time.Second
+	if stale("alice") != "false false" {
+		t.Error(stale("alice"))
+	}
+	w.session.end()
+	w.receive(opened(nil), whole("default", "alice"))
+	w.now = 0
+	if stale("alice") != "false false" { // there never was a lease
+		t.Error(stale("alice"))
+	}
+}
+
+func TestParts(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice"))
+	queues := func(paths ...string) (made []*queuegatev1.PolicyQueue) {
+		for _, path := range paths {
+			made = append(made, &queuegatev1.PolicyQueue{Path: path, SubmitAcl: "bob"})
+		}
+		return made
+	}
+	first := part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queues("root.a")})
+	middle := part(&queuegatev1.PolicyPart{Partition: "default", Queues: queues("root.a.b")})
+	last := part(&queuegatev1.PolicyPart{Partition: "default", Queues: queues("root.c"), Last: true})
+	w.receive(first, middle)
+	w.expect("bob", "root.a", policy.NoMatch) // from the policy before
+	w.receive(first, middle, last)
+	w.expect("bob", "root.c", policy.User)
+	w.expect("alice", "root.c", policy.NoMatch)
+	if w.changes != 2 {
+		t.Error(w.changes)
+	}
+	w.receive(part(&queuegatev1.PolicyPart{Partition: "default", First: true, Last: true, Removed: true}))
+	w.expect("bob", "root.c", "")
+	w.receive(first)
+	w.session.open()
+	if _, err := w.session.receive(middle, w.now); err == nil {
+		t.Error("the first part is of another stream")
+	}
+	for name, wrong := range map[string][]*queuegatev1.SyncResponse{
+		"no first part":         {middle},
+		"of another partition":  {first, part(&queuegatev1.PolicyPart{Partition: "gpu", Last: true})},
+		"no parent":             {part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queues("root.x.y")})},
+		"unchanged, not held":   {unchanged("default", "x", 1)},
+		"unchanged, other held": {whole("default", "y"), unchanged("default", "x", 1)},
+	} {
+		w.session.open()
+		var err error
+		for _, each := range wrong {
+			_, err = w.session.receive(each, w.now)
+		}
+		if err == nil {
+			t.Error(name)
+		}
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	policies := []*queuegatev1.SyncResponse{whole("default", "alice"), whole("gpu", "bob"), whole("[rm]gpu", "eve")}
+	for _, each := range []struct {
+		partition, user string
+		all, some       bool // whether it is decided where all partitions are held, or only some
+	}{
+		{"", "alice", true, true},
+		{"default", "alice", true, true},
+		{"[x]default", "alice", true, false}, // the server may have a partition of this name
+		{"gpu", "bob", true, true},
+		{"[x]gpu", "bob", true, false},
+		{"[rm]gpu", "eve", true, true},
+		{"tpu", "", false, false},
+		{"[x\x00]gpu", "", false, false},
+	} {
+		question := &Question{User: each.user, Queue: "root", Partition: each.partition}
+		if each.user == "" {
+			question.User = "alice"
+		}
+		if answer, decided := newWorld(t).live(policies...).decider.decide(question); decided != each.all || answer.Allowed != each.all {
+			t.Error(each, answer, decided)
+		}
+		if answer, decided := newWorld(t, "gpu").live(policies...).decider.decide(question); decided != each.some || answer.Allowed != each.some {
+			t.Error(each, answer, decided)
+		}
+	}
+}
+
+func TestQuestionsThatAServerMayReject(t *testing.T) {
+	w := newWorld(t).live(whole("default", "*"))
+	long := make([]string, maxGroups+1)
+	for i := range long {
+		long[i] = "g"
+	}
+	for name, question := range map[string]*Question{
+		"no user":        {Queue: "root"},
+		"no queue":       {User: "alice"},
+		"no path":        {User: "alice", Queue: "default"},
+		"a tab":          {User: "alice\t", Queue: "root"},
+		"a separator":    {User: "alice\u2028", Queue: "root"},
+		"not UTF-8":      {User: "alice\xff", Queue: "root"},
+		"an empty group": {User: "alice", Queue: "root", Groups: []string{""}},
+		"a user of YARN": {User: "1alice", Queue: "root", Groups: []string{"g"}},
+		"many groups":    {User: "alice", Queue: "root", Groups: long},
+		"a bad service":  {User: "alice", Queue: "root", RealUser: "\n"},
+	} {
+		if answer, decided := w.decider.decide(question); decided {
+			t.Error(name, answer)
+		}
+	}
+	w.expect("1alice", "root", policy.Wildcard)
+}
+
+// An ACL that this version of the gate cannot read is left to the server.
+func TestAnACLThatCannotBeParsed(t *testing.T) {
+	w := newWorld(t).live(whole("default", "a b c"))
+	w.expect("a", "root", "")
+}
+
+func TestAChangeWhileADecisionIsMade(t *testing.T) {
+	for name, change := range map[string]*queuegatev1.SyncResponse{
+		"another policy": whole("default", "bob"),
+		"forget":         forget("default", "eve"),
+		"other rights":   opened(func(o *queuegatev1.SyncOpened) { o.Resumed, o.AssertGroups = true, false }),
+		"another server": opened(nil),
+	} {
+		w := newWorld(t).live(whole("default", " g"))
+		w.expect("eve", "root", "")
+		w.give("eve", time.Minute, "g")
+		from := w.decider.replica.state.Load()
+		made := w.decider.make(from, &Question{User: "eve", Queue: "root"})
+		if _, holds := w.decider.check(from, made); !holds {
+			t.Error(made)
+		}
+		w.receive(change)
+		if answer, holds := w.decider.check(from, made); holds {
+			t.Error(name, answer)
+		}
+	}
+}
+
+func TestRememberedDecisions(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice g"))
+	groups := []string{"g"}
+	question := &Question{User: "eve", Queue: "root", Groups: groups}
+	for range 2 {
+		if answer, _ := w.decider.decide(question); answer.Reason != policy.Group {
+			t.Error(answer)
+		}
+	}
+	groups[0] = "h" // the caller's
+	if answer, _ := w.decider.decide(question); answer.Reason != policy.NoMatch {
+		t.Error(answer)
+	}
+	w.receive(whole("default", "eve"))
+	if answer, _ := w.decider.decide(question); answer.Reason != policy.User {
+		t.Error(answer)
+	}
+	if w.decider.decided.Load() != 4 {
+		t.Error(w.decider.decided.Load())
+	}
+}
+
+func TestQueues(t *testing.T) {
+	w := newWorld(t).live(part(&queuegatev1.PolicyPart{
+		Partition: "default", First: true, Last: true, UseGivenGroups: true,
+		Queues: []*queuegatev1.PolicyQueue{
+			{Path: "root"}, {Path: "root.b", SubmitAcl: "alice"}, {Path: "root.a", SubmitAcl: "* "},
+			{Path: "root.b.g", SubmitAcl: " g"}, {Path: "root.@recovery@", SubmitAcl: "*"}, {Path: "root.bb", AdminAcl: "alice"},
+		},
+	}))
+	list := func(user, queue string, groups ...string) string {
+		found, decided := w.decider.queues(&Question{User: user, Queue: queue, Groups: groups})
+		return fmt.Sprint(found, decided)
+	}
+	expect := func(found, want string) {
+		t.Helper()
+		if found != want {
+			t.Errorf("%s instead of %s", found, want)
+		}
+	}
+	expect(list("alice", "root"), "[root.a root.b root.b.g root.bb] true")
+	expect(list("alice", "root.b"), "[root.b root.b.g] true")
+	expect(list("alice", "root.new"), "[] true")
+	expect(list("alice", "nowhere"), "[] false")
+	expect(list("", "root"), "[] false")
+	expect(list("eve", "root", "g"), "[root.a root.b.g] true")
+	expect(list("eve", "root.a"), "[root.a] true")
+	expect(list("eve", "root"), "[] false")
+	w.give("eve", 2*time.Second, "g")
+	expect(list("eve", "root"), "[root.a root.b.g] true")
+	w.now += 2 * time.Second
+	w.decider.grace.Store(int64(time.Hour))
+	expect(list("eve", "root"), "[] false") // a list does not say that it is stale
+	expect(list("alice", "root.b"), "[root.b root.b.g] true")
+	w.session.open()
+	w.session.canReport = true
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed, o.ReportDecisions = true, true }))
+	expect(list("alice", "root.b"), "[] false")
+}

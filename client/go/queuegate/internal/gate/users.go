@@ -1,0 +1,113 @@
+package gate
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxUsers = 10_000
+	// refreshAfter is the part of the lifetime of groups after which a use asks for them again.
+	refreshAfter = 0.8
+	// refreshRetry is how long no other use does.
+	refreshRetry = time.Second
+	// never is earlier than every time, even with any grace.
+	never = time.Duration(math.MinInt64 / 2)
+)
+
+// A userKey is a partition and the name of a user.
+type userKey struct{ partition, name string }
+
+// A userEntry has the groups of a user. Immutable but for its times.
+type userEntry struct {
+	key       userKey
+	exists    bool
+	groups    []string
+	expiresAt atomic.Int64 // never once it has been dropped
+	refreshAt atomic.Int64
+}
+
+func (e *userEntry) expires() time.Duration { return time.Duration(e.expiresAt.Load()) }
+
+// isDue returns whether the groups should be asked for, and lets nobody else do so for a while.
+func (e *userEntry) isDue(now time.Duration) bool {
+	at := e.refreshAt.Load()
+	return int64(now) >= at && e.refreshAt.CompareAndSwap(at, int64(now+refreshRetry))
+}
+
+func (e *userEntry) live(from time.Duration, lifetime time.Duration) {
+	e.expiresAt.Store(int64(from + lifetime))
+	e.refreshAt.Store(int64(from + time.Duration(refreshAfter*float64(lifetime))))
+}
+
+func (e *userEntry) drop() { e.expiresAt.Store(int64(never)) }
+
+// users are those whose groups are known. An entry that is no longer one of them decides nothing,
+// although decisions that were made with it are still remembered.
+type users struct {
+	mutex   sync.RWMutex
+	entries map[userKey]*userEntry
+}
+
+func (u *users) find(partition, name string) *userEntry {
+	u.mutex.RLock()
+	defer u.mutex.RUnlock()
+	return u.entries[userKey{partition, name}]
+}
+
+// set keeps the groups of a user from a time on. If there are too many users, another one is dropped.
+func (u *users) set(key userKey, exists bool, groups []string, from, lifetime time.Duration) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	known := u.entries[key]
+	if known != nil && known.exists == exists && slices.Equal(known.groups, groups) {
+		known.live(from, lifetime)
+		return
+	}
+	if known != nil {
+		known.drop()
+	} else if len(u.entries) >= maxUsers {
+		for other, entry := range u.entries { // any of them
+			entry.drop()
+			delete(u.entries, other)
+			break
+		}
+	}
+	entry := &userEntry{key: key, exists: exists, groups: groups}
+	entry.live(from, lifetime)
+	u.entries[key] = entry
+}
+
+// forget drops users of a partition; all of them if none is named.
+func (u *users) forget(partition string, names []string) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	for _, name := range names {
+		key := userKey{partition, name}
+		if entry := u.entries[key]; entry != nil {
+			entry.drop()
+			delete(u.entries, key)
+		}
+	}
+	if len(names) > 0 {
+		return
+	}
+	for key, entry := range u.entries {
+		if key.partition == partition {
+			entry.drop()
+			delete(u.entries, key)
+		}
+	}
+}
+
+func (u *users) clear() {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	for _, entry := range u.entries {
+		entry.drop()
+	}
+	clear(u.entries)
+}

@@ -1,0 +1,105 @@
+package gate
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// maxWanted is how many users one message may ask for.
+	maxWanted = 1_000
+	// maxWaiting is how many users may wait for their groups, as many as the server lets.
+	maxWaiting = 10_000
+	// answerTime is how long an answer may take before a user is asked for again.
+	answerTime = 10 * time.Second
+)
+
+// wants are the users whose groups this gate needs. Each is asked for once until the answer comes.
+type wants struct {
+	wake func()
+
+	mutex   sync.Mutex
+	waiting map[userKey]struct{}
+	asked   map[userKey]asked
+	purgeAt time.Duration
+}
+
+type asked struct {
+	at       time.Duration
+	again    time.Duration // not to be asked for again before
+	answered bool
+}
+
+func newWants(wake func()) *wants {
+	return &wants{wake: wake, waiting: map[userKey]struct{}{}, asked: map[userKey]asked{}}
+}
+
+// add asks for the groups of a user with the next messages.
+func (w *wants) add(key userKey, now time.Duration) {
+	if w.wait(key, now) {
+		w.wake()
+	}
+}
+
+func (w *wants) wait(key userKey, now time.Duration) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if _, isWaiting := w.waiting[key]; isWaiting {
+		return false
+	}
+	if earlier, isAsked := w.asked[key]; isAsked && now < earlier.again {
+		return false
+	}
+	if len(w.waiting)+len(w.asked) >= maxWaiting && now >= w.purgeAt {
+		w.purgeAt = now + refreshRetry
+		for other, earlier := range w.asked {
+			if earlier.answered && now >= earlier.again {
+				delete(w.asked, other)
+			}
+		}
+	}
+	if len(w.waiting)+len(w.asked) >= maxWaiting {
+		return false
+	}
+	w.waiting[key] = struct{}{}
+	return true
+}
+
+// take returns the users to ask for now, by partition, with one message for each.
+func (w *wants) take(now time.Duration) map[string][]string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	taken := map[string][]string{}
+	for key := range w.waiting {
+		if len(taken[key.partition]) == maxWanted {
+			continue // with the next message
+		}
+		taken[key.partition] = append(taken[key.partition], key.name)
+		delete(w.waiting, key)
+		w.asked[key] = asked{at: now, again: now + answerTime}
+	}
+	return taken
+}
+
+// answer notes an answer, and returns when the user was asked for; false if nobody did. If the answer
+// is of little use, the user is not asked for again before a time.
+func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	earlier, isAsked := w.asked[key]
+	if !isAsked || earlier.answered {
+		return 0, false
+	}
+	if delete(w.asked, key); again > 0 {
+		w.asked[key] = asked{again: again, answered: true}
+	}
+	return earlier.at, true
+}
+
+// clear asks for nobody: answers come only on the stream that they were asked for on.
+func (w *wants) clear() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	clear(w.waiting)
+	clear(w.asked)
+}

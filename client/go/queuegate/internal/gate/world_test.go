@@ -1,0 +1,137 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// A world is a gate without a stream, whose clock stands still.
+type world struct {
+	testing.TB
+	now     time.Duration
+	changes int
+	decider *decider
+	session *session
+}
+
+func newWorld(t testing.TB, partitions ...string) *world {
+	w := &world{TB: t, now: time.Hour}
+	replica := newReplica(len(partitions) > 0, func() { w.changes++ })
+	wants := newWants(func() {})
+	w.session = newSession(replica, wants, "gate", partitions, false)
+	w.decider = &decider{
+		replica: replica, session: w.session, wants: wants, memory: newMemory(),
+		clock: func() time.Duration { return w.now },
+	}
+	return w
+}
+
+// receive takes messages; it returns the last answer.
+func (w *world) receive(responses ...*queuegatev1.SyncResponse) *queuegatev1.SyncRequest {
+	w.Helper()
+	var last *queuegatev1.SyncRequest
+	for _, response := range responses {
+		answer, err := w.session.receive(proto.CloneOf(response), w.now)
+		if err != nil {
+			w.Fatal(err)
+		}
+		last = answer
+	}
+	return last
+}
+
+// renew grants a lease.
+func (w *world) renew() {
+	w.Helper()
+	w.receive(pong(w.session.ping(w.now).GetPing().GetId()))
+}
+
+// live starts a stream with policies.
+func (w *world) live(policies ...*queuegatev1.SyncResponse) *world {
+	w.Helper()
+	w.session.open()
+	w.receive(opened(nil))
+	w.receive(policies...)
+	w.receive(checkpoint(1))
+	w.renew()
+	return w
+}
+
+func (w *world) ask(user, queue string) (Answer, bool) {
+	return w.decider.decide(&Question{User: user, Queue: queue})
+}
+
+// expect expects a decision about access to a queue: its reason, or "" if the server must be asked.
+func (w *world) expect(user, queue string, reason policy.Reason) {
+	w.Helper()
+	answer, decided := w.ask(user, queue)
+	if decided != (reason != "") || decided && answer.Reason != reason {
+		w.Errorf("%s in %s: %+v, %v instead of %q", user, queue, answer, decided, reason)
+	}
+}
+
+// give answers a want of the groups of a user.
+func (w *world) give(user string, lifetime time.Duration, groups ...string) {
+	w.Helper()
+	w.decider.wants.take(w.now)
+	w.receive(userGroups(user, queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED, lifetime, groups...))
+}
+
+func opened(change func(*queuegatev1.SyncOpened)) *queuegatev1.SyncResponse {
+	message := &queuegatev1.SyncOpened{
+		Epoch: []byte("epoch"), LeaseMillis: 5_000, PingIntervalMillis: 1_000, LocalDecisions: true,
+		AssertGroups: true,
+	}
+	if change != nil {
+		change(message)
+	}
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Opened{Opened: message}}
+}
+
+func pong(id uint64) *queuegatev1.SyncResponse {
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Pong{Pong: &queuegatev1.SyncPong{Id: id}}}
+}
+
+func checkpoint(sequence uint64) *queuegatev1.SyncResponse {
+	message := &queuegatev1.SyncCheckpoint{Sequence: sequence}
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Checkpoint{Checkpoint: message}}
+}
+
+func forget(partition string, users ...string) *queuegatev1.SyncResponse {
+	message := &queuegatev1.Forget{Partition: partition, Users: users}
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Forget{Forget: message}}
+}
+
+func userGroups(
+	user string, outcome queuegatev1.ResolveOutcome, lifetime time.Duration, groups ...string,
+) *queuegatev1.SyncResponse {
+	message := &queuegatev1.UserGroups{
+		Partition: "default", User: user, Outcome: outcome, Groups: groups,
+		LifetimeMillis: uint64(lifetime.Milliseconds()),
+	}
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_UserGroups{UserGroups: message}}
+}
+
+func part(message *queuegatev1.PolicyPart) *queuegatev1.SyncResponse {
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: message}}
+}
+
+// whole returns a policy whose root has a submit ACL; its checksum is the ACL.
+func whole(partition, acl string) *queuegatev1.SyncResponse {
+	return part(&queuegatev1.PolicyPart{
+		Partition: partition, First: true, Last: true, Checksum: []byte(acl), Revision: 1, UseGivenGroups: true,
+		Queues: []*queuegatev1.PolicyQueue{{Path: "root", SubmitAcl: acl}},
+	})
+}
+
+func unchanged(partition, checksum string, revision uint64) *queuegatev1.SyncResponse {
+	return part(&queuegatev1.PolicyPart{
+		Partition: partition, First: true, Last: true, Unchanged: true, UseGivenGroups: true,
+		Checksum: []byte(checksum), Revision: revision,
+	})
+}

@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	root          = "root"
+	recoveryQueue = "root.@recovery@"
+	// cluster stands for the path of a queue where the administrators of a cluster are listed.
+	cluster = ""
+
+	maxQueueName = 64
+
+	// DefaultPartition is the partition of a question that names none.
+	DefaultPartition = "default"
+)
+
+// PartitionName returns the name of a partition without the ID of a resource manager: [rm]gpu
+// becomes gpu. An empty name becomes default.
+func PartitionName(text string) string {
+	if text == "" {
+		return DefaultPartition
+	}
+	if text[0] == '[' {
+		if end := strings.IndexByte(text, ']'); end > 0 {
+			return text[end+1:]
+		}
+	}
+	return text
+}
+
+// IsUserName returns whether YuniKorn accepts the name of a user in a request with groups.
+func IsUserName(text string) bool { return isName(text, ":#/_.@-", true) }
+
+// isName returns whether a text is a letter or _, then letters, digits and some signs, and at the
+// end perhaps a dollar sign.
+func isName(text, signs string, dollar bool) bool {
+	if dollar {
+		text = strings.TrimSuffix(text, "$")
+	}
+	if text == "" || text[0] != '_' && !isLetter(text[0]) {
+		return false
+	}
+	for i := 1; i < len(text); i++ {
+		if sign := text[i]; !isLetter(sign) && !isDigit(sign) && strings.IndexByte(signs, sign) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(sign byte) bool { return 'a' <= sign|0x20 && sign|0x20 <= 'z' }
+func isDigit(sign byte) bool  { return '0' <= sign && sign <= '9' }
+
+// queuePath returns the full path of a queue of YuniKorn in lower case; false if the text is none.
+func queuePath(text string) (string, bool) {
+	level := 0 // the length of the present one
+	for i := range len(text) {
+		sign := text[i]
+		switch {
+		case sign == '.':
+			if level == 0 {
+				return "", false
+			}
+			level = 0
+		case isLetter(sign) || isDigit(sign) || strings.IndexByte("_:#/@-", sign) >= 0:
+			if level++; level > maxQueueName {
+				return "", false
+			}
+		default: // among them every sign that is not ASCII
+			return "", false
+		}
+	}
+	if level == 0 {
+		return "", false
+	}
+	path := strings.ToLower(text)
+	return path, path == root || strings.HasPrefix(path, root+".")
+}
+
+// yarnQueuePath returns the full path of a queue of YARN; false if a level is empty. Paths are
+// case-sensitive, root. is optional, and a level may contain anything but a dot.
+func yarnQueuePath(text string) (string, bool) {
+	if text == "" || text[0] == '.' || text[len(text)-1] == '.' || strings.Contains(text, "..") {
+		return "", false
+	}
+	if text == root || strings.HasPrefix(text, root+".") {
+		return text, true
+	}
+	return root + "." + text, true
+}
+
+// parentPath returns the path of the parent of a queue; empty for the root.
+func parentPath(path string) string {
+	return path[:max(0, strings.LastIndexByte(path, '.'))]
+}
+
+// isRecoveryPath returns whether a path in lower case is the recovery queue or below it.
+func isRecoveryPath(path string) bool {
+	rest, found := strings.CutPrefix(path, recoveryQueue)
+	return found && (rest == "" || rest[0] == '.')
+}
+
+// IsPlain returns whether a server accepts a text as a name: short, and without control
+// characters and line separators.
+func IsPlain(text string) bool {
+	if text == "" || len(text) > maxNameBytes {
+		return false
+	}
+	for i := range len(text) {
+		if sign := text[i]; sign < 0x20 || sign == 0x7f {
+			return false
+		} else if sign >= utf8.RuneSelf {
+			return isPlainUnicode(text[i:])
+		}
+	}
+	return true
+}
+
+// maxNameBytes is the limit of servers for names. Their limit for paths is larger.
+const maxNameBytes = 1024
+
+func isPlainUnicode(text string) bool {
+	for _, sign := range text {
+		if sign < 0x20 || 0x7f <= sign && sign < 0xa0 || sign == '\u2028' || sign == '\u2029' ||
+			sign == utf8.RuneError {
+			return false
+		}
+	}
+	return true
+}

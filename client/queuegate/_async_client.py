@@ -1,0 +1,75 @@
+"""The asyncio client."""
+
+from typing import Final, Self
+
+from queuegate import _channel
+from queuegate._async_methods import AsyncClientMethods
+from queuegate._calls import AsyncCalls
+from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
+
+
+class Client(AsyncClientMethods):
+    """The asyncio client of a queuegate server, with the methods of `queuegate.Client`.
+
+    A client belongs to the event loop in which it is created. Tasks can and should share one:
+    all its calls use one connection. Cancelling a task cancels its call. Close a client after
+    use, or use it in an `async with` statement.
+
+    Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
+    ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
+    retries and further pages.
+
+    Attributes:
+        address: The address of the server.
+
+    Example:
+        >>> import asyncio
+        >>> async def admitted(users):
+        ...     async with aio.Client() as client:
+        ...         checks = (client.check(user, "root.analytics.reports") for user in users)
+        ...         return [bool(decision) for decision in await asyncio.gather(*checks)]
+        >>> asyncio.run(admitted(["sue", "john"]))
+        [True, False]
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout: float = 1.0,
+        tls: Tls | None = None,
+        token_file: FilePath | None = None,
+        retry: Retry = DEFAULT_RETRY,
+    ) -> None:
+        """Create a client. It does not connect yet, but reads its files at once.
+
+        Args:
+            address: As for `queuegate.Client`.
+            timeout: The default time limit of calls, in seconds.
+            tls: As for `queuegate.Client`.
+            token_file: As for `queuegate.Client`.
+            retry: How often and when to retry.
+
+        Raises:
+            RuntimeError: There is no running event loop.
+            TypeError: An argument has the wrong type.
+            ValueError: An address, a limit or a file is invalid, or the token would be sent
+                unencrypted.
+            OSError: A file of `tls` or the token file cannot be read.
+        """
+        plan = _channel.plan(address, timeout, tls, retry, token_file)
+        self.address: Final = plan.address.text
+        super().__init__(AsyncCalls(plan))
+
+    def __repr__(self) -> str:
+        return f"queuegate.aio.{type(self).__name__}({self.address!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection. Open calls raise ServerUnavailable, later ones RuntimeError."""
+        await self._calls.close()

@@ -1,0 +1,61 @@
+"""Answers for programs: as JSON and as YAML, and lists as a table."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from queuegate.cli.terminal import escape
+
+
+def plain(document: Any) -> dict[str, Any]:
+    """Return a dataclass as a dictionary, and a dictionary as it is."""
+    if is_dataclass(document) and not isinstance(document, type):
+        return asdict(document)
+    return dict(document)
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """Return a document as indented JSON in ASCII, so that no terminal interprets it."""
+    return json.dumps(document, indent=2, default=_text).replace("\x7f", "\\u007f")
+
+
+def to_yaml(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML. All texts are quoted, so that none is read as something else."""
+    return "\n".join(_yaml(document, ""))
+
+
+def _yaml(value: Any, indent: str) -> Iterator[str]:
+    """Yield the lines of a mapping or a sequence that is not empty."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _item(f"{indent}{key}:", item, f"{indent}  ")
+    else:
+        for item in value:
+            first, *others = _item("", item, f"{indent}  ")
+            yield f"{indent}- {first.strip()}"
+            yield from others
+
+
+def _item(key: str, value: Any, indent: str) -> list[str]:
+    if isinstance(value, Mapping | list | tuple) and value:
+        return [*([key] if key else []), *_yaml(value, indent)]
+    # JSON's texts, numbers and empty lists are YAML's, once characters are written as `\u202e`.
+    text = escape(json.dumps(value, ensure_ascii=False, default=_text))
+    return [f"{key} {text}"]
+
+
+def to_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table with aligned columns."""
+    cells = [tuple(heads), *(tuple(map(escape, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,0 +1,187 @@
+"""Decides without a server: the calls of a client go to the server's code in this process.
+
+The only module of the client that imports the server, which the extra `server` installs.
+"""
+
+# ruff: noqa: PLC0415 - the server's code is imported when it is needed
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from queuegate import _errors
+from queuegate._address import parse
+from queuegate._calls import BlockingCalls
+from queuegate._channel import ChannelPlan
+from queuegate._methods import ClientMethods
+from queuegate.cli.terminal import escape
+from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable, RequestRejected
+
+if TYPE_CHECKING:
+    import grpc
+
+    from queuegate_server.identity.resolver import Outcome
+    from queuegate_server.server.offline import OfflineServices
+    from queuegate_server.settings.model import Settings
+
+_TIMEOUT: Final = 30.0
+"""Seconds for a call. Look-ups in a directory have limits of their own."""
+_ASK_NOBODY: Final = frozenset({"none", "test"})
+"""Types of resolvers whose answers are the same on each machine."""
+_NO_GROUPS: Final = (
+    "the decision depends on the groups of the user: give them with --group, or the settings of"
+    " the server with --config"
+)
+
+
+class OfflineClient(ClientMethods):
+    """Has the methods of a client, and decides by files."""
+
+    def __init__(self, policy: str | None, config: str | None, timeout: float | None) -> None:
+        """Read the files.
+
+        Args:
+            policy: The scheduler's file; None: the one that the settings name.
+            config: The settings of the server; None: its defaults, without any directory.
+            timeout: The time limit of a call in seconds.
+
+        Raises:
+            RequestRejected: The server's code is not installed, or a file is not valid.
+        """
+        # The command reports itself what a server would log, but for why a look-up failed.
+        logging.getLogger("queuegate_server").setLevel(logging.ERROR)
+        if config is not None:
+            look_ups = logging.getLogger("queuegate_server.identity")
+            look_ups.setLevel(logging.WARNING)
+            look_ups.handlers = [_StderrHandler()]
+        try:
+            channel = _InProcessChannel(_settings(policy, config), has_settings=config is not None)
+        except ModuleNotFoundError as error:
+            if (error.name or "queuegate").startswith("queuegate."):
+                raise
+            message = f"deciding without a server needs the server's code ({error.name} is missing)"
+            raise RequestRejected(f"{message}: pip install 'queuegate[server]'") from None
+        plan = ChannelPlan(parse("unix:/offline"), None, [], timeout or _TIMEOUT)
+        super().__init__(BlockingCalls(plan, cast("grpc.Channel", channel)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.close()
+
+
+def _settings(policy: str | None, config: str | None) -> "Settings":
+    """Return the settings of a server with these options. Raises RequestRejected."""
+    from queuegate_server.settings.load import SettingsError, load_settings
+    from queuegate_server.settings.source_map import Override
+
+    options = [] if policy is None else [Override("--policy", ("policy", "path"), policy)]
+    try:
+        if config is None:
+            return load_settings(options=options)
+        return load_settings(Path(config), os.environ, options)
+    except SettingsError as error:
+        raise RequestRejected(str(error), reason="INVALID_CONFIGURATION") from None
+
+
+class _StderrHandler(logging.Handler):
+    """Prints records, escaped, on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for line in self.format(record).split("\n"):
+            sys.stderr.write(f"{escape(line)}\n")
+
+
+class _Unknown:
+    """Takes the place of directories: nothing is known about any user."""
+
+    is_local = True
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def resolve(self, _user: str) -> "Outcome":
+        from queuegate_server.identity.resolver import LookupFailed
+
+        return LookupFailed(_NO_GROUPS)
+
+
+class _InProcessChannel:
+    """As much of a `grpc.Channel` as the stubs of unary calls need."""
+
+    def __init__(self, settings: "Settings", *, has_settings: bool) -> None:
+        """Load the policy. Raises RequestRejected."""
+        from queuegate_server.server.offline import CannotServe, OfflineServices
+
+        self._runner = asyncio.Runner()
+        self._has_settings = has_settings
+
+        unknown = _Unknown()
+
+        async def load() -> "OfflineServices":
+            services = (
+                OfflineServices(settings)
+                if has_settings
+                else OfflineServices(
+                    settings, lambda kind: None if kind in _ASK_NOBODY else unknown
+                )
+            )
+            try:
+                await services.load()
+            except CannotServe as error:
+                await services.close()
+                raise RequestRejected(str(error), reason="INVALID_CONFIGURATION") from None
+            return services
+
+        try:
+            self._services = self._runner.run(load())
+        except BaseException:
+            self._runner.close()
+            raise
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., Any]:
+        """Return a call of one method."""
+        name = method.rpartition("/")[2]
+
+        def call(request: Any, *, timeout: float, **_: object) -> Any:
+            answer = self._answer(name, request_serializer(request), timeout)
+            return response_deserializer(self._runner.run(answer))
+
+        return call
+
+    def stream_stream(self, *_: object, **__: object) -> None:
+        """Offer no streams, which commands do not use."""
+
+    def close(self) -> None:
+        """Close connections to directories."""
+        self._runner.run(self._services.close())
+        self._runner.close()
+
+    async def _answer(self, method: str, data: bytes, seconds: float) -> bytes:
+        """Return the answer to a call. Raises QueuegateError."""
+        from queuegate_server.rpc.errors import to_status
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._services.call(method, data)
+        except TimeoutError:
+            raise DeadlineExceeded(f"no answer within {seconds:g} s") from None
+        except Exception as error:
+            failure = _errors.from_item(to_status(error).proto)
+        if isinstance(failure, GroupsUnavailable) and not self._has_settings:
+            raise GroupsUnavailable(_NO_GROUPS, code=failure.code, reason=failure.reason)
+        raise failure

@@ -1,0 +1,118 @@
+"""Prints what a command answers, or why there is no answer."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from queuegate.cli.documents import plain, to_json, to_table, to_yaml
+from queuegate.cli.exit_codes import Exit, Problem, problem_of
+from queuegate.cli.terminal import escape
+
+FORMATS: Final = ("text", "json", "yaml")
+TABLE: Final = "table"
+"""The format of lists only."""
+
+_WRITERS: Final = {"json": to_json, "yaml": to_yaml}
+_ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITERS)})(?:\0|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The output of a command and its exit status."""
+
+    document: Any
+    """For `--output json` and `yaml`: a dataclass, or a mapping of plain values."""
+    lines: Iterable[str]
+    """For `--output text`."""
+    status: Exit = Exit.OK
+    problem: Problem | None = None
+    """The problem, although there is an answer. Overrides the status."""
+    note: str = ""
+    """For people, on standard error."""
+    table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None
+    """The heads and the rows for `--output table`."""
+
+
+def answer(ask: Callable[[], Report], question: Mapping[str, Any], output: str) -> int:
+    """Print the report of a command, or its failure; return the exit status.
+
+    Args:
+        ask: The command.
+        question: The fields of the question that documents repeat.
+        output: The format.
+    """
+    try:
+        report = ask()
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except click.UsageError:
+        raise
+    except Exception as error:
+        return _fail(problem_of(error), question, output)
+    if output in _WRITERS:
+        problem = _error(report.problem) if report.problem else {}
+        lines: Iterable[str] = [_WRITERS[output]({**question, **plain(report.document), **problem})]
+        return _print(lines, report.problem.status if report.problem else report.status)
+    lines = to_table(*report.table) if output == TABLE and report.table else report.lines
+    status = _print(lines, report.status)
+    if report.note:
+        sys.stderr.write(f"{escape(report.note)}\n")
+    if report.problem and status == report.status:
+        return _fail(report.problem, question, output)
+    return status
+
+
+def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
+    """Print how the command is used, and the fault; return the exit status."""
+    if found := _ASKED_FOR.search("\0".join(arguments)):
+        message = error.format_message()
+        return _fail(Problem(Exit.WRONG, "WRONG_USAGE", message), {}, found[1])
+    shown = io.StringIO()
+    error.show(shown)
+    lines = shown.getvalue().expandtabs(4).splitlines()
+    sys.stderr.writelines(f"{escape(line)}\n" for line in lines)
+    return Exit.WRONG
+
+
+def _fail(problem: Problem, question: Mapping[str, Any], output: str) -> int:
+    if output in _WRITERS:
+        return _print([_WRITERS[output]({**question, **_error(problem)})], problem.status)
+    # Further lines are indented, so that none looks like another message.
+    text = "\n  ".join(map(escape, problem.message.split("\n")))
+    sys.stderr.write(f"Error: {text}\n")
+    return problem.status
+
+
+def _error(problem: Problem) -> dict[str, Any]:
+    return {
+        "error": {
+            "reason": problem.reason,
+            "message": problem.message,
+            "retry_after": problem.retry_after,
+        }
+    }
+
+
+def _print(lines: Iterable[str], status: int) -> int:
+    """Print on standard output; return the status, or that of a failure to print."""
+    # Characters that the encoding of the terminal lacks are written as escapes.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter flushes the stream once more at exit, where no error can be caught.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return Exit.BROKEN_PIPE
+        sys.stderr.write(f"Error: cannot write the answer: {error.strerror}\n")
+        return Exit.NO_ANSWER
+    return status

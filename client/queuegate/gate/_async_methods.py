@@ -1,0 +1,118 @@
+"""The methods of `queuegate.aio.Gate` that differ from those of a client.
+
+Those of `queuegate.Gate` are generated from them: run `make blocking` after a change.
+"""
+
+# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# ruff: noqa: ASYNC109
+
+from collections.abc import Callable, Iterable
+
+from queuegate import _requests, _validation
+from queuegate._async_methods import AsyncClientMethods
+from queuegate._results import Cursor
+from queuegate._types import AccessName, Check, CheckFailure, Decision
+from queuegate.gate.decider import Question
+from queuegate.gate.reflector import GateState, Reflector
+from queuegate.policy.decision import Access
+from queuegate.policy.names import ROOT
+
+
+class AsyncGateMethods(AsyncClientMethods):
+    """The calls of a gate, which sets `_reflector` and `_decide`."""
+
+    _reflector: Reflector
+    _decide: Callable[[Question], Decision | None]
+
+    @property
+    def state(self) -> GateState:
+        """Whether the gate decides by itself."""
+        return self._reflector.state
+
+    @property
+    def decided(self) -> int:
+        """How many questions were decided in this process; approximate where threads share it."""
+        return self._reflector.decider.decided
+
+    @property
+    def resets(self) -> int:
+        """How often the server made the gate drop its state."""
+        return self._reflector.resets
+
+    async def check(
+        self,
+        user: str,
+        queue: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        at_least: Cursor | None = None,
+        timeout: float | None = None,
+    ) -> Decision:
+        """Check whether a user may use a queue, as `Client.check` does.
+
+        With `at_least` the server is always asked.
+        """
+        if at_least is None:
+            made = self._decide((user, queue, partition, access, groups, real_user))
+            if made is not None:
+                return made
+        return await super().check(
+            user,
+            queue,
+            partition=partition,
+            access=access,
+            groups=groups,
+            real_user=real_user,
+            at_least=at_least,
+            timeout=timeout,
+        )
+
+    async def check_many(
+        self, checks: Iterable[Check], *, timeout: float | None = None
+    ) -> list[Decision | CheckFailure]:
+        """Check many questions, as `Client.check_many` does; only those that the gate cannot
+        decide are sent.
+        """
+        questions = _requests.questions(checks, Check)
+        found = [
+            self._decide(
+                (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
+            )
+            for each in questions
+        ]
+        rest = [question for question, made in zip(questions, found, strict=True) if made is None]
+        asked = iter(await super().check_many(rest, timeout=timeout) if rest else ())
+        return [next(asked) if made is None else made for made in found]
+
+    async def queues(
+        self,
+        user: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        prefix: str = "",
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> list[str]:
+        """List the full paths of the configured queues that a user may use, sorted, as
+        `Client.queues` does.
+        """
+        given = _validation.texts("groups", groups)
+        found = self._reflector.decider.queues(
+            (user, prefix or ROOT, partition, access, given, real_user)
+        )
+        if found is not None:
+            return found
+        return await super().queues(
+            user,
+            partition=partition,
+            access=access,
+            prefix=prefix,
+            groups=given,
+            real_user=real_user,
+            timeout=timeout,
+        )

@@ -1,0 +1,237 @@
+"""A gate's copy of the policies and of users' groups.
+
+One thread changes it, any thread may decide from it. What a decision depends on, but for the groups
+of users, is one object, `state`, which is replaced by each change: a decision holds if its state
+is still the current one after it was made.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from queuegate._types import Decision
+from queuegate.policy import acl
+from queuegate.policy import decision as core
+from queuegate.policy.acl import Acl, AclNames
+from queuegate.policy.names import partition_name
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.v1 import sync_pb2, user_groups_pb2
+
+MAX_USERS: Final = 10_000
+"""Users whose groups are kept."""
+MAX_DECISIONS: Final = 10_000
+"""Different decisions that are kept."""
+REFRESH_AFTER: Final = 0.8
+"""A use after this part of the lifetime of groups asks for them again."""
+
+
+class UserEntry:
+    """The groups of a user. Immutable but for its times, which end what was decided from it."""
+
+    __slots__ = ("expires_at", "groups", "key", "refresh_at")
+
+    def __init__(
+        self,
+        key: tuple[str, str],
+        groups: tuple[str, ...] | None,
+        expires_at: float,
+        refresh_at: float,
+    ) -> None:
+        self.key = key
+        """The partition and the name."""
+        self.groups = groups
+        """None: there is no such user."""
+        self.expires_at = expires_at
+        """On the monotonic clock."""
+        self.refresh_at = refresh_at
+        """When the next use asks for the groups again."""
+
+    def end(self) -> None:
+        """End what was decided from these groups."""
+        self.expires_at = self.refresh_at = -math.inf
+
+
+NO_GROUPS: Final = UserEntry(("", ""), None, math.inf, math.inf)
+"""Stands for the entry of a decision that used no groups that the gate holds."""
+
+
+class Held(NamedTuple):
+    """The policy of a partition."""
+
+    partition: Partition
+    checksum: bytes
+    revision: int
+    use_given_groups: bool
+
+
+class Remembered(NamedTuple):
+    """A decision, and the entry whose groups it used (NO_GROUPS if it used none)."""
+
+    decision: Decision
+    entry: UserEntry
+
+
+class State:
+    """Everything that decides, but for groups, and the decisions that were made from it."""
+
+    __slots__ = ("_decisions", "_is_complete", "policies", "remembered")
+
+    def __init__(self, policies: Mapping[str, Held], *, is_complete: bool) -> None:
+        self._is_complete = is_complete
+        """Whether these are all partitions of the server."""
+        self.policies = policies
+        """The policies that decide, by partition."""
+        self.remembered: dict[tuple[object, ...], Remembered] = {}
+        self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
+
+    def find(self, name: str) -> Held | None:
+        """Return the policy of a requested partition; see Policy.partition."""
+        found = self.policies.get(name)
+        if found is None and (self._is_complete or not name.startswith("[")):
+            found = self.policies.get(partition_name(name))
+        return found
+
+    def decision(self, made: core.Decision, revision: int, evaluated_queue: str) -> Decision:
+        """Return a decision for the caller; there is one object for equal ones."""
+        key = (made, revision, evaluated_queue)
+        known = self._decisions.get(key)
+        if known is None:
+            if len(self._decisions) >= MAX_DECISIONS:
+                self._decisions.clear()
+            known = self._decisions[key] = Decision(*made, revision, evaluated_queue)
+        return known
+
+
+class LocalReplica:
+    """The state of a gate."""
+
+    def __init__(self, *, is_complete: bool) -> None:
+        """Start empty.
+
+        Args:
+            is_complete: Whether it will hold all partitions of the server.
+        """
+        self.has_changed = False
+        """Whether another policy decides; for the user of this object to reset."""
+        self._is_complete = is_complete
+        self.state = State(MappingProxyType({}), is_complete=is_complete)
+        self.users: dict[tuple[str, str], UserEntry] = {}
+        """By partition and name, those that were asked for last at the end."""
+        self._held: dict[str, Held] = {}
+        """All complete policies, also those that are not confirmed."""
+        self._first: sync_pb2.PolicyPart | None = None
+        self._builder = PartitionBuilder("")
+
+    def checksums(self) -> Mapping[str, bytes]:
+        """Return the checksums of all complete policies, by partition."""
+        return {name: held.checksum for name, held in self._held.items()}
+
+    def start_anew(self) -> None:
+        """Drop all groups, and decide from no policy before the server has confirmed it."""
+        self._replace(MappingProxyType({}))
+        self.users.clear()
+
+    def add_part(self, part: sync_pb2.PolicyPart) -> None:
+        """Add a part of a policy; the last one makes it decide. Raises ValueError."""
+        name = part.partition
+        if part.removed:
+            self._held.pop(name, None)
+            self._replace({n: h for n, h in self.state.policies.items() if n != name})
+            return
+        if part.unchanged:
+            held = self._held.get(name)
+            if held is None:
+                raise ValueError(f"the policy of {name!r} cannot be unchanged: it is not held")
+            self._decide_from(
+                held._replace(revision=part.revision, use_given_groups=part.use_given_groups)
+            )
+            return
+        if part.first:
+            self._first = part
+            self._builder = _builder(part)
+        self._builder.add(
+            QueueAcls(queue.path, queue.submit_acl, queue.admin_acl) for queue in part.queues
+        )
+        if part.last:
+            first, self._first = self._first, None
+            if first is None or first.partition != name:
+                raise ValueError(f"the parts of the policy of {name!r} are not complete")
+            self._decide_from(
+                Held(self._builder.build(), first.checksum, first.revision, first.use_given_groups)
+            )
+
+    def drop_parts(self) -> None:
+        """Drop the parts of a policy that is not complete."""
+        self._first = None
+
+    def change_rights(self) -> None:
+        """Drop the decisions that were made with other rights."""
+        self._replace(self.state.policies)
+
+    def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
+        """Decide from the groups of a user, which were asked for at this time or later."""
+        if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_RESOLVED:
+            found: tuple[str, ...] | None = tuple(groups.groups)
+        elif groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND:
+            found = None
+        else:
+            return  # the known groups are valid until they expire
+        key = (groups.partition, groups.user)
+        known = self.users.pop(key, None)
+        lifetime = groups.lifetime_millis / 1_000
+        expires_at, refresh_at = asked_at + lifetime, asked_at + REFRESH_AFTER * lifetime
+        if known is not None and known.groups == found:
+            known.expires_at, known.refresh_at = expires_at, refresh_at
+            self.users[key] = known
+            return
+        if known is not None:
+            known.end()
+        while len(self.users) >= MAX_USERS:
+            self.users.pop(next(iter(self.users))).end()
+        self.users[key] = UserEntry(key, found, expires_at, refresh_at)
+
+    def forget(self, partition: str, users: Iterable[str]) -> None:
+        """Drop the groups of users; of all users of the partition if none is named."""
+        keys = [(partition, user) for user in users]
+        for key in keys or [key for key in self.users if key[0] == partition]:
+            entry = self.users.pop(key, None)
+            if entry is not None:
+                entry.end()
+
+    def _decide_from(self, held: Held) -> None:
+        name = held.partition.name
+        self._held[name] = held
+        self._replace({**self.state.policies, name: held})
+        self.has_changed = True
+
+    def _replace(self, policies: Mapping[str, Held]) -> None:
+        self.state = State(policies, is_complete=self._is_complete)
+
+
+def _builder(part: sync_pb2.PolicyPart) -> PartitionBuilder:
+    if not part.HasField("cluster"):
+        names = AclNames.EXTENDED if part.extended_acl_names else AclNames.YUNIKORN
+        return PartitionBuilder(part.partition, parse_acl=partial(acl.parse, names=names))
+    cluster = part.cluster
+    semantics = Semantics.HADOOP if cluster.hadoop_semantics else Semantics.DOCUMENTED
+    parse = partial(parse_yarn, semantics=semantics)
+    return PartitionBuilder(
+        part.partition,
+        cluster=Cluster(
+            semantics,
+            _admins(cluster, parse),
+            cluster.acls_enabled,
+            cluster.checks_submission_always,
+            cluster.has_short_names,
+        ),
+        parse_acl=parse,
+    )
+
+
+def _admins(cluster: sync_pb2.ClusterPolicy, parse: Callable[[str], Acl]) -> Acl:
+    # One of the users may be that of the daemon, who is not in the text.
+    return replace(parse(cluster.admin_acl), users=frozenset(cluster.admin_users))

@@ -1,0 +1,195 @@
+"""The protocol of a gate: which state it may decide from, and until when.
+
+Pure: messages and times come in, messages come out. The other side is
+`queuegate_server/sync/session.py`; the rules are in `sync.proto`.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+from queuegate.v1 import sync_pb2, user_groups_pb2
+
+WANT_AGAIN: Final = 10.0
+"""Seconds after which the groups of a user are asked for again that have not come."""
+MAX_PINGS: Final = 32
+"""Pings without an answer, of which more than a few are too old to grant a lease."""
+
+
+def _clock() -> Callable[[], float]:
+    """Return the clock of leases: monotonic, and if the system has one, it goes on while the
+    machine is suspended.
+    """
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    return time.monotonic
+
+
+clock: Final = _clock()
+
+
+class Replica(Protocol):
+    """The copy of the server's state that a gate decides from."""
+
+    def checksums(self) -> Mapping[str, bytes]:
+        """Return the checksums of all complete policies, by partition."""
+
+    def start_anew(self) -> None:
+        """Drop all groups, and decide from no policy before the server has confirmed it."""
+
+    def add_part(self, part: sync_pb2.PolicyPart) -> None:
+        """Add a part of a policy; the last one makes it decide."""
+
+    def drop_parts(self) -> None:
+        """Drop the parts of a policy that is not complete."""
+
+    def change_rights(self) -> None:
+        """Drop the decisions that were made with other rights."""
+
+    def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
+        """Decide from the groups of a user, which were asked for at this time or later."""
+
+    def forget(self, partition: str, users: Iterable[str]) -> None:
+        """Drop the groups of users; of all if none is named."""
+
+
+class Session:
+    """The state of a gate's protocol, over all its streams."""
+
+    def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
+        """Start without a stream and without state.
+
+        Args:
+            replica: The state to change.
+            name: The name of this gate on the server.
+            partitions: The partitions to follow; none: all.
+        """
+        self.lease_until = -math.inf
+        """When this gate must stop deciding, on its own monotonic clock."""
+        self.ping_interval = 1.0
+        self.local_decisions = False
+        """Whether the server allows this gate to decide."""
+        self.assert_groups = False
+        """Whether the server lets this gate use groups that are given in a question."""
+        self.report_decisions = False
+        """Whether the server demands a report of each decision."""
+        self.reported = 0
+        """The newest report that the server has confirmed."""
+        self._replica = replica
+        self._name = name
+        self._partitions = tuple(partitions)
+        self._lease = 0.0
+        self._epoch = b""
+        self._announced = b""
+        self._applied = 0
+        self._wanted: dict[tuple[str, str], float] = {}
+        """When users were asked for whose groups have not come yet, and until when those are not
+        asked for again that could not be looked up."""
+        self._last_ping = 0
+        self._pings: dict[int, float] = {}
+
+    def open(self) -> sync_pb2.SyncRequest:
+        """Return the first message of a new stream. The one before it has ended."""
+        self._pings.clear()
+        self._wanted.clear()
+        self._replica.drop_parts()
+        held = [
+            sync_pb2.HeldPolicy(partition=partition, checksum=checksum)
+            for partition, checksum in self._replica.checksums().items()
+        ]
+        message = sync_pb2.SyncOpen(name=self._name, partitions=self._partitions, held=held)
+        if self._epoch:
+            message.resume.epoch = self._epoch
+            message.resume.sequence = self._applied
+        return sync_pb2.SyncRequest(open=message)
+
+    def ping(self, now: float) -> sync_pb2.SyncRequest:
+        """Return a ping, to be sent at this monotonic time or later."""
+        if len(self._pings) == MAX_PINGS:
+            del self._pings[min(self._pings)]
+        self._last_ping += 1
+        self._pings[self._last_ping] = now
+        return sync_pb2.SyncRequest(ping=sync_pb2.SyncPing(id=self._last_ping))
+
+    def want(self, partition: str, users: Iterable[str], now: float) -> sync_pb2.SyncRequest:
+        """Ask for the groups of users, at this monotonic time or later."""
+        old = [key for key, asked_at in self._wanted.items() if now >= asked_at + WANT_AGAIN]
+        for key in old:
+            del self._wanted[key]
+        names = list(users)
+        self._wanted.update(dict.fromkeys(((partition, user) for user in names), now))
+        return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
+
+    def is_wanted(self, partition: str, user: str, now: float) -> bool:
+        """Return whether the groups of a user have been asked for and may still come, or could
+        not be looked up a short while ago.
+        """
+        asked_at = self._wanted.get((partition, user))
+        return asked_at is not None and now < asked_at + WANT_AGAIN
+
+    @property
+    def waiting(self) -> int:
+        """For how many users groups may still come."""
+        return len(self._wanted)
+
+    def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
+        """Take a message of the server and return the answer to it, if it needs one."""
+        kind = response.WhichOneof("message")
+        if kind == "pong":
+            self._start_lease(response.pong.id)
+        elif kind == "opened":
+            self._greeted(response.opened)
+        elif kind == "policy":
+            self._replica.add_part(response.policy)
+        elif kind == "forget":
+            self._replica.forget(response.forget.partition, response.forget.users)
+        elif kind == "user_groups":
+            self._receive_groups(response.user_groups, now)
+        elif kind == "reported":
+            self.reported = response.reported.id
+        elif kind == "checkpoint":
+            self._epoch = self._announced
+            self._applied = response.checkpoint.sequence
+            applied = sync_pb2.SyncApplied(sequence=self._applied)
+            return sync_pb2.SyncRequest(applied=applied)
+        return None
+
+    def end(self) -> None:
+        """Stop deciding from this state: the server does not know it, or let this gate in."""
+        self._epoch = b""
+        self.lease_until = -math.inf
+        self._replica.start_anew()
+
+    def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
+        self._announced = opened.epoch
+        self._lease = opened.lease_millis / 1_000
+        self.ping_interval = opened.ping_interval_millis / 1_000
+        if not opened.resumed:
+            # The lease of another server does not cover the state of this one.
+            self.end()
+        rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
+        if rights != (self.local_decisions, self.assert_groups, self.report_decisions):
+            self.local_decisions, self.assert_groups, self.report_decisions = rights
+            self._replica.change_rights()
+
+    def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
+        """Take the groups of a user. They may have been on their way for long, while this process
+        was stopped: they are as old as the question.
+        """
+        key = (groups.partition, groups.user)
+        asked_at = self._wanted.pop(key, None)
+        if asked_at is None:
+            return
+        if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE:
+            self._wanted[key] = now - WANT_AGAIN + groups.lifetime_millis / 1_000
+        self._replica.set_groups(groups, asked_at)
+
+    def _start_lease(self, ping_id: int) -> None:
+        """Extend the lease to that of a ping: it runs from when the ping was sent."""
+        for earlier in [each for each in self._pings if each < ping_id]:
+            del self._pings[earlier]
+        sent_at = self._pings.pop(ping_id, None)
+        if sent_at is not None:
+            self.lease_until = max(self.lease_until, sent_at + self._lease)

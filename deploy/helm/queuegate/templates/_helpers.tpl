@@ -1,0 +1,95 @@
+{{/* The name of the server's objects: that of the release, if it says what it is. */}}
+{{- define "queuegate.server" -}}
+{{- if contains "queuegate" .Release.Name -}}
+{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-queuegate" .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name of the webhook's objects. */}}
+{{- define "queuegate.webhook" -}}
+{{ include "queuegate.server" . }}-admission
+{{- end -}}
+
+{{- define "queuegate.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects pods; the argument is a list: the root, and queuegate or queuegate-admission. */}}
+{{- define "queuegate.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ index . 1 }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+{{- end -}}
+
+{{- define "queuegate.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "queuegate.selector" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+{{- end -}}
+
+{{/* What the pods of both servers have in common; the argument is a list: the root, the name as
+above, and the values of the part. */}}
+{{- define "queuegate.pod" -}}
+{{- $root := index . 0 -}}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with (index . 2).pod }}
+{{ toYaml . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  # Reads the key.
+  fsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "queuegate.selector" . | nindent 8 }}
+{{- end -}}
+
+{{- define "queuegate.container" -}}
+{{- $root := index . 0 -}}
+image: {{ include "queuegate.image" $root }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+resources: {{- toYaml (index . 2).resources | nindent 2 }}
+securityContext:
+  readOnlyRootFilesystem: true
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "queuegate.volumeMounts" -}}
+- {name: yunikorn-defaults, mountPath: /etc/yunikorn/defaults, readOnly: true}
+- {name: yunikorn-configs, mountPath: /etc/yunikorn/configs, readOnly: true}
+{{- range $number, $mount := .mounts }}
+- {name: mount-{{ $number }}, mountPath: {{ quote $mount.path }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The argument is a list: the name of the ConfigMap instead of yunikorn-configs, the root, and
+the values of the part. */}}
+{{- define "queuegate.volumes" -}}
+- name: yunikorn-defaults
+  configMap: {name: yunikorn-defaults, optional: true}
+- name: yunikorn-configs
+  configMap: {name: {{ index . 0 }}, optional: true}
+{{- range $number, $mount := (index . 2).mounts }}
+- name: mount-{{ $number }}
+  {{- if $mount.secret }}
+  secret: {secretName: {{ $mount.secret }}, defaultMode: 0440}
+  {{- else }}
+  configMap: {name: {{ $mount.configMap }}}
+  {{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,146 @@
+"""audit-record.md: the keys of a record, with records that the server's code makes."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from docs.generate.markdown import code, page, table
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.observe.audit_chain import START, chained
+from queuegate_server.rpc.decision_records import Answered, Failed, Record
+
+_INTRODUCTION: Final = """\
+The [audit log](../how-to/audit-log.md) is UTF-8 text, one JSON object a line. Each decision is a
+record: of a batch, a column request or a stream, each check; of an `Explain…` call, its decision.
+`ListQueues` makes none, and neither does a call that is rejected before a decision: too many calls
+at once, a caller without the role. With `records: denials` allowed requests make none.
+"""
+_EXAMPLES: Final = """\
+## Examples
+
+A denial, a request about an application, and a request that could not be decided:
+"""
+_CHAIN: Final = """\
+## Hash chain
+
+With `chain: true` each record ends with three more keys. Each worker has a chain of its own. A
+chain goes on in the next file after a rotation, and after a restart.
+"""
+_SAMPLE_CHAIN: Final = "The first record of a chain:"
+_TIME: Final = 1_795_270_515.701522
+_KEYS: Final[Mapping[str, str]] = {
+    "time": "When the request was decided: UTC, RFC 3339, with microseconds.",
+    "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
+    " [`callers`](settings.md#callers).",
+    "method": "The [call](api.md#queuegatev1accessservice).",
+    "user": "The user of the request. Absent if a batch was rejected as a whole.",
+    "partition": "The partition of the request; `default` if it named none.",
+    "groups_in_request": "How many groups the request had. Absent if it had none.",
+    "queue": "The queue of the request, or the queue of the application.",
+    "access": "`submit` or `admin`. Only for queues.",
+    "action": "`view`, `view_logs`, `modify`, `move` or `admin`. Only for applications.",
+    "owner": "The owner of the application; with Spark, the user for whom it runs.",
+    "target_queue": "The queue that the application would move to; empty if none.",
+    "decision": "`allowed`, `denied`, or `error` if the request could not be decided.",
+    "reason": "Why, in lower case: the [reason](api.md#reason) of the decision, or that of the"
+    " [error](errors.md).",
+    "matched_queue": "The queue whose ACL matched; empty if none did. Absent with `error`.",
+    "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
+    "revision": "The revision of the policy that decided. Absent with `error`.",
+}
+_CHAIN_KEYS: Final = {
+    "sequence": "Counts the records of the chain, from 1.",
+    "previous": "The `hash` of the record before; of the first record, 64 zeros.",
+    "hash": 'The SHA-256, in hexadecimal, of the bytes of the line before `,"hash":`.',
+}
+
+
+def generate() -> str:
+    """Return the page."""
+    examples = [_denial(), _application(), _error()]
+    # Every record has keys that are described, in this order.
+    for record in examples:
+        assert list(record) == [key for key in _KEYS if key in record]
+    assert set().union(*examples) == set(_KEYS)
+    lines, _ = chained(f"{_line(_denial())}\n".encode(), START)
+    first: dict[str, Any] = json.loads(lines)
+    assert first.keys() - _denial().keys() == set(_CHAIN_KEYS)
+    return page(
+        "Audit record",
+        _INTRODUCTION,
+        _table(_KEYS),
+        _EXAMPLES,
+        _block(*map(_line, examples)),
+        _CHAIN,
+        _table(_CHAIN_KEYS),
+        _SAMPLE_CHAIN,
+        _block(lines.decode().strip()),
+    )
+
+
+def _table(keys: Mapping[str, str]) -> str:
+    return table(("key", "meaning"), ((code(key), text) for key, text in keys.items()))
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _block(*lines: str) -> str:
+    return "\n".join(["```jsonl", *lines, "```"])
+
+
+def _denial() -> Record:
+    request = access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user="john", groups=["analysts", "staff"]),
+        queue="root.sandbox",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+    response = access_pb2.CheckQueueAccessResponse(
+        reason=access_pb2.REASON_NO_MATCH, policy_revision=1
+    )
+    (record,) = Answered(
+        method="CheckQueueAccess",
+        time=_TIME,
+        caller="certificate:dns:scheduler.example.com",
+        request=request.SerializeToString(),
+        response=response.SerializeToString(),
+        denials_only=True,
+    ).records()
+    return record
+
+
+def _application() -> Record:
+    request = access_pb2.CheckApplicationAccessRequest(
+        user=UserGroupInformation(user="jane"),
+        partition="hadoop",
+        action=access_pb2.APPLICATION_ACTION_MODIFY,
+        application=access_pb2.Application(queue="root.marketing", owner="john"),
+    )
+    response = access_pb2.CheckApplicationAccessResponse(
+        allowed=True,
+        reason=access_pb2.REASON_USER,
+        matched_queue="root.marketing",
+        matched_subject="jane",
+        policy_revision=1,
+    )
+    (record,) = Answered(
+        method="CheckApplicationAccess",
+        time=_TIME,
+        caller="token:gateway",
+        request=request.SerializeToString(),
+        response=response.SerializeToString(),
+        denials_only=False,
+    ).records()
+    return record
+
+
+def _error() -> Record:
+    request = access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user="mary"),
+        queue="root.training",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+    content = request.SerializeToString()
+    return Failed("CheckQueueAccess", _TIME, "unix", content, "resolver_unavailable").record()

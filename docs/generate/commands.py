@@ -1,0 +1,107 @@
+"""queuegate.md and queuegate-server.md: every command, from the help that click prints."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from docs.generate.markdown import code, page, paragraph, table
+from queuegate.cli.commands import queuegate
+from queuegate.cli.options import common_names
+from queuegate_server.cli.main import command_group
+
+_CLIENT: Final = """\
+The command asks a server whether a user may use a queue and why, which groups the user is in, and
+which policy it serves. `check`, `explain`, `app-check` and `queues` also decide without a server,
+with `--policy` or `--config` (`pip install 'queuegate[server]'`).
+
+`-o json` and `-o yaml` print a document that repeats the question. Without an answer the document
+has an `error` with `reason` (see [errors](errors.md)), `message`, and `retry_after` in seconds if
+the server knows when to ask again. Commands that print a list can also print a `table`.
+"""
+_SERVER: Final = """\
+`serve` and `admission` are the two servers. The other commands work on files and need no server.
+"""
+_COMMON: Final = "These options stand before or after the name of the command."
+
+
+def generate_client() -> str:
+    """Return the page about `queuegate`."""
+    # As the program makes it: click keeps the help option of the first context.
+    context = click.Context(queuegate, info_name="queuegate", **queuegate.context_settings)
+    common = set(common_names())
+    options = [each for each in _options(queuegate) if each.name in common]
+    return page(
+        "The command `queuegate`",
+        _CLIENT,
+        *_epilog(queuegate.epilog or ""),
+        "## Options of all commands",
+        _COMMON,
+        _table(options, context),
+        *_commands(queuegate, context, common),
+    )
+
+
+def generate_server() -> str:
+    """Return the page about `queuegate-server`."""
+    group = command_group()
+    context = click.Context(group, info_name="queuegate-server", **group.context_settings)
+    return page("The command `queuegate-server`", _SERVER, *_commands(group, context, set()))
+
+
+def _commands(group: click.Group, context: click.Context, common: set[str]) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from _commands(command, inner, common)
+            continue
+        yield f"## `{inner.command_path}`"
+        yield code(" ".join([inner.command_path, *command.collect_usage_pieces(inner)]).strip())
+        for part in re.split(r"\n{2,}", inspect.cleandoc(command.help or "").replace("\b\n", "")):
+            yield paragraph(_with_code(part))
+        options = [each for each in _options(command) if each.name not in common]
+        if options:
+            yield _table(options, inner)
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option)]
+
+
+def _table(options: list[click.Option], context: click.Context) -> str:
+    records = [each.get_help_record(context) for each in options]
+    return table(
+        ("option", "meaning"),
+        ((code(each[0]), _with_code(" ".join(each[1].split()))) for each in records if each),
+    )
+
+
+def _with_code(text: str) -> str:
+    text = re.sub(r"(`[^`]*`)|(?<![\w-])(--?[a-z][-a-z]*)(?![\w-])", _option, text)
+    return re.sub(r" *\[(default: |required)([^]]*)\]", _default, text).strip()
+
+
+def _option(found: re.Match[str]) -> str:
+    return found[1] or code(found[2])
+
+
+def _default(found: re.Match[str]) -> str:
+    if found[1] == "required":
+        return " *Required.*"
+    value = found[2].replace("`", "")
+    return f" Default: {value if ' ' in value else code(value)}."
+
+
+def _epilog(text: str) -> Iterator[str]:
+    for part in text.replace("\b\n", "").strip().split("\n\n"):
+        title, *lines = part.splitlines()
+        yield f"## {title.rstrip(':')}"
+        rows = [line.split(None, 1) for line in lines]
+        yield table(
+            (title.rstrip(":").lower(), "meaning"),
+            ((code(name), _with_code(meaning)) for name, meaning in rows),
+        )

@@ -1,0 +1,125 @@
+"""errors.md: the errors of the contract, and the exceptions of the clients."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc.error_details_pb2 import ErrorInfo
+
+from docs.generate.api import contract
+from docs.generate.markdown import code, page, sentence, table
+from queuegate import exceptions
+from queuegate._errors import from_item
+from queuegate.exceptions import CouldNotAsk, QueuegateError, RequestRejected
+from queuegate.v1.status_pb2 import Status
+
+_PREFIX: Final = "ERROR_REASON_"
+_INTRODUCTION: Final = """\
+"Denied" is an answer (`allowed = false`) with a reason, never an error. After an error, grant
+nothing: the question was not answered.
+
+Every error of the service has a gRPC status code and a `google.rpc.ErrorInfo` with the domain
+`queuegate` and one of these reasons. Programs should branch on the reason; the message is for
+people and may change. In a batch, the result of a question carries the same status.
+"""
+_OF_GRPC: Final = """\
+## Errors without a reason
+
+gRPC itself answers some calls before they reach the service, without an `ErrorInfo`:
+
+{of_grpc}
+
+## Advice for clients
+
+- Ask again after `RESOURCE_EXHAUSTED` with `RATE_LIMITED` or `OVERLOADED`, and after `UNAVAILABLE`,
+  when `RetryInfo` says so, or else after a second. All other errors need a change: of the request,
+  of the policy, or of the caller's rights.
+- Set a deadline. The clients for Python and Go have one second by default, and within it repeat a
+  call that ended with `UNAVAILABLE` up to three times.
+"""
+_CAUSES: Final = {
+    "RESOURCE_EXHAUSTED": (
+        "The message is larger than `limits.max_message`, or than the client accepts: send less at"
+        " once. The Python client raises `MessageTooLarge`."
+    ),
+    "UNAVAILABLE": (
+        "Nothing listens at the address, or the connection broke. With TLS also a certificate that"
+        " one side does not trust, mostly with the message `Socket closed`. Ask again later; check"
+        " address and certificates."
+    ),
+    "CANCELLED": (
+        "The server dropped a waiting call: it shuts down, or far more calls arrive than it can"
+        " answer. Ask again, as the Python client does."
+    ),
+    "DEADLINE_EXCEEDED": "No answer came within the caller's time limit. Ask again later.",
+    "UNIMPLEMENTED": "The server is not queuegate, or an older one. Check the address.",
+}
+_PYTHON: Final = """\
+## Exceptions of the Python client
+
+Invalid arguments (a wrong type, an empty user name) raise `TypeError` or `ValueError` before
+anything is sent. Everything else is a `queuegate.QueuegateError` with `message`, `code` (the name
+of the status) and `reason` (empty without an `ErrorInfo`).
+"""
+_GO: Final = """\
+## Errors of the Go client
+
+They are the same, as values for `errors.Is`: `queuegate.ErrOverloaded` for `Overloaded`, and so on.
+`ErrServer` stands for `ServerError`, and `ErrClosed` for a client that was closed. A call that ran
+out of time is an `ErrCouldNotAsk` and a `context.DeadlineExceeded`. See
+[a shim in Go](../how-to/go-shim.md).
+"""
+_CODE: Final = re.compile(r"([A-Z_]+): (.*)")
+
+
+def generate() -> str:
+    """Return the page."""
+    rows = [(code(status), text) for status, text in _CAUSES.items()]
+    of_grpc = _OF_GRPC.format(of_grpc=table(("status", "cause and remedy"), rows))
+    return page("Errors", _INTRODUCTION, _reasons(), of_grpc, _PYTHON, _exceptions(), _GO)
+
+
+def _reasons() -> str:
+    rows = []
+    for name, comment in _comments():
+        match = _CODE.match(comment)
+        if match is not None:
+            status, meaning = match.groups()
+            kind = type(_raised(status, name)).__name__
+            rows.append((code(name), code(status), code(kind), sentence(meaning)))
+    return table(("reason", "status", "Python", "meaning"), sorted(rows))
+
+
+def _comments() -> Iterator[tuple[str, str]]:
+    """Return the reasons and their comments."""
+    (file,) = (each for each in contract() if each.name.endswith("/errors.proto"))
+    for location in file.source_code_info.location:
+        match list(location.path):
+            case [5, 0, 2, number]:
+                value = file.enum_type[0].value[number]
+                yield value.name.removeprefix(_PREFIX), " ".join(location.leading_comments.split())
+
+
+def _raised(status: str, reason: str) -> QueuegateError:
+    packed = AnyMessage()
+    packed.Pack(ErrorInfo(domain="queuegate", reason=reason))
+    number: int = grpc.StatusCode[status].value[0]
+    return from_item(Status(code=number, message="", details=[packed]))
+
+
+def _exceptions() -> str:
+    rows = []
+    for name in exceptions.__all__:
+        kind = getattr(exceptions, name)
+        if issubclass(kind, QueuegateError):
+            parent = next(
+                (each for each in (RequestRejected, CouldNotAsk) if issubclass(kind, each)), kind
+            )
+            doc = (inspect.getdoc(kind) or "").partition("\n\n")[0]
+            rows.append(
+                (code(name), code(parent.__name__) if parent is not kind else "", sentence(doc))
+            )
+    return table(("exception", "is a", "meaning"), rows)

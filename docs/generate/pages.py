@@ -1,0 +1,18 @@
+"""The generated pages of docs/reference."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from docs.generate import api, audit, commands, errors, limits, metrics, python, settings
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "api.md": api.generate,
+    "audit-record.md": audit.generate,
+    "errors.md": errors.generate,
+    "limits.md": limits.generate,
+    "metrics.md": metrics.generate,
+    "python.md": python.generate,
+    "queuegate.md": commands.generate_client,
+    "queuegate-server.md": commands.generate_server,
+    "settings.md": settings.generate,
+}

@@ -1,0 +1,119 @@
+"""Diagnostics in the formats of `--output`: for people, programs, code scanning and GitHub."""
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from queuegate.cli.documents import to_json
+from queuegate_server.cli.command import Failure
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+
+TEXT: Final = "text"
+JSON: Final = "json"
+_SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def output_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--output`; where it is for programs, a failure of the command is written so, too."""
+
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Choice([TEXT, JSON, "sarif", "github"]),
+        default=TEXT,
+        show_default=True,
+        help="The format: for people, for programs, for code scanning, or annotations of a GitHub"
+        " job.",
+    )
+    @functools.wraps(command)
+    def with_output(*, output: str, **given: Any) -> None:
+        try:
+            command(output=output, **given)
+        except Failure as failure:
+            name = click.get_current_context().info_name or ""
+            if output == JSON:
+                write(output, name, failure.diagnostics, {"error": {"message": failure.message}})
+                sys.exit(failure.exit_code)
+            if output != TEXT:
+                write(output, name, failure.diagnostics, {})
+            raise
+
+    return with_output
+
+
+def write(
+    output: str, command: str, diagnostics: Iterable[Diagnostic], more: Mapping[str, Any]
+) -> None:
+    """Write diagnostics on standard output.
+
+    Args:
+        output: One of the formats.
+        command: The name of the command, which is the rule in SARIF.
+        diagnostics: The diagnostics.
+        more: What a JSON document also has.
+    """
+    if output == TEXT:
+        for diagnostic in diagnostics:
+            click.echo(str(diagnostic))
+    elif output == "github":
+        for diagnostic in diagnostics:
+            click.echo(_annotation(command, diagnostic))
+    elif output == JSON:
+        document = {"diagnostics": [asdict(each) for each in diagnostics], **more}
+        click.echo(to_json(document))
+    else:
+        click.echo(to_json(_sarif(command, diagnostics)))
+
+
+def _annotation(command: str, found: Diagnostic) -> str:
+    """Return a workflow command, escaped as GitHub's runner unescapes it."""
+    properties = {"file": found.file}
+    if found.line:
+        properties |= {"line": str(found.line), "col": str(found.column)}
+    properties["title"] = f"queuegate {command}"
+    written = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
+    text = f"{found.message} ({found.remedy})" if found.remedy else found.message
+    return f"::{found.severity} {written}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for char in f"%\r\n{more}":  # the percent sign first
+        text = text.replace(char, f"%{ord(char):02X}")
+    return text
+
+
+def _sarif(command: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
+    rule = {"id": command, "shortDescription": {"text": f"queuegate-server {command}"}}
+    driver = {
+        "name": "queuegate-server",
+        "version": version("queuegate"),
+        "rules": [rule],
+    }
+    results = [_result(command, each) for each in diagnostics]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(command: str, found: Diagnostic) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(found.file)}}
+    if found.line:
+        place["region"] = {"startLine": found.line, "startColumn": found.column}
+    text = f"{found.message} ({found.remedy})" if found.remedy else found.message
+    return {
+        "ruleId": command,
+        "level": "error" if found.severity is Severity.ERROR else "warning",
+        "message": {"text": text},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _uri(file: str) -> str:
+    path = Path(file)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())

@@ -1,0 +1,105 @@
+"""`queuegate-server test`: runs tests of policies."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import click
+
+from queuegate.cli.terminal import colours_for
+from queuegate_server.cli import EXIT_NO, findings
+from queuegate_server.cli.command import FILE, Failure
+from queuegate_server.formats.diagnostics import printable
+
+if TYPE_CHECKING:
+    from queuegate_server.cli.policy_test_runner import Outcome
+
+_PATTERNS: Final = ("*_test.yaml", "*_test.yml")
+
+
+@click.command("test")
+@findings.output_option
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
+@click.option("--junit", type=FILE, help="Also write the results as JUnit XML.")
+def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
+    """Run the tests of policies in each FOLDER: all files *_test.yaml, or one file.
+
+    A file names the policy, the users with their groups, and for each question whether access
+    is allowed and why. Needs no server and no directory: all users have the groups of the file,
+    and a note names each partition without a resolver, where a server knows the groups of
+    requests only.
+
+    Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
+    be read or is not valid.
+    """
+    from queuegate_server.cli.policy_test_runner import run_file  # noqa: PLC0415 - slow
+
+    # The command reports itself what a server would log.
+    logging.getLogger("queuegate_server").setLevel(logging.ERROR)
+    ran: list[Outcome] = []
+    for file in _files(folders):
+        outcomes, notes = asyncio.run(run_file(file))
+        if output == findings.TEXT:
+            _print(file, outcomes)
+        for note in notes:
+            click.echo(f"note: {printable(note)}", err=True)
+        ran += outcomes
+    failures = [failure for each in ran for failure, _ in each.failures]
+    checks = sum(each.checks for each in ran)
+    counts = {"tests": len(ran), "checks": checks, "failed": len(failures)}
+    if output == findings.TEXT:
+        click.echo(f"{len(ran)} tests, {checks} checks: {len(failures)} failed")
+    else:
+        findings.write(output, "test", failures, counts)
+    if junit is not None:
+        _write_junit(junit, ran)
+    sys.exit(EXIT_NO if failures else 0)
+
+
+def _files(folders: Iterable[str]) -> Iterator[Path]:
+    """Yield the files with tests, sorted in each folder. Raises Failure."""
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            yield folder
+            continue
+        found = sorted(path for pattern in _PATTERNS for path in folder.rglob(pattern))
+        if not found:
+            raise Failure(f"{folder}: has no tests: name the files {' or '.join(_PATTERNS)}")
+        yield from found
+
+
+def _print(file: Path, outcomes: "Iterable[Outcome]") -> None:
+    colours = colours_for(sys.stdout)
+    click.echo(printable(str(file)))
+    for each in outcomes:
+        mark = colours.bad("✗") if each.failures else colours.good("✓")
+        click.echo(f"  {mark} {printable(each.name)}")
+        for failure, explanation in each.failures:
+            click.echo(f"    {failure}")
+            for line in explanation:
+                click.echo(f"      {line}".rstrip())
+
+
+def _write_junit(path: Path, ran: "list[Outcome]") -> None:
+    suites = ET.Element("testsuites")
+    for file in dict.fromkeys(each.file for each in ran):
+        own = [each for each in ran if each.file == file]
+        failed = sum(bool(each.failures) for each in own)
+        suite = ET.SubElement(suites, "testsuite", name=printable(file), tests=str(len(own)))
+        suite.attrib |= {"failures": str(failed), "errors": "0"}
+        for each in own:
+            case = ET.SubElement(suite, "testcase", name=printable(each.name))
+            case.attrib |= {"classname": printable(file), "file": printable(file)}
+            case.attrib |= {"line": str(each.line), "time": f"{each.seconds:.6f}"}
+            if each.failures:
+                texts = [str(failure) for failure, _ in each.failures]
+                failure = ET.SubElement(case, "failure", message=printable(texts[0]))
+                failure.text = "\n".join(texts)
+    try:
+        ET.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise Failure(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,152 @@
+"""Runs the tests of one policy, with the code of a server."""
+
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from queuegate import _requests, _responses
+from queuegate._types import Check, ExplainedGroups, GroupsOrigin
+from queuegate.cli import render
+from queuegate.cli.terminal import Colours
+from queuegate.policy.decision import Access
+from queuegate.v1 import access_pb2
+from queuegate_server.cli.command import Failure, read_or_fail
+from queuegate_server.engine import Snapshot
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
+from queuegate_server.formats.policy_tests import Expectation, PolicyTests, load_tests
+from queuegate_server.identity import resolver
+from queuegate_server.identity.registry import DEFAULT_TYPE
+from queuegate_server.rpc.errors import to_status
+from queuegate_server.server.offline import CannotServe, OfflineServices
+from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import Override
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A test that ran."""
+
+    file: str
+    name: str
+    line: int
+    checks: int
+    seconds: float
+    failures: list[tuple[Diagnostic, list[str]]]
+    """Each with an explanation of the decision."""
+
+
+async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
+    """Run the tests of a file; return also notes for people. Raises Failure."""
+    data, name = read_or_fail(file)
+    tests, diagnostics = load_tests(data, name)
+    if has_errors(diagnostics):
+        raise Failure.of("the tests are not valid:", diagnostics)
+    options = []
+    if tests.policy:
+        path = str(file.parent / tests.policy)
+        options = [Override(f"{name}: policy", ("policy", "path"), path)]
+    config = file.parent / tests.config if tests.config else None
+    outcomes = []
+    async with AsyncExitStack() as opened:
+        try:
+            settings = load_settings(config, options=options)
+            users = _Users(tests)
+            services = OfflineServices(settings, lambda _: users)
+            opened.push_async_callback(services.close)
+            snapshot = await services.load()
+        except (SettingsError, CannotServe) as error:
+            raise Failure.of(f"{name}: the policy cannot be loaded:", error.diagnostics) from None
+        for test in tests.tests:
+            start = time.perf_counter()
+            found = [await _failure(services, name, each) for each in test.expectations]
+            seconds = time.perf_counter() - start
+            failures = [failure for failure in found if failure]
+            outcomes.append(Outcome(name, test.name, test.line, len(found), seconds, failures))
+    return outcomes, [*_notes(name, settings, snapshot)]
+
+
+def _notes(file: str, settings: Settings, snapshot: Snapshot) -> Iterator[str]:
+    """Yield a note for each partition whose users have these groups only in requests."""
+    for name, served in snapshot.served.items():
+        resolver = settings.partition(name).resolver
+        kind = settings.resolvers[resolver].type if resolver else served.groups.resolver_name
+        if kind == DEFAULT_TYPE:
+            yield (
+                f"{file}: partition {quoted(name)} has no resolver: without groups in the request,"
+                " a server gives each user one group, named as the user"
+            )
+
+
+async def _failure(
+    services: OfflineServices, file: str, expected: Expectation
+) -> tuple[Diagnostic, list[str]] | None:
+    """Return how a decision differs from what is expected; None if it does not."""
+    shown: list[str] = []
+    try:
+        asked = Check(
+            expected.user,
+            expected.queue,
+            expected.partition,
+            Access(expected.access),
+            real_user=expected.real_user,
+        )
+        request = _requests.check(asked).SerializeToString()
+        data = await services.call("CheckQueueAccess", request)
+        decision = _responses.decision(access_pb2.CheckQueueAccessResponse.FromString(data))
+        wanted = {"allowed": expected.allowed, **expected.more}
+        differences = [
+            f"{key} is {_written(getattr(decision, key))}, expected {_written(value)}"
+            for key, value in wanted.items()
+            if getattr(decision, key) != value
+        ]
+        if differences:
+            request = _requests.explain(asked).SerializeToString()
+            data = await services.call("ExplainQueueAccess", request)
+            full = _responses.explanation(access_pb2.ExplainQueueAccessResponse.FromString(data))
+            full = replace(full, groups=_of_file(full.groups))
+            shown = [*render.explanation(asked, full, Colours(on=False))]
+    except ValueError as error:
+        differences = [str(error)]
+    except Exception as error:
+        differences = [to_status(error).proto.message]
+    if not differences:
+        return None
+    message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"
+    return Diagnostic(file, expected.line, expected.column, Severity.ERROR, message), shown
+
+
+def _of_file(groups: ExplainedGroups) -> ExplainedGroups:
+    """Return groups as the test file's, which no server has resolved or cached."""
+    if groups.origin is GroupsOrigin.NOT_NEEDED:
+        return groups
+    detail = groups.detail or "from the test file"
+    return replace(groups, origin=GroupsOrigin.RESOLVER, resolver="", detail=detail)
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
+
+
+class _Users:
+    """Resolves the users of a file with tests."""
+
+    is_local = True
+
+    def __init__(self, tests: PolicyTests) -> None:
+        self._users = tests.users
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    async def resolve(self, user: str) -> resolver.Outcome:
+        """Return the groups of the file."""
+        groups = self._users.get(user)
+        if groups is None:
+            return resolver.NoSuchUser("the user has no value in `users`")
+        return resolver.Found(groups)

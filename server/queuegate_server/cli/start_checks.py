@@ -1,0 +1,125 @@
+"""Finds, for `validate`, the faults with which a server would not start."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from queuegate_server.cli.command import read_file, unreadable
+from queuegate_server.files.safe_open import open_regular
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.registry import YUNIKORN, FormatOptions, load_policy
+from queuegate_server.identity.manager import unusable_resolvers
+from queuegate_server.identity.registry import RESOLVER_TYPES
+from queuegate_server.runtime.tcp import CannotListen
+from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import Override
+from queuegate_server.transports.registry import choose
+
+Checked = tuple[str, Iterable[Diagnostic] | OSError]
+"""A file by its name, and its diagnostics, or why it cannot be read."""
+
+RESOLVER_KEY: Final = b"usergroupresolver"
+"""In a policy that asks for a resolver."""
+
+
+def resolver_warnings(data: bytes, name: str, options: FormatOptions) -> Iterator[Diagnostic]:
+    """Yield a warning for each resolver that a valid queues.yaml asks for and that needs settings.
+
+    Without the settings of the server nobody knows whether it has them.
+    """
+    partitions = {
+        key: partition
+        for key, partition in load_policy(YUNIKORN, data, name, options).partitions.items()
+        if partition.resolver_type in RESOLVER_TYPES
+    }
+    for each in unusable_resolvers(Settings(), partitions):
+        line, column = each.partition.resolver_place
+        remedy = "the server may have settings for it: check with --config queuegate.yaml"
+        yield Diagnostic(name, line, column, Severity.WARNING, each.message, remedy)
+
+
+def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
+    """Yield the diagnostics of what a server with these settings loads.
+
+    Args:
+        config: The settings.
+        policies: Files that take the place of the policies of the settings, each in turn; without
+            any, those that the settings name.
+    """
+    try:
+        content = read_file(config)
+    except OSError as error:
+        yield str(config), error
+        return
+    known: set[Diagnostic] = set()
+    for policy in policies or (None,):
+        name = str(config) if policy is None else policy
+        try:
+            open_regular(Path(name)).close()
+        except OSError as error:
+            yield name, error
+            continue
+        found, settings = _settings(config, content, policy)
+        # A fault of the settings is reported once.
+        diagnostics = [each for each in found if each not in known]
+        known.update(diagnostics)
+        if settings is not None:
+            # Slow, and seldom needed.
+            from queuegate_server.policystore.reloader import check  # noqa: PLC0415
+
+            diagnostics += asyncio.run(check(settings))
+        yield name, diagnostics
+
+
+def _settings(
+    config: Path, content: bytes, policy: str | None
+) -> tuple[Sequence[Diagnostic], Settings | None]:
+    """Return the diagnostics of settings, and the settings unless they are not valid."""
+    options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
+    try:
+        settings = load_settings(config, os.environ, options, content)
+    except SettingsError as error:
+        return error.diagnostics, None
+    return _cannot_listen(settings, str(config)), settings
+
+
+def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
+    """Return the diagnostics of a file with settings."""
+    try:
+        settings = load_settings(Path(name), content=data)
+    except SettingsError as error:
+        return error.diagnostics
+    return _cannot_listen(settings, name) + [
+        unreadable(str(path), error) for path, error in _missing_policies(settings)
+    ]
+
+
+def _missing_policies(settings: Settings) -> Iterator[tuple[Path, OSError]]:
+    """Yield the files of policies that cannot be read."""
+    for source in settings.sources:
+        for path in (source.path, source.yarn_site, source.spark_defaults):
+            if path is not None:
+                try:
+                    open_regular(path).close()
+                except OSError as error:
+                    yield path, error
+
+
+def _cannot_listen(settings: Settings, file: str) -> list[Diagnostic]:
+    """Return why a server with these settings could not listen."""
+    return [Diagnostic(file, 0, 0, Severity.ERROR, text) for text in _listener_faults(settings)]
+
+
+def _listener_faults(settings: Settings) -> Iterator[str]:
+    try:
+        choose(settings.transport, settings.listen, settings.limits.connections)
+    except CannotListen as error:
+        yield str(error)
+    if settings.callers.token_file or any(each.tls for each in settings.listen):
+        # Slow, and seldom needed.
+        from queuegate_server.server.listeners import unusable_files  # noqa: PLC0415
+
+        yield from unusable_files(settings)

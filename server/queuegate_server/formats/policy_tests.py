@@ -1,0 +1,180 @@
+"""Files with tests of a policy: text in, tests or located diagnostics out.
+
+A file names a policy, the users with their groups, and the decisions that it expects. Its keys
+for a decision are those that `queuegate check -o json` prints.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from queuegate.policy.decision import Access, Reason
+from queuegate.policy.names import similar_name
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, read_yaml
+from queuegate_server.formats.yunikorn.fields import Fields, Readers
+
+_REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)
+_COMPARED: Final = ("reason", "matched_queue", "matched_subject", "evaluated_queue")
+"""The fields of a decision that a test may expect, beside `allowed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One question, and the decision that is expected."""
+
+    user: str
+    queue: str
+    access: str
+    partition: str
+    real_user: str
+    allowed: bool
+    more: Mapping[str, str]
+    """Other fields of the decision that are expected, by name."""
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTest:
+    """A named test: one expectation for each of its users and queues."""
+
+    name: str
+    line: int
+    expectations: tuple[Expectation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTests:
+    """The content of a file."""
+
+    policy: str
+    """The scheduler's file; empty: the one that the settings name."""
+    config: str
+    """The settings of the server; empty: its defaults."""
+    users: Mapping[str, tuple[str, ...] | None]
+    """The groups of each user; None if no directory knows the user."""
+    tests: tuple[PolicyTest, ...]
+
+
+def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
+    """Return the tests in a text; they are complete only if no diagnostic is an error.
+
+    `file` is the name that the diagnostics show.
+    """
+    document = read_yaml(data, file)
+    reader = _Reader(Diagnostics(file))
+    tests = PolicyTests("", "", {}, ())
+    try:
+        if not document.diagnostics:
+            tests = reader.file(document.root)
+    except TooManyErrors:
+        pass
+    return tests, (*document.diagnostics, *reader.diagnostics.sorted())
+
+
+class _Reader:
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self._fields = Fields(diagnostics)
+        self._users: dict[str, tuple[str, ...] | None] = {}
+
+    def file(self, root: Node | None) -> PolicyTests:
+        readers: Readers = {
+            "policy": ("policy", Fields.text),
+            "config": ("config", Fields.text),
+            "users": ("users", Fields.mapping),
+            "tests": ("tests", Fields.mappings),
+        }
+        if root is None:
+            self.diagnostics.error(None, "has no tests", "write `policy`, `users` and `tests`")
+            return PolicyTests("", "", {}, ())
+        mapping = self._fields.mapping("the file", root)
+        found = self._fields.values(mapping, readers, "a file of tests")
+        policy, config = (_text(found.get(key)) for key in ("policy", "config"))
+        if not policy and not config:
+            self.diagnostics.error(
+                root, "names no policy", "write `policy: FILE`, relative to this file"
+            )
+        users = found.get("users")
+        for name, (_, node) in users.entries.items() if users else ():
+            self._users[name] = self._groups(name, node)
+        if not found.get("tests"):
+            self.diagnostics.error(root, "has no tests", "write them as a list below `tests:`")
+        tests = tuple(map(self._test, found.get("tests") or ()))
+        return PolicyTests(policy, config, self._users, tests)
+
+    def _groups(self, user: str, node: Node) -> tuple[str, ...] | None:
+        if isinstance(node, ScalarNode) and node.is_null:
+            return None
+        groups = self._fields.texts(f"users.{user}", node)
+        return tuple(group.text for group in groups or ())
+
+    def _test(self, node: MappingNode) -> PolicyTest:
+        readers: Readers = {
+            key: (key, Fields.text)
+            for key in ("name", "access", "partition", "real_user", *_COMPARED)
+        }
+        readers = {
+            **readers,
+            "user": ("user", self._one_or_more),
+            "queue": ("queue", self._one_or_more),
+            "allowed": ("allowed", lambda fields, key, value: (fields.boolean(key, value), value)),
+        }
+        found = self._fields.values(node, readers, "a test")
+        for key in ("user", "queue", "allowed"):
+            if not found.get(key):
+                self.diagnostics.error(node, f"a test has no {key}", f"write `{key}: …`")
+        self._known_word(found.get("access"), [str(access) for access in Access])
+        self._known_word(found.get("reason"), _REASONS)
+        for user in found.get("user") or ():
+            self._known_user(user)
+        expectations = tuple(self._expectations(found))
+        name = _text(found.get("name"))
+        if not name and expectations:
+            first = expectations[0]
+            name = f"{first.user} {first.access} {first.queue}"
+        return PolicyTest(name, node.line, expectations)
+
+    def _one_or_more(self, fields: Fields, key: str, node: Node) -> list[ScalarNode]:
+        if isinstance(node, ScalarNode):
+            text = fields.text(key, node)
+            return [] if text is None else [text]
+        return fields.texts(key, node) or []
+
+    def _expectations(self, found: Mapping[str, Any]) -> Iterator[Expectation]:
+        allowed, at = found.get("allowed") or (False, None)
+        for user, queue in product(found.get("user") or (), found.get("queue") or ()):
+            yield Expectation(
+                user.text,
+                queue.text,
+                _text(found.get("access")) or str(Access.SUBMIT),
+                _text(found.get("partition")) or "default",
+                _text(found.get("real_user")),
+                allowed,
+                {key: found[key].text for key in _COMPARED if found.get(key)},
+                at.line if at else 0,
+                at.column if at else 0,
+            )
+
+    def _known_word(self, node: ScalarNode | None, known: Collection[str]) -> None:
+        if node is not None and node.text not in known:
+            message = f"{quoted(node.text)} is none of {', '.join(known)}"
+            self.diagnostics.error(node, message, _suggestion(node.text, known) or "use one")
+
+    def _known_user(self, node: ScalarNode) -> None:
+        if node.text not in self._users:
+            remedy = _suggestion(node.text, self._users)
+            add = f"add it there, as `{node.text}: []`, or without a value if nobody knows it"
+            message = f"the user {quoted(node.text)} is not in `users`"
+            self.diagnostics.error(node, message, remedy or add)
+
+
+def _text(node: ScalarNode | None) -> str:
+    return "" if node is None else node.text
+
+
+def _suggestion(text: str, known: Collection[str]) -> str:
+    similar = similar_name(text, known)
+    return f"did you mean {similar}?" if similar else ""

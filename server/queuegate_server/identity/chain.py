@@ -1,0 +1,84 @@
+"""Several resolvers that a partition names as one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+from queuegate_server.identity.group_resolver import GuardedResolver
+from queuegate_server.identity.options import ChainMode
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.throttling import TokenBucket
+
+
+class ResolverChain:
+    """Asks resolvers one after the other, each with its own guards.
+
+    A failed look-up of one of them is a failed look-up: nobody knows whether that resolver would
+    have known the user.
+    """
+
+    def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
+        """Name the resolvers in the order of asking.
+
+        Args:
+            name: The chain's name, for people.
+            members: The resolvers.
+            mode: Whose groups count: of the `first` that knows the user, or of all (`union`).
+        """
+        self.name = name
+        self.is_local: bool = all(member.is_local for member in members)
+        self._members = tuple(members)
+        self._mode = mode
+        # With `first`, look-ups of users that the first resolver knows need no other one, so the
+        # others must not hold them up.
+        self._always_asked = self._members if mode == "union" else self._members[:1]
+        self.refresh_bucket = _EveryBucket([each.refresh_bucket for each in self._always_asked])
+
+    @property
+    def refresh_capacity(self) -> int:
+        """How many refreshes may run at this moment."""
+        return min(member.refresh_capacity for member in self._always_asked)
+
+    @property
+    def waiting(self) -> int:
+        """How many look-ups are queued."""
+        return sum(member.waiting for member in self._always_asked)
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user. Never raises."""
+        found: list[Found] = []
+        absences: list[str] = []
+        for member in self._members:
+            outcome = await member.resolve(user)
+            match outcome:
+                case LookupFailed(detail):
+                    return replace(outcome, detail=f"resolver {member.name!r}: {detail}")
+                case NoSuchUser(detail):
+                    absences.append(f"{member.name}: {detail}")
+                case Found():
+                    if self._mode == "first":
+                        return outcome
+                    found.append(outcome)
+        if not found:
+            return NoSuchUser("; ".join(absences))
+        groups = chain.from_iterable(each.groups for each in found)
+        return Found(tuple(dict.fromkeys(groups)))
+
+
+class _EveryBucket:
+    """Token buckets that all must have a token."""
+
+    def __init__(self, buckets: Sequence[TokenBucket]) -> None:
+        self._buckets = buckets
+
+    def wait(self) -> float:
+        """Return in how many seconds all have a token; 0 if now."""
+        return max((bucket.wait() for bucket in self._buckets), default=0.0)
+
+    def acquire(self) -> bool:
+        """Take a token from each if all have one, and return whether they had."""
+        if self.wait() > 0:
+            return False
+        for bucket in self._buckets:
+            bucket.charge()
+        return True

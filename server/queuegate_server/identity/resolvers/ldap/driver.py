@@ -1,0 +1,58 @@
+"""The driver, and what else the resolver needs of this machine: checked with the settings."""
+
+import ctypes
+import importlib
+from itertools import takewhile
+from typing import Final
+
+_MODULES: Final = ("ldap", "pyasn1_modules.rfc2251")
+_DISCOVERY_MODULE: Final = "dns.asyncresolver"
+_KERBEROS_MECHANISM: Final = b"GSSAPI"
+
+
+class DriverUnusable(ValueError):
+    """Something is missing on this machine; the message has the remedy."""
+
+
+def check_driver(*, kerberos: bool, discovery: bool) -> None:
+    """Load the driver.
+
+    Args:
+        kerberos: Whether it must be able to bind by Kerberos.
+        discovery: Whether servers are found by DNS.
+
+    Raises:
+        DriverUnusable: The driver, or a module that it needs for that, is missing.
+    """
+    for name in (*_MODULES, *((_DISCOVERY_MODULE,) if discovery else ())):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise DriverUnusable(
+                f"the LDAP driver is not installed ({error}): pip install 'queuegate[ldap]', or "
+                "in a checkout pip install '.[server,ldap]'"
+            ) from None
+        except ImportError as error:
+            raise DriverUnusable(
+                f"the LDAP driver cannot be loaded ({error}): install libldap and libsasl, or "
+                "build python-ldap again for those that this machine has"
+            ) from None
+    if kerberos and not _has_mechanism(_KERBEROS_MECHANISM):
+        raise DriverUnusable(
+            "bind: gssapi needs the GSSAPI module of libsasl: install it (Debian: "
+            "libsasl2-modules-gssapi-mit)"
+        )
+
+
+def _has_mechanism(name: bytes) -> bool:
+    """Return whether the SASL library that the driver uses has a mechanism."""
+    # The driver itself does not offer this list. The functions of the SASL library that it uses
+    # are found through its own file.
+    library = ctypes.CDLL(importlib.import_module("_ldap").__file__)
+    try:
+        library.sasl_client_init(None)
+        library.sasl_global_listmech.restype = ctypes.POINTER(ctypes.c_char_p)
+        names = library.sasl_global_listmech()
+    except AttributeError:  # The driver was built without SASL.
+        return False
+    return bool(names) and name in takewhile(lambda each: each is not None, names)

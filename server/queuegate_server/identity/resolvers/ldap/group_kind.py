@@ -1,0 +1,99 @@
+"""Groups that are found in one way: the filters that find them, and the names in their DNs."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Final, NamedTuple
+
+import ldap
+
+from queuegate_server.identity.resolvers.ldap.dn import (
+    ParsedDn,
+    SearchBase,
+    normalize,
+    parse_dn,
+)
+from queuegate_server.identity.resolvers.ldap.filters import escape
+from queuegate_server.identity.resolvers.ldap.options import GroupOptions
+from queuegate_server.identity.resolvers.ldap.search import LdapEntry
+
+_MAX_CACHED_DNS: Final = 65_536
+
+
+class GroupDn(NamedTuple):
+    """The distinguished name of a group."""
+
+    key: str
+    """The same for all spellings of the DN."""
+    is_below_base: bool
+    """Whether the group is below `group_base`."""
+    name: str | None
+    """The group's name; None if it must be read from the entry."""
+
+
+class GroupKind:
+    """Groups that are found in one way. Parses their DNs, and caches them: many users share few
+    groups.
+    """
+
+    def __init__(self, options: GroupOptions, *, lower_case: bool = False) -> None:
+        """Describe a kind; `lower_case`: whether to convert the names of its groups."""
+        self.options = options
+        self._apply_case = str.lower if lower_case else str
+        # Every group has a DN, which most often contains the name.
+        self.attributes: tuple[str, ...] = (
+            (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
+        )
+        """The attributes to read of an entry."""
+        base = SearchBase(options.group_base or "")
+        # A method would make the cache part of a cycle, and keep it for good.
+        parse = partial(_parse, options, base, self._apply_case)
+        self.parse = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
+        """Returns a GroupDn; None if the text is no DN, or that of the root."""
+
+    def name_in(self, entry: LdapEntry) -> str | None:
+        """Return the name in the entry of a group; None if it has none."""
+        values = entry.values(self.options.group_name_attribute)
+        texts = sorted(filter(None, map(decode_value, values)))
+        return self._apply_case(texts[0]) if texts else None
+
+    def member_filters(self, members: list[str], rule: str = "") -> list[str]:
+        """Return filters for the groups that list these members."""
+        return [
+            f"({attribute}{rule}={escape(member)})"
+            for member in members
+            for attribute in self.options.member_attribute
+        ]
+
+
+def _parse(
+    options: GroupOptions, base: SearchBase, apply_case: Callable[[str], str], dn: str
+) -> GroupDn | None:
+    parsed = parse_dn(dn)
+    if not parsed:
+        return None
+    normalized = normalize(parsed)
+    name = _name_in(options, parsed)
+    return GroupDn(
+        repr(normalized), base.contains(normalized), None if name is None else apply_case(name)
+    )
+
+
+def _name_in(options: GroupOptions, parsed: ParsedDn) -> str | None:
+    rdn = parsed[0]
+    if options.group_name_from == "rdn":
+        _, value, kind = rdn[0]
+        return None if kind & ldap.AVA_BINARY else value
+    wanted = options.group_name_attribute.lower()
+    for attribute, value, kind in rdn:
+        # A value as `#hex` is not text, and the driver does not decode it.
+        if attribute.lower() == wanted and not kind & ldap.AVA_BINARY:
+            return value
+    return None
+
+
+def decode_value(value: bytes) -> str | None:
+    """Return a value as text; None if it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,286 @@
+"""SyncService: keeps callers that decide by themselves current."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
+from queuegate_server.identity.group_resolver import Resolution
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.errors import AuditUnavailable, Draining, InvalidRequest, Overloaded
+from queuegate_server.rpc.messages import REASONS
+from queuegate_server.sync.hub import SyncHub
+from queuegate_server.sync.session import LEASE, InvalidSync, Looked, Rights, Session
+
+MAX_NAME_BYTES: Final = 256
+MAX_PARTITIONS: Final = 10_000
+MAX_WANTED: Final = 1_000
+"""Users in one message."""
+MAX_REPORTED: Final = 1_000
+"""Decisions in one message."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 30.0
+"""Seconds after which a report is recorded again that the audit log did not take."""
+MAX_WAITING: Final = 10_000
+"""Users of one stream whose groups are still to be sent."""
+MAX_SILENCE: Final = 2 * LEASE
+"""Seconds without a message after which a stream ends: callers ping once a second."""
+LOOKUPS: Final = 8
+"""Look-ups for one stream at the same time."""
+STALE_LIFETIME: Final = 1.0
+"""Seconds for which groups that have expired are sent: until the resolver is asked again."""
+_REASONS: Final = frozenset(REASONS.values())
+_OUTCOMES: Final = {
+    Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
+    NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
+    LookupFailed: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
+}
+
+
+class SyncServicer:
+    """Answers calls from and to bytes. Its methods are named as in the contract."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        hub: SyncHub,
+        audited: DecisionLog | None,
+        draining: asyncio.Event,
+        clock: Callable[[], float],
+        *,
+        max_streams: int,
+        local_decisions: bool,
+    ) -> None:
+        """Answer calls.
+
+        Args:
+            engine: Has the resolvers.
+            hub: Has the changes and the policies.
+            audited: Takes the reports of callers; None if there is no audit log.
+            draining: The event that ends streams.
+            clock: The monotonic clock of the group caches.
+            max_streams: How many streams may be open.
+            local_decisions: Whether callers may decide by themselves.
+        """
+        self._engine = engine
+        self._hub = hub
+        self._audited = audited
+        self._draining = draining
+        self._clock = clock
+        self._max_streams = max_streams
+        self._local_decisions = local_decisions
+
+    async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
+        """Send policies, groups and changes, until the caller ends its side or the server drains.
+
+        Raises Draining then.
+        """
+        if self._hub.streams >= self._max_streams:
+            raise Overloaded(f"{self._max_streams} streams are open, which is the limit")
+        rights = Rights(
+            local_decisions=self._local_decisions,
+            assert_groups=trusted,
+            report_decisions=self._audited is not None and self._local_decisions,
+        )
+        session = await self._hub.open_session(rights)
+        stream = _Stream(session, self._hub, self._engine, self._audited, self._clock)
+        reading = asyncio.create_task(stream.read(requests))
+        draining = asyncio.create_task(self._draining.wait())
+        try:
+            while not reading.done() and not draining.done():
+                changed, woken = self._hub.changed, stream.woken
+                woken.clear()
+                while (response := session.next_response()) is not None:
+                    kind = response.WhichOneof("message") or ""
+                    resets = kind == "opened" and not response.opened.resumed
+                    self._hub.sent["reset" if resets else kind] += 1
+                    yield self._hub.encoded(response)
+                stream.look_up_again()
+                waits = [asyncio.create_task(event.wait()) for event in (changed, woken)]
+                try:
+                    await asyncio.wait(
+                        (reading, draining, *waits), return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    for task in waits:
+                        task.cancel()
+            if reading.done():
+                reading.result()
+            else:
+                raise Draining("the server is draining: open the stream on another server")
+        finally:
+            reading.cancel()
+            draining.cancel()
+            stream.close()
+            self._hub.close_session(session)
+
+
+class _Stream:
+    """Reads one stream and looks users up, while its messages are sent."""
+
+    def __init__(
+        self,
+        session: Session,
+        hub: SyncHub,
+        engine: Engine,
+        audited: DecisionLog | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.woken = asyncio.Event()
+        """Set when there may be something to send."""
+        self._session = session
+        self._hub = hub
+        self._engine = engine
+        self._audited = audited
+        self._clock = clock
+        self._wanted: dict[tuple[str, str], None] = {}
+        self._lookups: set[asyncio.Task[None]] = set()
+        self._recording: asyncio.Task[None] | None = None
+
+    async def read(self, requests: AsyncIterator[bytes]) -> None:
+        """Take the caller's messages, until it has sent all.
+
+        Raises InvalidRequest, Overloaded, and Draining if it has been silent: its rights are
+        checked with each of its messages.
+        """
+        while True:
+            try:
+                async with asyncio.timeout(MAX_SILENCE):
+                    data = await anext(requests, None)
+            except TimeoutError:
+                raise Draining(f"the caller was silent for {MAX_SILENCE:g} s") from None
+            if data is None:
+                return
+            request = wire.parse(sync_pb2.SyncRequest, data)
+            _validate(request)
+            try:
+                work = self._session.receive(request, self._clock())
+            except InvalidSync as error:
+                raise InvalidRequest([("message", str(error))]) from error
+            if request.HasField("applied"):
+                self._hub.applied()
+            elif isinstance(work, sync_pb2.SyncWant):
+                self._want([(work.partition, user) for user in work.users])
+            elif isinstance(work, sync_pb2.SyncReport):
+                self._take(work, len(data))
+            else:
+                self.woken.set()
+
+    def look_up_again(self) -> None:
+        """Look up the users again whose groups became invalid before they were sent."""
+        outdated, self._session.outdated = self._session.outdated, []
+        self._want(outdated)
+
+    def close(self) -> None:
+        """Look nobody up any more."""
+        for task in (*self._lookups, *([self._recording] if self._recording else [])):
+            task.cancel()
+
+    def _take(self, report: sync_pb2.SyncReport, size: int) -> None:
+        """Record a report. Raises Overloaded if the one before it is not confirmed."""
+        if self._recording is not None and not self._recording.done():
+            raise Overloaded("a report must wait until the one before it is confirmed")
+        self._recording = asyncio.create_task(self._record(report, size))
+
+    async def _record(self, report: sync_pb2.SyncReport, size: int) -> None:
+        """Record a report, and confirm it once the audit log can be written."""
+        pause = FIRST_PAUSE
+        while self._audited is not None:
+            try:
+                await self._audited.reported(self._session.name, report.decisions, size)
+            except AuditUnavailable:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                self._session.confirm(report.id)
+                self.woken.set()
+                return
+
+    def _want(self, users: list[tuple[str, str]]) -> None:
+        self._wanted.update(dict.fromkeys(users))
+        if len(self._wanted) + self._session.offered > MAX_WAITING:
+            raise Overloaded(f"{MAX_WAITING} users wait for their groups, which is the limit")
+        while self._wanted and len(self._lookups) < LOOKUPS:
+            task = asyncio.create_task(self._look_up())
+            self._lookups.add(task)
+            task.add_done_callback(self._lookups.discard)
+
+    async def _look_up(self) -> None:
+        """Look up the users that wait, one after the other."""
+        while self._wanted:
+            partition, user = next(iter(self._wanted))
+            del self._wanted[partition, user]
+            since = self._hub.log.head
+            with suppress(UnknownPartition):
+                served = self._engine.snapshot.find(partition)
+                resolution = await served.groups.resolve(user)
+                groups = _groups(served, resolution, self._clock())
+                self._session.offer(Looked(groups, since))
+                self.woken.set()
+
+
+def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync_pb2.UserGroups:
+    entry = resolution.entry
+    outcome = entry.outcome
+    if resolution.stale:
+        lifetime = STALE_LIFETIME
+    else:
+        # A local resolver is asked again when its answer is due.
+        lifetime = (entry.refresh_at if served.groups.is_local else entry.expires_at) - now
+    return sync_pb2.UserGroups(
+        partition=served.partition.name,
+        user=entry.user,
+        outcome=_OUTCOMES[type(outcome)],
+        groups=outcome.groups if isinstance(outcome, Found) else (),
+        lifetime_millis=max(0, int(lifetime * 1_000)),
+    )
+
+
+def _validate(request: sync_pb2.SyncRequest) -> None:
+    """Check the sizes and names of a message. Raises InvalidRequest."""
+    violations: validation.Violations = []
+    kind = request.WhichOneof("message")
+    if kind is not None and kind in _CHECKS:
+        _CHECKS[kind](getattr(request, kind), violations)
+    validation.raise_if(violations)
+
+
+def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
+    if len(request.name.encode()) > MAX_NAME_BYTES:
+        violations.append(("open.name", f"is longer than {MAX_NAME_BYTES} bytes"))
+    if CONTROL_CHARACTER.search(request.name):
+        violations.append(("open.name", "has a control character"))
+    for field in ("partitions", "held"):
+        if len(getattr(request, field)) > MAX_PARTITIONS:
+            violations.append((f"open.{field}", f"has more than {MAX_PARTITIONS} items"))
+
+
+def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -> None:
+    validation.partition_name(request.partition, violations)
+    if not 0 < len(request.users) <= MAX_WANTED:
+        violations.append(("want.users", f"must have 1 to {MAX_WANTED} users"))
+        return
+    for index, user in enumerate(request.users):
+        validation.user_name(f"want.users[{index}]", user, violations)
+
+
+def _check_report(request: sync_pb2.SyncReport, violations: validation.Violations) -> None:
+    if not 0 < len(request.decisions) <= MAX_REPORTED:
+        violations.append(("report.decisions", f"must have 1 to {MAX_REPORTED} decisions"))
+        return
+    for index, each in enumerate(request.decisions):
+        if each.decision.reason not in _REASONS:
+            field = f"report.decisions[{index}].decision.reason"
+            violations.append((field, "is not the reason of a decision"))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, validation.Violations], None]]] = {
+    "open": _check_open,
+    "want": _check_want,
+    "report": _check_report,
+}

@@ -1,0 +1,122 @@
+"""The services without a server: commands decide in their own process, by the same code."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from queuegate.policy.acl import AclNames
+from queuegate_server.config_fields import MIB
+from queuegate_server.engine import Engine, Snapshot
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.identity import registry
+from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.registry import ResolverType
+from queuegate_server.identity.resolver import Resolver
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.rpc.access_service import AccessServicer
+from queuegate_server.rpc.admission_queue import AdmissionQueue
+from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter
+from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.rpc.validation import nothing_seen
+from queuegate_server.settings.model import Settings
+from queuegate_server.sync.hub import SyncHub
+from queuegate_server.throttling import ByteBudget
+
+
+class CannotServe(Exception):
+    """The policy is not valid, or its groups cannot be resolved."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        """Keep the diagnostics."""
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+Substitute = Callable[[str], Resolver | None]
+"""Returns the resolver that takes the place of those of a type; None to keep them."""
+
+
+class OfflineServices:
+    """Answers the calls of a server with some settings. For one event loop."""
+
+    def __init__(self, settings: Settings, substitute: Substitute = lambda _: None) -> None:
+        """Read nothing yet.
+
+        Args:
+            settings: The settings of the server.
+            substitute: Takes the place of resolvers that the policy or the settings name.
+        """
+        self._engine = Engine(time.monotonic)
+        self._resolvers = ResolverManager(
+            settings, time.monotonic, time.time, resolver_type=partial(_resolver_type, substitute)
+        )
+        self._reloader = Reloader(settings, self._resolvers, self._engine, time.time)
+        limiter = ConcurrencyLimiter(settings.limits.max_concurrent_calls)
+        unread = ByteBudget(64 * MIB)
+        queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, limiter.refused, unread)
+        hub = SyncHub(self._engine, lambda _: AclNames.YUNIKORN, time.monotonic, server=b"")
+        access = AccessServicer(
+            self._engine,
+            DecisionLog(wall=time.time),
+            queue,
+            limiter,
+            asyncio.Event(),
+            clock=time.monotonic,
+            has_seen=nothing_seen,
+            batches_in_flight=1,
+        )
+        # The caller may assert groups.
+        self._methods: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+            "CheckQueueAccess": partial(access.CheckQueueAccess, trusted=True),
+            "ExplainQueueAccess": partial(access.ExplainQueueAccess, trusted=True),
+            "ListQueues": partial(access.ListQueues, trusted=True),
+            "CheckApplicationAccess": partial(access.CheckApplicationAccess, trusted=True),
+            "ExplainApplicationAccess": partial(access.ExplainApplicationAccess, trusted=True),
+            "GetPolicy": PolicyServicer(self._engine, self._reloader, queue, hub).GetPolicy,
+        }
+
+    async def load(self) -> Snapshot:
+        """Read the policy. Raises CannotServe."""
+        state = await self._reloader.reload()
+        if not state.succeeded:
+            raise CannotServe(state.diagnostics)
+        return self._engine.snapshot
+
+    async def call(self, method: str, data: bytes) -> bytes:
+        """Answer a call as a server does whose caller may assert groups.
+
+        Args:
+            method: The name of the method: one that decides, explains or lists, or `GetPolicy`.
+            data: The request.
+
+        Raises:
+            KeyError: The method needs a server.
+            Exception: Those that `rpc.errors.to_status` turns into the status of a call.
+        """
+        return await self._methods[method](data)
+
+    async def close(self) -> None:
+        """Close the resolvers."""
+        self._reloader.close()
+        await self._resolvers.close()
+
+
+@dataclass(slots=True)
+class _SubstituteType:
+    """A type whose resolvers are all one and the same."""
+
+    resolver: Resolver
+    Options: type[ResolverOptions] = ResolverOptions
+
+    def __call__(self, _options: ResolverOptions) -> Resolver:
+        return self.resolver
+
+
+def _resolver_type(substitute: Substitute, name: str) -> ResolverType:
+    """Return the type of a name. Raises BadResolverType."""
+    resolver = substitute(name)
+    return registry.resolver_type(name) if resolver is None else _SubstituteType(resolver)

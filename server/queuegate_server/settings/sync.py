@@ -1,0 +1,21 @@
+"""Settings of callers that decide in their own process."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from queuegate_server.config_fields import Section
+
+
+class Sync(Section):
+    """The limits of callers of SyncService."""
+
+    local_decisions: Literal["forbid", "report"] = Field(
+        "forbid",
+        description="Whether they may decide by themselves while this server keeps an audit log. "
+        "report: they keep each decision on disk until the audit log has it. Without an audit log "
+        "they may.",
+    )
+    streams: int = Field(
+        1000, ge=0, le=1_000_000, description="The maximum number of open streams of SyncService."
+    )

@@ -1,0 +1,1 @@
+"""Ships policies and groups to callers that decide in their own process."""

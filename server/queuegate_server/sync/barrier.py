@@ -1,0 +1,93 @@
+"""Waits until no caller decides from the state before a change.
+
+A caller does so no more once it has applied the change, or once the leases have ended that were
+granted before the change was sent to it. Later leases do not matter: their pongs follow the change
+on the same stream (`session.py`).
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
+
+EARLIER_PROCESS: Final = "callers of the server process before this one"
+
+
+class _Waited(NamedTuple):
+    name: str
+    until: float
+    session: Session | None
+    """None if the stream has ended: its caller confirms nothing any more."""
+
+    def may_be_old(self, sequence: int) -> bool:
+        """Return whether the caller has not confirmed a change."""
+        return self.session is None or self.session.applied < sequence
+
+
+class Leases:
+    """The streams whose callers may still hold a lease. Used from one event loop."""
+
+    def __init__(self, now: float) -> None:
+        """Start at a monotonic time in seconds, when no earlier process grants leases any more."""
+        self._started = now
+        self._open: dict[Session, None] = {}
+        self._closed: list[_Waited] = []
+
+    def add(self, session: Session) -> None:
+        """Wait for this stream from now on."""
+        self._open[session] = None
+
+    def remove(self, session: Session, now: float) -> None:
+        """Wait for this stream, which has ended, only until its lease ends."""
+        self._open.pop(session, None)
+        self._closed = [each for each in self._closed if now < each.until]
+        if now < session.lease_until:
+            self._closed.append(_Waited(session.name, session.lease_until, None))
+
+    def __iter__(self) -> Iterator[Session]:
+        """Return the open streams."""
+        return iter(self._open)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def barrier(self, sequence: int, now: float) -> "Barrier":
+        """Return what to wait for after a change that was just added to the event log."""
+        is_open = (_Waited(each.name, each.lease_until, each) for each in self._open)
+        waiting = [each for each in (*is_open, *self._closed) if now < each.until]
+        earlier = self._started + LEASE + CLOCK_MARGIN
+        return Barrier(sequence, waiting, earlier if now < earlier else None)
+
+
+class Barrier:
+    """The leases that may cover the state before a change."""
+
+    def __init__(self, sequence: int, waiting: list[_Waited], earlier: float | None) -> None:
+        """Remember until when to wait for each stream.
+
+        Args:
+            sequence: The number of the change.
+            waiting: The streams, and when their leases end.
+            earlier: When the leases end that an earlier process of this server granted; None if
+                they have.
+        """
+        self._sequence = sequence
+        self._waiting = waiting
+        self._earlier = earlier
+        self.waited_out: list[str] = []
+        """The names of callers whose lease ended before they had applied the change."""
+
+    def next_end(self, now: float) -> float | None:
+        """Return when the next lease ends that still has to be waited for; None if there is none:
+        nobody decides from the state before the change any more.
+        """
+        waiting = [each for each in self._waiting if each.may_be_old(self._sequence)]
+        self._waiting = [each for each in waiting if now < each.until]
+        self.waited_out += [each.name for each in waiting if now >= each.until]
+        if self._earlier is not None and now >= self._earlier:
+            self._earlier = None
+            self.waited_out.append(EARLIER_PROCESS)
+        ends = [each.until for each in self._waiting]
+        if self._earlier is not None:
+            ends.append(self._earlier)
+        return min(ends, default=None)

@@ -1,0 +1,225 @@
+"""The state that all streams of a server share: changes, shipped policies, leases."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from queuegate.policy.acl import AclNames
+from queuegate.v1 import cursor_pb2, sync_pb2
+from queuegate_server.engine import Engine, Snapshot
+from queuegate_server.sync.barrier import Leases
+from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.session import Rights, Session, ShippedPolicy
+from queuegate_server.sync.shipping import ship
+
+LAG_SECONDS: Final = 15.0
+"""After as many seconds, and then as often, a gate that does not confirm a change is logged."""
+_LOG = logging.getLogger("queuegate_server.sync")
+_KINDS: Final = [
+    field.name for field in sync_pb2.SyncResponse.DESCRIPTOR.oneofs_by_name["message"].fields
+]
+_NOTHING: Final[Mapping[str, ShippedPolicy]] = MappingProxyType({})
+
+
+class SyncHub:
+    """Passes changes to streams, and waits until the changes have taken effect in all callers.
+
+    Used from one event loop.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        acl_names: Callable[[str], AclNames],
+        clock: Callable[[], float],
+        server: bytes,
+    ) -> None:
+        """Follow the policy of an engine.
+
+        Args:
+            engine: Its snapshots are shipped.
+            acl_names: Returns the names that a partition's ACLs may list.
+            clock: A monotonic clock, in seconds.
+            server: Identifies the server in 8 bytes.
+        """
+        self.log: Final = EventLog(server)
+        self.leases: Final = Leases(clock())
+        self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
+        """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
+        self.waited: Final = {"confirmed": 0, "waited_out": 0}
+        """Barriers by result: all callers confirmed, or leases had to end."""
+        self._acl_names = acl_names
+        self._clock = clock
+        self._engine = engine
+        self._served: Snapshot | None = None
+        self._shipped: Mapping[str, ShippedPolicy] = _NOTHING
+        self.may_decide = True
+        self._shipping: asyncio.Task[None] | None = None
+        self._opening = 0
+        self._parts: frozenset[int] = frozenset()
+        self._encoded: dict[int, bytes] = {}
+        """The parts of shipped policies as bytes, by the identity of their messages."""
+        self._changed = asyncio.Event()
+        self._applied = asyncio.Event()
+        self._lag_timer: asyncio.TimerHandle | None = None
+        engine.on_swap(self._swapped)
+
+    @property
+    def shipped(self) -> Mapping[str, ShippedPolicy]:
+        """The policies by partition. Empty until a stream has been opened."""
+        return self._shipped
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Set at the next change; another one for each."""
+        return self._changed
+
+    async def open_session(self, rights: Rights) -> Session:
+        """Return the state of a new stream, once there are policies to send.
+
+        Raises NotReady.
+        """
+        _ = self._engine.snapshot
+        if self._shipping is None:
+            self._shipping = asyncio.create_task(self._ship())
+        self._opening += 1
+        try:
+            await self._settle()
+        finally:
+            self._opening -= 1
+        session = Session(self.log, self, rights)
+        self.leases.add(session)
+        return session
+
+    def close_session(self, session: Session) -> None:
+        """End a stream. Its lease may go on."""
+        self.leases.remove(session, self._clock())
+
+    def applied(self) -> None:
+        """Let barriers see that a caller has confirmed changes."""
+        self._applied.set()
+        self._applied = asyncio.Event()
+
+    def forget(self, partition: str, users: Collection[str] = ()) -> int:
+        """Have all callers drop the groups of these users, or of all users of the partition.
+
+        Returns the number of the change.
+        """
+        sequence = self.log.forget(partition, users)
+        self._wake()
+        return sequence
+
+    async def policy_shipped(self) -> int:
+        """Wait until callers are sent the policy that is served; return the number of its
+        change.
+        """
+        await self._settle()
+        return self.log.head
+
+    async def barrier(self, sequence: int) -> list[str]:
+        """Wait until no caller decides from the state before a change.
+
+        Returns:
+            The names of callers whose lease ended before they had applied it.
+        """
+        barrier = self.leases.barrier(sequence, self._clock())
+        while (end := barrier.next_end(self._clock())) is not None:
+            applied = self._applied
+            try:
+                async with asyncio.timeout(end - self._clock()):
+                    await applied.wait()
+            except TimeoutError:
+                pass
+        self.waited["waited_out" if barrier.waited_out else "confirmed"] += 1
+        return barrier.waited_out
+
+    @property
+    def lag(self) -> float:
+        """How long, in seconds, the slowest caller has not confirmed a change; 0 if all have."""
+        now = self._clock()
+        return max((each.lag(now) for each in self.leases), default=0.0)
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open, or about to be."""
+        return len(self.leases) + self._opening
+
+    def encoded(self, response: sync_pb2.SyncResponse) -> bytes:
+        """Return a message as bytes; a part of a policy is encoded once for all callers."""
+        known = self._encoded.get(id(response))
+        if known is not None:
+            return known
+        data = response.SerializeToString()
+        if id(response) in self._parts:
+            self._encoded[id(response)] = data
+        return data
+
+    def cursor(self, sequence: int) -> cursor_pb2.Cursor:
+        """Return a change as callers know it."""
+        return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=sequence)
+
+    def close(self) -> None:
+        """Ship nothing any more."""
+        if self._shipping is not None:
+            self._shipping.cancel()
+            self._shipping = None
+        if self._lag_timer is not None:
+            self._lag_timer.cancel()
+
+    def _log_lagging(self) -> None:
+        """Log which callers have not confirmed a change for long."""
+        now = self._clock()
+        self._lag_timer = None
+        behind = [(each.name, round(each.lag(now), 1)) for each in self.leases if each.lag(now)]
+        for name, seconds in behind:
+            if seconds >= LAG_SECONDS:
+                fields = {"gate": name, "seconds": seconds}
+                _LOG.warning("a gate does not confirm changes", extra=fields)
+        if behind:
+            loop = asyncio.get_running_loop()
+            self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
+
+    async def _settle(self) -> None:
+        """Wait until the policy that is served has been shipped, if streams were ever opened."""
+        while (task := self._shipping) is not None:
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
+                return
+
+    def _swapped(self, snapshot: Snapshot) -> None:
+        before, self._served = self._served, snapshot
+        for name, served in {} if before is None else before.served.items():
+            now = snapshot.served.get(name)
+            if now is None or now.groups is not served.groups:
+                self.forget(name)
+        if self._shipping is not None:
+            self._shipping.cancel()
+            self._shipping = asyncio.create_task(self._ship())
+
+    async def _ship(self) -> None:
+        try:
+            shipped = await ship(self._engine.snapshot, self._acl_names)
+        except Exception:
+            # Gates must not decide by another policy than the server for longer than a lease.
+            self.may_decide = False
+            _LOG.exception("the policy cannot be sent to gates, which ask until the next reload")
+            raise
+        self.may_decide = True
+        self._shipped = shipped
+        self._parts = frozenset(id(part) for each in shipped.values() for part in each.parts)
+        self._encoded = {}
+        self.log.policy_changed()
+        self._wake()
+
+    def _wake(self) -> None:
+        now = self._clock()
+        for session in self.leases:
+            session.note_change(now)
+        if self._lag_timer is None:
+            loop = asyncio.get_running_loop()
+            self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
+        self._changed.set()
+        self._changed = asyncio.Event()

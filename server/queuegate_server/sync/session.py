@@ -1,0 +1,271 @@
+"""One caller's stream: which messages it is owed, and until when it may use old state.
+
+Pure: messages and times come in, messages come out. `rpc/sync_service.py` moves them.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from queuegate.v1 import sync_pb2
+from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
+
+LEASE: Final = 5.0
+"""Seconds that a caller may decide after it sent a ping."""
+PING_INTERVAL: Final = 1.0
+CLOCK_MARGIN: Final = 0.1
+"""Seconds that the server adds to a lease, for clocks that run at different rates."""
+
+
+MAX_FORGOTTEN: Final = 1_000
+"""Names that a slow caller is sent at once; instead of more it forgets all users."""
+
+
+class ShippedPolicy(NamedTuple):
+    """The policy of a partition, ready to be sent."""
+
+    checksum: bytes
+    revision: int
+    parts: Sequence[sync_pb2.SyncResponse]
+    """The whole policy."""
+    unchanged: sync_pb2.SyncResponse
+    """For a caller that holds a policy with this checksum, of whatever revision."""
+
+
+class InvalidSync(Exception):
+    """The caller does not follow the protocol; the message says how."""
+
+
+class Policies(Protocol):
+    """The policies to send. They change only when the event log says so."""
+
+    @property
+    def may_decide(self) -> bool:
+        """False while the policy that the server decides by cannot be sent."""
+
+    @property
+    def shipped(self) -> Mapping[str, ShippedPolicy]:
+        """The policies by partition."""
+
+
+class Rights(NamedTuple):
+    """The decisions that a caller may make by itself."""
+
+    local_decisions: bool
+    """Decide."""
+    assert_groups: bool
+    """Use groups that are given in a question."""
+    report_decisions: bool = False
+    """Decide only if it reports each decision."""
+
+
+class Looked(NamedTuple):
+    """The groups of a user, and the position before they were looked up."""
+
+    groups: sync_pb2.UserGroups
+    since: int
+
+
+class Session:
+    """The state of one stream."""
+
+    def __init__(self, log: EventLog, policies: Policies, rights: Rights) -> None:
+        """Start before the first message."""
+        self.name = ""
+        self.applied = 0
+        """All changes up to this one decide in the caller."""
+        self.lease_until = 0.0
+        """When the leases that were granted so far have ended, on the server's clock."""
+        self._behind: tuple[int, float] | None = None
+        self.outdated: list[tuple[str, str]] = []
+        """Partitions and users whose offered groups became invalid before they were sent."""
+        self._log = log
+        self._policies = policies
+        self._rights = rights
+        self._partitions: frozenset[str] = frozenset()
+        self._is_open = False
+        self._sent: dict[str, tuple[bytes, int]] = {}
+        """Checksums and revisions of the policies that the caller holds, or that are on their
+        way. The revision of one that is not confirmed yet is 0."""
+        self._position = 0
+        """All changes up to this one have been handed out, or wait in `_changes`."""
+        self._changes: deque[sync_pb2.SyncResponse] = deque()
+        self._ping: tuple[int, float] | None = None
+        self._groups: deque[Looked] = deque()
+        self._confirmed: int | None = None
+
+    def receive(
+        self, request: sync_pb2.SyncRequest, now: float
+    ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
+        """Take a message of the caller.
+
+        Args:
+            request: The message.
+            now: The monotonic time at which it arrived, in seconds.
+
+        Returns:
+            The message, if it asks for the groups of users or reports decisions.
+
+        Raises:
+            InvalidSync: The message has no place here.
+        """
+        kind = request.WhichOneof("message")
+        if (kind == "open") is self._is_open:
+            raise InvalidSync("`open` must be the first message, and must not be repeated")
+        if kind == "open":
+            self._open(request.open)
+        elif kind == "ping":
+            self._ping = (request.ping.id, now)
+        elif kind == "applied":
+            if request.applied.sequence > self._position:
+                raise InvalidSync(f"`applied.sequence` must be at most {self._position}")
+            self.applied = max(self.applied, request.applied.sequence)
+            if self._behind is not None and self.applied >= self._behind[0]:
+                self._behind = None if self.applied == self._log.head else (self._log.head, now)
+        elif kind == "want":
+            return request.want
+        elif kind == "report":
+            if not self._rights.report_decisions:
+                raise InvalidSync("`report` is only for servers that demand reports")
+            return request.report
+        else:
+            raise InvalidSync("`message` must be set")
+        return None
+
+    def note_change(self, now: float) -> None:
+        """Note that there is a change, at a monotonic time in seconds."""
+        if self._is_open and self._behind is None:
+            self._behind = (self._log.head, now)
+
+    def lag(self, now: float) -> float:
+        """Return for how many seconds the caller has not confirmed a change; 0 if it has all."""
+        return 0.0 if self._behind is None else now - self._behind[1]
+
+    @property
+    def offered(self) -> int:
+        """How many users' groups wait to be sent."""
+        return len(self._groups)
+
+    def confirm(self, report_id: int) -> None:
+        """Confirm a report: the audit log has its decisions."""
+        self._confirmed = report_id
+
+    def offer(self, looked: Looked) -> None:
+        """Send the groups of a user, unless they become invalid before."""
+        self._groups.append(looked)
+
+    def next_response(self) -> sync_pb2.SyncResponse | None:
+        """Return the next message to the caller; None if there is none for now.
+
+        All changes come before a pong: a lease must not cover state from before a change that
+        the caller has not been sent.
+        """
+        if not self._is_open:
+            return None
+        if not self._changes and self._position != self._log.head:
+            self._collect_changes()
+        if self._changes:
+            return self._changes.popleft()
+        if self._ping is not None and self._policies.may_decide:
+            (ping_id, received_at), self._ping = self._ping, None
+            self.lease_until = max(self.lease_until, received_at + LEASE + CLOCK_MARGIN)
+            return sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=ping_id))
+        if self._confirmed is not None:
+            report_id, self._confirmed = self._confirmed, None
+            return sync_pb2.SyncResponse(reported=sync_pb2.SyncReported(id=report_id))
+        while self._groups:
+            groups, since = self._groups.popleft()
+            if self._log.is_valid(groups.partition, groups.user, since):
+                return sync_pb2.SyncResponse(user_groups=groups)
+            self.outdated.append((groups.partition, groups.user))
+        return None
+
+    def _open(self, request: sync_pb2.SyncOpen) -> None:
+        self._is_open = True
+        self.name = request.name
+        self._partitions = frozenset(request.partitions)
+        self._sent = {held.partition: (held.checksum, 0) for held in request.held}
+        resume = request.resume
+        if resume.epoch == self._log.epoch and self._log.has_all_since(resume.sequence):
+            self.applied = self._position = resume.sequence
+            self._changes.append(self._opened(resumed=True))
+        else:
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Have the caller drop its state, but for policies that are confirmed."""
+        self._position = self._log.head
+        self._groups.clear()
+        self._changes.append(self._opened(resumed=False))
+        self._sent = {name: (checksum, 0) for name, (checksum, _) in self._sent.items()}
+        self._add_policies()
+
+    def _collect_changes(self) -> None:
+        if not self._log.has_all_since(self._position):
+            self._start_anew()
+            return
+        events = self._log.since(self._position)
+        self._position = self._log.head
+        for partition, users in _merged(events).items():
+            if not self._partitions or partition in self._partitions:
+                forget = sync_pb2.Forget(partition=partition, users=users)
+                self._changes.append(sync_pb2.SyncResponse(forget=forget))
+        if POLICY_CHANGED in events:
+            self._add_policies()
+        else:
+            self._add_checkpoint()
+
+    def _add_policies(self) -> None:
+        """Send the policies that differ from those the caller holds, then a checkpoint."""
+        wanted = self._wanted()
+        for partition in self._sent.keys() - wanted.keys():
+            del self._sent[partition]
+            removed = sync_pb2.PolicyPart(partition=partition, first=True, last=True, removed=True)
+            self._changes.append(sync_pb2.SyncResponse(policy=removed))
+        for partition, policy in wanted.items():
+            checksum, revision = self._sent.get(partition, (b"", 0))
+            self._sent[partition] = policy.checksum, policy.revision
+            if checksum != policy.checksum:
+                self._changes.extend(policy.parts)
+            elif revision != policy.revision:
+                self._changes.append(policy.unchanged)
+        self._add_checkpoint()
+
+    def _add_checkpoint(self) -> None:
+        checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position)
+        self._changes.append(sync_pb2.SyncResponse(checkpoint=checkpoint))
+
+    def _wanted(self) -> Mapping[str, ShippedPolicy]:
+        shipped = self._policies.shipped
+        if not self._partitions:
+            return shipped
+        return {name: shipped[name] for name in self._partitions & shipped.keys()}
+
+    def _opened(self, *, resumed: bool) -> sync_pb2.SyncResponse:
+        opened = sync_pb2.SyncOpened(
+            epoch=self._log.epoch,
+            resumed=resumed,
+            lease_millis=int(LEASE * 1_000),
+            ping_interval_millis=int(PING_INTERVAL * 1_000),
+            partitions=sorted(self._wanted()),
+            local_decisions=self._rights.local_decisions,
+            assert_groups=self._rights.assert_groups,
+            report_decisions=self._rights.report_decisions,
+        )
+        return sync_pb2.SyncResponse(opened=opened)
+
+
+def _merged(events: Iterable[Event]) -> Mapping[str, Collection[str]]:
+    """Return the users to forget by partition; none stands for all."""
+    forgotten: dict[str, set[str]] = {}
+    for partition, users in events:
+        if partition is None:
+            continue
+        known = forgotten.get(partition)
+        if known is None:
+            forgotten[partition] = set(users)
+        elif known:
+            known |= users
+            if not users or len(known) > MAX_FORGOTTEN:
+                known.clear()
+    return forgotten

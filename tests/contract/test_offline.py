@@ -1,0 +1,188 @@
+"""Commands that decide without a server answer as one does."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import queuegate
+from queuegate.cli import main
+from queuegate.cli.offline import OfflineClient
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+
+DOCUMENTS = json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]
+Capture = pytest.CaptureFixture[str]
+EXAMPLE = ("--policy", "examples/queues.yaml")
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("policy") / "queues.yaml"
+    file.write_text(DOCUMENTS[0]["yaml"])
+    return file
+
+
+@pytest.fixture(scope="module")
+def server(policy: Path) -> Iterator[RunningServer]:
+    with running_server("--policy", str(policy), *ADMIN) as started:
+        yield started
+
+
+def outcome(ask: Callable[[], Any]) -> object:
+    """Return an answer without the number of the revision, or an exception as text."""
+    try:
+        answer = ask()
+    except ValueError as error:
+        return repr(error)
+    except queuegate.QueuegateError as error:
+        return repr(error), error.code, error.reason, getattr(error, "violations", None)
+    if isinstance(answer, queuegate.Decision):
+        return replace(answer, policy_revision=0)
+    if isinstance(answer, queuegate.Explanation):
+        return replace(answer, decision=replace(answer.decision, policy_revision=0))
+    return answer
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["id"])
+def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: Path) -> None:
+    policy.write_text(document["yaml"])
+    with (
+        queuegate.Client(server.address, timeout=60) as online,
+        OfflineClient(str(policy), None, 60) as offline,
+    ):
+        assert online.reload()
+        for asked in document["questions"]:
+            user, queue = asked["user"], asked["queue"]
+            how = {key: asked[key] for key in ("partition", "access", "groups")}
+            for method, arguments in (
+                ("check", (user, queue)),
+                ("explain", (user, queue)),
+                ("queues", (user,)),
+            ):
+                answers = [
+                    outcome(lambda: getattr(client, method)(*arguments, **how))  # noqa: B023
+                    for client in (online, offline)
+                ]
+                assert answers[0] == answers[1], (method, asked)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "output"),
+    [
+        ("check sue root.analytics.reports", 0, "allowed: sue may submit to root.analytics.repor"),
+        ("check john root.analytics.reports", 1, "denied: john may not submit to root.analytics."),
+        ("explain john root.analytics --group analysts", 0, "groups: analysts (from the request)"),
+        ("queues sue", 0, "root.analytics.reports\nroot.sandbox\n"),
+        ("check sue root.analytics.nosuch", 1, "does not exist; decided at root.analytics\n"),
+        ("check sue root.analytic.reports", 1, "at root; did you mean root.analytics.reports?\n"),
+        ("check sue root -o json", 1, '"policy_revision": 1'),
+    ],
+)
+def test_verbs(capsys: Capture, line: str, status: int, output: str) -> None:
+    assert main([*line.split(), *EXAMPLE]) == status
+    printed, errors = capsys.readouterr()
+    assert output in printed
+    assert errors == ""
+
+
+def test_applications(capsys: Capture) -> None:
+    line = "app-check Jane view-logs --queue Test --owner John --view-acl Jane"
+    assert main([*line.split(), "--policy", "examples/fair-scheduler.xml"]) == 0
+    assert capsys.readouterr().out.startswith("allowed: Jane may view the logs of the application")
+
+
+WRONG: list[tuple[str, str]] = [
+    ("check a root --policy /nosuch.yaml", "/nosuch.yaml: error: cannot be read: No such file"),
+    ("check a root --policy LICENSE", "LICENSE:93:36: error: invalid YAML"),
+    ("check a root --config /nosuch.yaml", "/nosuch.yaml: error: cannot be read: No such file"),
+    ("check a rooot --policy examples/queues.yaml", "queue: is not a full queue path"),
+    ("check a root --partition x --policy examples/queues.yaml", "partition 'x' does not exist"),
+    (
+        "check a root --policy examples/queues.yaml --address 127.0.0.1:1",
+        "--address: not allowed with --policy: no server is asked",
+    ),
+    ("--token-file t queues a --config c --tls-ca c", "--tls-ca, --token-file: not allowed with"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_wrong_usage(capsys: Capture, line: str, message: str) -> None:
+    assert main(line.split()) == 2
+    printed, errors = capsys.readouterr()
+    assert printed == ""
+    assert f"Error: {message}" in errors
+
+
+@pytest.mark.parametrize("option", ["policy", "config", "address", "token-file", "tls-ca"])
+def test_an_empty_option_is_refused(capsys: Capture, option: str) -> None:
+    """A variable of a script that is not set must not change who decides."""
+    assert main(["check", "a", "root", f"--{option}", ""]) == 2
+    assert capsys.readouterr().err.endswith(f"Error: --{option} must not be empty\n")
+
+
+def test_all_faults_of_a_policy_are_shown(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text("partitions: [{name: a, queues: [{name: b c}, {name: d e}]}]\n")
+    assert main(["check", "a", "root", "--policy", str(file)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(f"Error: {file}:1:")
+    assert lines[1].startswith(f"  {file}:1:")
+
+
+@pytest.fixture
+def of_a_directory(tmp_path: Path) -> Path:
+    """A policy that asks for a directory."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(
+        "partitions:\n"
+        "  - name: default\n"
+        "    usergroupresolver: {type: ldap}\n"
+        "    queues: [{name: root, submitacl: ' g1', queues: [{name: a, submitacl: '*'}]}]\n"
+    )
+    return file
+
+
+def test_without_settings_no_directory_is_asked(capsys: Capture, of_a_directory: Path) -> None:
+    """Answers that need no groups, or get them, are given; others never."""
+    given = ("--policy", str(of_a_directory))
+    assert main(["check", "sue", "root.a", *given]) == 0
+    assert main(["check", "sue", "root", "--group", "g1", *given]) == 0
+    assert main(["check", "sue", "root", "--group", "g2", *given]) == 1
+    capsys.readouterr()
+    for verb in ("check", "explain"):
+        assert main([verb, "sue", "root", *given]) == 3
+        assert capsys.readouterr() == (
+            "",
+            (
+                "Error: the decision depends on the groups of the user: give them with --group, or"
+                " the settings of the server with --config\n"
+            ),
+        )
+    assert main(["queues", "sue", *given, "-o", "json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["reason"] == "RESOLVER_UNAVAILABLE"
+
+
+def test_with_settings_the_resolver_of_the_server_is_asked(
+    capsys: Capture, of_a_directory: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(
+        f"policy: {{path: {of_a_directory}}}\n"
+        "resolvers: {fixed: {type: test}}\n"
+        "partitions: {default: {resolver: fixed}}\n"
+    )
+    of_a_directory.write_text(of_a_directory.read_text().replace("g1", "group1000"))
+    assert main(["check", "testuser1", "root", "--config", str(config)]) == 0
+    assert "lists the group group1000" in capsys.readouterr().out
+    assert main(["explain", "testuser2", "root", "--config", str(config)]) == 1
+    assert "just resolved; resolver fixed" in capsys.readouterr().out
+    assert main(["check", "nobody", "root", "--config", str(config)]) == 1
+    assert "does not know the user" in capsys.readouterr().out
+    other = ("--policy", "examples/queues.yaml", "--config", str(config))
+    assert main(["check", "sue", "root.analytics.reports", *other]) == 0
+    assert main(["check", "testuser5", "root", "--config", str(config)]) == 3
+    assert "no group list for the user" in capsys.readouterr().err

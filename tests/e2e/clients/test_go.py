@@ -1,0 +1,67 @@
+"""The client for Go: its own tests, which also ask a real server and replay the vectors."""
+
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.support import go_toolchain
+from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
+MODULE = Path(__file__).parents[3] / "client" / "go"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def modules(go: Path) -> None:
+    """The modules that the client needs."""
+    del go
+    try:
+        go_toolchain.run("mod", "download", folder=MODULE)
+    except GoFailed as error:
+        pytest.skip(str(error))
+
+
+def test_vet() -> None:
+    go_toolchain.run("vet", "./...", folder=MODULE)
+
+
+def test_format() -> None:
+    files = sorted(MODULE.rglob("*.go"))
+    gofmt = go_toolchain.go().parent / "gofmt"
+    badly = subprocess.run([gofmt, "-l", *files], check=True, capture_output=True, text=True)
+    assert badly.stdout == ""
+
+
+def test_the_module_is_tidy() -> None:
+    go_toolchain.run("mod", "tidy", "-diff", folder=MODULE)
+
+
+def test_the_tests_of_the_module() -> None:
+    program = Path(sysconfig.get_path("scripts")) / "queuegate-server"
+    foreign = {name: value for name, value in os.environ.items() if name[:10] != "QUEUEGATE_"}
+    done = subprocess.run(
+        [go_toolchain.go(), "test", "-count=1", "-v", "./..."],
+        cwd=MODULE,
+        env={**foreign, **go_toolchain.environment(), "TEST_QUEUEGATE_SERVER": str(program)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BUILD_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "--- SKIP" not in done.stdout
+    for name in (
+        "TestAnnotationVectors",
+        "TestQueueVectors",
+        "TestAServerThatEndsAndReturns",
+        "TestQueueVectorsThroughAGate",
+        "TestYARNVectorsThroughAGate",
+        "TestAGateDecidesAsTheServer",
+        "TestAGateInAProcessThatIsStopped",
+        "TestAGateWhoseServerRestarts",
+        "TestVectorsOfYARN",
+    ):
+        assert f"--- PASS: {name} " in done.stdout

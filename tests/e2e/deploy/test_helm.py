@@ -1,0 +1,265 @@
+"""The Helm chart: linted, rendered in several shapes, the same as the manifests, startable."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from tests.support.go_toolchain import BUILD_SECONDS
+from tests.support.manifests import (
+    VERSIONS,
+    Manifest,
+    check_hardening,
+    check_names,
+    check_schemas,
+    check_selectors,
+    kustomized,
+    loaded,
+    of_kind,
+    own_containers,
+    started,
+)
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
+CHART = Path("deploy/helm/queuegate")
+PAGE = Path("docs/how-to/helm.md").read_text(encoding="utf-8")
+SAMPLES: list[str] = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: alice
+"""
+CALLER = {
+    "dns:yunikorn-scheduler.yunikorn.svc": {"roles": ["check", "read"], "assert_groups": True}
+}
+CERT_MANAGER = {"enabled": True, "certificate": {"certManager": True}}
+EVERYTHING = {
+    "image": {"repository": "queuegate", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "server": {
+        "replicas": 1,
+        "batchScheduling": True,
+        "mounts": [{"configMap": "more", "path": "/etc/more"}],
+        "networkPolicy": {"egress": [{"ports": [{"protocol": "TCP", "port": 636}]}]},
+        "pod": {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"operator": "Exists"}],
+            "affinity": {"podAntiAffinity": {}},
+            "priorityClassName": "high",
+        },
+    },
+    "webhook": {
+        "enabled": True,
+        "certificate": {"secret": "own", "caBundle": "AAAA"},
+        "settingsConfigMap": "queuegate-admission-settings",
+        "excludedNamespaces": ["kube-system", "storage"],
+        "args": [
+            "--client-ca-file=/etc/queuegate/api-server/ca.crt",
+            "--client-name=cn:api-server",
+        ],
+        "mounts": [{"secret": "api-server", "path": "/etc/queuegate/api-server"}],
+        "networkPolicy": {"from": [{"ipBlock": {"cidr": "192.0.2.1/32"}}]},
+    },
+    "prometheus": {"serviceMonitors": True, "rules": True, "labels": {"release": "prometheus"}},
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "webhook alone": {"server": {"enabled": False}, "webhook": CERT_MANAGER},
+    "everything": EVERYTHING,
+    **{f"sample {number}": yaml.safe_load(text) for number, text in enumerate(SAMPLES)},
+}
+FILES = {
+    "yunikorn-defaults": {},
+    "yunikorn-configs": {"queues.yaml": POLICY},
+    "queuegate-admission-settings": {"admissionController.accessControl.externalUsers": "^portal$"},
+    "queuegate-ldap": {"password": "secret"},
+    "directory-ca": {"ca.crt": trustme.CA().cert_pem.bytes().decode()},
+    "queuegate-tokens": {"tokens": ""},
+    "hadoop-conf": {"fair-scheduler.xml": "<allocations><queue name='root'/></allocations>"},
+    "more": {},
+}
+
+
+class Helm:
+    """The command `helm`, as release `queuegate` in the namespace `yunikorn`."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+
+    def run(
+        self, *arguments: str, values: dict[str, Any] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        file = self._folder / "values.yaml"
+        file.write_text(yaml.safe_dump(values or {}))
+        return subprocess.run(
+            [str(self._program), *arguments, "--values", str(file), "--namespace", "yunikorn"],
+            env={**os.environ, "HOME": str(self._folder), "KUBECONFIG": os.devnull},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def template(self, values: dict[str, Any], release: str = "queuegate") -> list[Manifest]:
+        kube = ("--kube-version", VERSIONS[-1])
+        done = self.run("template", release, str(CHART), *kube, values=values)
+        assert done.returncode == 0, done.stderr
+        return loaded(done.stdout)
+
+
+@pytest.fixture
+def chart(helm: Path, tmp_path: Path) -> Helm:
+    folder = tmp_path / "helm"
+    folder.mkdir()
+    return Helm(helm, folder)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shape(chart: Helm, shape: str, tmp_path: Path) -> None:
+    """Linted, valid, consistent, and every container starts with its very arguments."""
+    linted = chart.run("lint", str(CHART), "--strict", values=SHAPES[shape])
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    manifests = chart.template(SHAPES[shape])
+    for version in VERSIONS:
+        assert check_schemas(manifests, version) >= 5
+    check_selectors(manifests)
+    containers = own_containers(manifests)
+    assert containers
+    for pod, container in containers:
+        check_hardening(pod, container)
+        check_names(manifests, pod, container)
+        folder = tmp_path / container["name"]
+        folder.mkdir()
+        with started(manifests, pod, container, folder, FILES) as server:
+            batch = "command" in container
+            assert (os.sched_getscheduler(server.pid) == os.SCHED_BATCH) == batch
+
+
+def test_everything_is_said(chart: Helm) -> None:
+    """Values that `started` does not need reach their places, too."""
+    manifests = chart.template(EVERYTHING, release="scheduling")
+    kinds = [each["kind"] for each in manifests]
+    assert (kinds.count("ServiceMonitor"), kinds.count("PrometheusRule")) == (2, 1)
+    (rules,) = of_kind(manifests, "PrometheusRule")
+    written = Path("deploy/monitoring/alerts.yml").read_text(encoding="utf-8")
+    assert rules["spec"] == yaml.safe_load(written)
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    names = {each["metadata"]["name"] for each in of_kind(manifests, "Deployment")}
+    assert names == {"scheduling-queuegate", "scheduling-queuegate-admission"}
+    for pod, container in own_containers(manifests):
+        assert pod["imagePullSecrets"] == [{"name": "registry"}]
+        assert container["image"].endswith(f"@sha256:{'0' * 64}")
+    server, webhook = (pod for pod, _ in own_containers(manifests))
+    assert server["nodeSelector"] == {"disk": "ssd"}
+    assert webhook["priorityClassName"] == "system-cluster-critical"
+    (mutating,) = of_kind(manifests, "MutatingWebhookConfiguration")
+    (selector,) = mutating["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+    assert selector["values"] == ["kube-system", "storage", "yunikorn"]
+
+
+@pytest.mark.parametrize("folder", ["fleet", "admission/cert-manager", "admission/own-ca"])
+def test_the_chart_and_the_manifests_make_the_same(
+    chart: Helm, kustomize: Path, tmp_path: Path, folder: str
+) -> None:
+    deploy = tmp_path / "deploy"
+    made = "made-by-make-webhook-certificate"
+    shutil.copytree("deploy", deploy, ignore=shutil.ignore_patterns(made, "helm"))
+    script = deploy / "admission/own-ca/make_certificate.py"
+    subprocess.run([sys.executable, str(script)], check=True)
+    own = yaml.safe_load((deploy / "admission/own-ca" / made / "helm-values.yaml").read_text())
+    values: dict[str, dict[str, Any]] = {
+        "fleet": {"server": {"settings": {"callers": {"certificates": CALLER}}}},
+        "admission/cert-manager": {"server": {"enabled": False}, "webhook": CERT_MANAGER},
+        "admission/own-ca": {
+            "server": {"enabled": False},
+            "webhook": {"enabled": True, **own["webhook"]},
+        },
+    }
+    from_chart = comparable(chart.template(values[folder]))
+    from_manifests = comparable(kustomized(kustomize, deploy / folder))
+    assert from_chart.keys() == from_manifests.keys()
+    for name, manifest in from_manifests.items():
+        assert from_chart[name] == manifest, name
+
+
+def comparable(manifests: list[Manifest]) -> dict[tuple[str, str], Any]:
+    """Leave out what only Helm adds; take settings as what they mean."""
+    found = {}
+    for each in manifests:
+        if each["kind"] == "Secret":
+            continue
+        metadata = each["metadata"]
+        metadata.pop("namespace", None)
+        if each["kind"] not in {"Deployment", "Service"}:
+            metadata.pop("labels", None)
+        for name, text in each.get("data", {}).items():
+            each["data"][name] = yaml.safe_load(text)
+        found[each["kind"], metadata["name"]] = without_helm(each)
+    return found
+
+
+def without_helm(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_helm(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    added = {
+        *("app.kubernetes.io/instance", "app.kubernetes.io/version"),
+        *("app.kubernetes.io/managed-by", "helm.sh/chart"),
+        *("checksum/settings", "imagePullPolicy"),
+    }
+    kept = {key: without_helm(each) for key, each in value.items() if key not in added}
+    if "annotations" in kept and not kept["annotations"]:
+        del kept["annotations"]
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"sever": {}}, "sever"),
+        ({"server": {"replicas": 0}}, "replicas"),
+        ({"server": {"networkPolicy": {"from": []}}}, "from"),
+        ({"server": {"mounts": [{"path": "/x"}]}}, "mounts"),
+        ({"server": {"mounts": [{"path": "/x", "secret": "a", "configMap": "b"}]}}, "mounts"),
+        ({"server": {"pod": {"hostNetwork": True}}}, "hostNetwork"),
+        ({"image": {"digest": "sha256:1"}}, "digest"),
+        ({"webhook": {"enabled": True}}, "make webhook-certificate"),
+    ],
+)
+def test_wrong_values_are_refused(chart: Helm, values: dict[str, Any], said: str) -> None:
+    done = chart.run("template", "queuegate", str(CHART), values=values)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("shape", ["default", "webhook alone", "everything"])
+def test_notes_name_what_is_installed(chart: Helm, shape: str) -> None:
+    arguments = ("install", "queuegate", str(CHART), "--dry-run=client")
+    done = chart.run(*arguments, values=SHAPES[shape])
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("NOTES:\n")[2]
+    assert max(map(len, notes.splitlines())) <= 120
+    named = re.findall(r"(?<!-)(deployment|certificate)/([\w.-]+)", notes)
+    made = {
+        (each["kind"].lower(), each["metadata"]["name"]) for each in chart.template(SHAPES[shape])
+    }
+    assert named
+    assert set(named) <= made
+    assert ("Nobody may ask yet" in notes) == (shape != "webhook alone")
+    for file in re.findall(r"deploy/[\w/.-]+", notes):
+        assert Path(file).parent.parent.exists()
+
+
+def test_no_value_is_a_secret(chart: Helm) -> None:
+    for shape in SHAPES.values():
+        assert not of_kind(chart.template(shape), "Secret")

@@ -1,0 +1,119 @@
+"""The kustomizations, rendered by kustomize itself."""
+
+import copy
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from queuegate import Client
+from tests.support.go_toolchain import BUILD_SECONDS
+from tests.support.manifests import (
+    VERSIONS,
+    Manifest,
+    check_names,
+    check_schemas,
+    check_selectors,
+    kustomized,
+    of_kind,
+    own_containers,
+    started,
+)
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
+SCHEDULER = Path("tests/e2e/deploy/yunikorn-scheduler.yaml")
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: alice
+"""
+
+
+@pytest.fixture(scope="module")
+def deploy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of deploy/ with what `make webhook-certificate` writes."""
+    made = "made-by-make-webhook-certificate"
+    copied = tmp_path_factory.mktemp("deploy") / "deploy"
+    shutil.copytree("deploy", copied, ignore=shutil.ignore_patterns(made))
+    script = copied / "admission/own-ca/make_certificate.py"
+    subprocess.run([sys.executable, str(script)], check=True)
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("folder", "kinds"),
+    [
+        ("fleet", "ConfigMap Service Deployment PodDisruptionBudget NetworkPolicy"),
+        ("admission/own-ca", "Secret"),
+        ("admission/cert-manager", "Certificate Issuer"),
+    ],
+)
+def test_rendered(kustomize: Path, deploy: Path, folder: str, kinds: str) -> None:
+    manifests = kustomized(kustomize, deploy / folder)
+    assert {each["kind"] for each in manifests} >= set(kinds.split())
+    assert "ServiceMonitor" not in {each["kind"] for each in manifests}
+    check_schemas(manifests, VERSIONS[-1])
+    check_selectors(manifests)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for each in of_kind(manifests, kind):
+            bundles = ["caBundle" in webhook["clientConfig"] for webhook in each["webhooks"]]
+            injected = "cert-manager.io/inject-ca-from" in each["metadata"].get("annotations", {})
+            assert all(bundles) or injected
+
+
+def test_own_ca_says_what_comes_first(kustomize: Path, tmp_path: Path) -> None:
+    made = "made-by-make-webhook-certificate"
+    shutil.copytree("deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns(made))
+    folder = tmp_path / "deploy/admission/own-ca"
+    done = subprocess.run(
+        [str(kustomize), "build", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    error = f"{made}: no such file or directory"
+    assert error in done.stderr
+    assert error in (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("namespace", ["", "yunikorn"])
+def test_sidecar(kustomize: Path, deploy: Path, tmp_path: Path, namespace: str) -> None:
+    """The component adds a container and what it needs; everything else is as it was."""
+    before = yaml.safe_load(SCHEDULER.read_text(encoding="utf-8"))
+    if namespace:
+        before["metadata"]["namespace"] = namespace
+    shutil.copytree(deploy / "sidecar", tmp_path / "overlay/sidecar")
+    (tmp_path / "overlay/scheduler.yaml").write_text(yaml.safe_dump(before))
+    (tmp_path / "overlay/kustomization.yaml").write_text(
+        "resources: [scheduler.yaml]\ncomponents: [sidecar]\n"
+    )
+    (after,) = kustomized(kustomize, tmp_path / "overlay")
+    check_schemas([after], VERSIONS[-1])
+    check_names([after], *own_containers([after])[0])
+    assert without_queuegate(after) == before
+    ((pod, container),) = own_containers([after])
+    assert container["restartPolicy"] == "Always"
+    (tmp_path / "mounts").mkdir()
+    files = {"yunikorn-configs": {"queues.yaml": POLICY}}
+    with started([after], pod, container, tmp_path / "mounts", files):
+        socket = tmp_path / "mounts/queuegate-socket/queuegate.sock"
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o666
+        with Client(f"unix:{socket}", timeout=60) as client:
+            assert client.check("alice", "root.a", groups=[])
+
+
+def without_queuegate(deployment: Manifest) -> Manifest:
+    """Take out what the component has added."""
+    deployment = copy.deepcopy(deployment)
+    pod = deployment["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod.pop("initContainers")] == ["queuegate"]
+    added = {each["name"] for each in pod.pop("volumes")}
+    assert added == {"queuegate-socket", "queuegate-defaults", "queuegate-configs"}
+    scheduler = pod["containers"][0]
+    assert [each["name"] for each in scheduler.pop("volumeMounts")] == ["queuegate-socket"]
+    scheduler["env"] = [each for each in scheduler["env"] if each["name"] != "QUEUEGATE_ADDRESS"]
+    return deployment

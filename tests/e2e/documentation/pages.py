@@ -1,0 +1,151 @@
+"""The pages of the documentation, and what their blocks need.
+
+A page that needs nothing is not here. An entry has the environments of the page, and the number of
+its blocks that are marked as not run. Or it has the module that runs the page in its own way, and
+the languages of all blocks in their order: a block that is added needs a look at the module.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.e2e.documentation import directories, environments, on_call
+from tests.e2e.documentation.environments import Environment
+from tests.e2e.documentation.reader import CHECKOUT, Reader
+from tests.support.documents import Block, fenced_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    environments: tuple[Environment, ...] = ()
+    not_run: int = 0
+    module: str = ""
+    """Relative to tests/."""
+    blocks: str = ""
+
+
+_ALERTS: Final = {
+    "queuegate-breaker-open.md": (on_call.in_an_outage,),
+    "queuegate-directory-server-fails.md": (
+        directories.openldap,
+        on_call.with_directory,
+    ),
+    "queuegate-reload-failed.md": (on_call.after_a_mistake,),
+    "queuegate-workers-missing.md": (on_call.with_workers,),
+    "queuegate-workers-replaced.md": (on_call.with_workers,),
+}
+
+PAGES: Final = {
+    "README.md": Page(
+        module="e2e/documentation/test_readme.py", not_run=1, blocks="console python go sh"
+    ),
+    "docs/explanation/groups-and-caches.md": Page((environments.served,)),
+    "docs/how-to/active-directory.md": Page((directories.active_directory,)),
+    "docs/how-to/admission-webhook.md": Page(
+        module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml"
+    ),
+    "docs/how-to/decide-in-the-shim.md": Page((environments.go,)),
+    "docs/how-to/deploy-fleet.md": Page(
+        module="e2e/documentation/test_kubernetes.py", not_run=2, blocks="yaml yaml yaml"
+    ),
+    "docs/how-to/deploy-sidecar.md": Page(
+        module="e2e/documentation/test_kubernetes.py", blocks="yaml yaml sh sh"
+    ),
+    "docs/how-to/freeipa.md": Page((directories.freeipa,), not_run=2),
+    "docs/how-to/go-shim.md": Page(
+        module="e2e/documentation/test_go_shim.py", blocks="sh go console go go go console"
+    ),
+    "docs/how-to/helm.md": Page(
+        module="e2e/deploy/test_helm.py", blocks="sh yaml yaml yaml yaml yaml yaml"
+    ),
+    "docs/how-to/install.md": Page(not_run=3),
+    "docs/how-to/java.md": Page(
+        module="e2e/documentation/test_languages.py", blocks="sh console sh"
+    ),
+    "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
+    "docs/how-to/ldap.md": Page((directories.openldap,), not_run=1),
+    "docs/how-to/load-test.md": Page(
+        module="e2e/documentation/test_load_test.py",
+        blocks="sh console console console sh sh sh sh sh sh",
+    ),
+    "docs/how-to/monitor.md": Page(not_run=1),
+    "docs/how-to/node.md": Page(
+        module="e2e/documentation/test_languages.py", blocks="sh console sh"
+    ),
+    "docs/how-to/several-resolvers.md": Page((directories.openldap,)),
+    "docs/how-to/systemd.md": Page(not_run=3),
+    "docs/how-to/tls-and-callers.md": Page(not_run=1),
+    "docs/how-to/trace.md": Page(not_run=1),
+    "docs/how-to/upgrade.md": Page(not_run=2),
+    "docs/how-to/webhook-beside-yunikorn.md": Page(
+        module="e2e/documentation/test_kubernetes.py",
+        not_run=1,
+        blocks="yaml yaml yaml sh yaml",
+    ),
+    "docs/how-to/write-a-resolver.md": Page((directories.people,)),
+    "docs/how-to/yunikorn.md": Page(
+        module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
+    ),
+    "docs/reference/python.md": Page((environments.python_api,)),
+    "docs/tutorials/first-decision.md": Page(not_run=1),
+    "docs/tutorials/shim-go.md": Page((environments.go,)),
+    "docs/tutorials/yunikorn-kubernetes.md": Page(not_run=10),
+    **{
+        f"docs/runbook/{path.name}": Page(
+            _ALERTS.get(path.name, (on_call.at_work,)), not_run=2 * (path.name == "index.md")
+        )
+        for path in (CHECKOUT / "docs/runbook").iterdir()
+    },
+}
+
+
+def page_names() -> list[str]:
+    """Return the names of all pages, relative to the checkout."""
+    found = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+    return [str(path.relative_to(CHECKOUT)) for path in found]
+
+
+def how_to(*names: str) -> tuple[str, ...]:
+    return tuple(f"docs/how-to/{name}.md" for name in names)
+
+
+ABOUT_GROUPS: Final = how_to(
+    "active-directory", "freeipa", "kerberos", "ldap", "several-resolvers", "write-a-resolver"
+)
+ABOUT_POLICIES: Final = how_to("serve-yarn", "test-policies", "write-acls", "yarn-to-yunikorn")
+"""Both have modules of their own: one process follows the pages of a module."""
+
+
+def pages_of_reader(*places: str, but: Sequence[str] = ()) -> list[str]:
+    """Return the pages that have blocks which no module of their own runs.
+
+    Args:
+        places: Folders, or single pages.
+        but: Pages to leave out.
+
+    """
+    return [
+        name
+        for name in page_names()
+        if any(Path(name).is_relative_to(place) for place in places)
+        and name not in but
+        and not PAGES.get(name, Page()).module
+        and any(not block.not_run for block in blocks_of(name))
+    ]
+
+
+def blocks_of(name: str) -> list[Block]:
+    return fenced_blocks((CHECKOUT / name).read_text())
+
+
+def follow(name: str) -> None:
+    """Follow a page in its environments."""
+    # A short path: those of Unix sockets may have 107 characters.
+    with TemporaryDirectory(prefix="page-") as folder, ExitStack() as stack:
+        reader = Reader(Path(folder))
+        for environment in PAGES.get(name, Page()).environments:
+            stack.enter_context(environment(reader))
+        reader.follow(blocks_of(name))

@@ -1,0 +1,23 @@
+"""The figures that pages quote are those of the benchmarks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+NUMBER = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*(?:\.\d+)?(?![\d,]*\d)")
+QUOTED = re.compile(r"\b\d+(?:,\d{3})*,\d*[1-9]\d*\b|\b\d+\.\d\d(?= (?:ms|µs|s)\b)")
+"""Numbers that are not round, or have a unit."""
+
+
+def measured() -> set[str]:
+    found = NUMBER.findall("".join(path.read_text() for path in Path("bench").glob("*.md")))
+    rounded = {f"{float(number.replace(',', '')):,.0f}" for number in found if "." in number}
+    return {*found, *rounded}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/explanation/performance.md"])
+def test_figures_are_measured(page: str) -> None:
+    quoted = set(QUOTED.findall(Path(page).read_text()))
+    assert len(quoted) >= 5
+    assert sorted(quoted - measured()) == []

@@ -1,0 +1,13 @@
+"""The other pages in docs/how-to, followed by a reader."""
+
+import pytest
+
+from tests.e2e.documentation.pages import ABOUT_GROUPS, ABOUT_POLICIES, follow, pages_of_reader
+from tests.support.go_toolchain import BUILD_SECONDS
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
+
+
+@pytest.mark.parametrize("page", pages_of_reader("docs/how-to", but=ABOUT_GROUPS + ABOUT_POLICIES))
+def test_page(page: str) -> None:
+    follow(page)

@@ -1,0 +1,118 @@
+"""The pages about Kubernetes: their samples are rendered, linted, started and asked.
+
+`tests/e2e/deploy/test_helm.py` does so with the samples of the page about Helm, and
+`tests/e2e/kube` with what needs an API server.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from queuegate.cli import main
+from queuegate_server.admission.settings import read_settings
+from tests.support import documents
+from tests.support.go_toolchain import BUILD_SECONDS
+from tests.support.manifests import VERSIONS, check_schemas, kustomized, own_containers, started
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
+PAGES = Path("docs/how-to")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return documents.blocks((PAGES / page).read_text(encoding="utf-8"), language)
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    """A folder with deploy/ where the samples have it, and the scheduler's manifests."""
+    folder = tmp_path / "overlay"
+    ignored = shutil.ignore_patterns("made-by-make-webhook-certificate")
+    shutil.copytree("deploy", folder / "queuegate/deploy", ignore=ignored)
+    shutil.copy("tests/e2e/deploy/yunikorn-scheduler.yaml", folder / "scheduler.yaml")
+    return folder
+
+
+def test_the_sidecar(
+    kustomize: Path, overlay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy, kustomization = blocks("deploy-sidecar.md", "yaml")
+    (overlay / "kustomization.yaml").write_text(kustomization)
+    (deployment,) = kustomized(kustomize, overlay)
+    check_schemas([deployment], VERSIONS[-1])
+    container = deployment["spec"]["template"]["spec"]["initContainers"][0]
+    assert container["image"] == "registry.example.com/queuegate:0.1.0"
+    mounts = tmp_path / "mounts"
+    mounts.mkdir()
+    ((pod, container),) = own_containers([deployment])
+    files = {"yunikorn-configs": {"queues.yaml": policy}}
+    command = blocks("deploy-sidecar.md", "sh")[-1].partition(" -- \\\n")[2]
+    with started([deployment], pod, container, mounts, files):
+        asked = shlex.split(command.replace("/run/queuegate", str(mounts / "queuegate-socket")))
+        assert asked[0] == "queuegate"
+        assert main(asked[1:]) == 0
+    assert capsys.readouterr().out.startswith("allowed: alice may submit to root.research")
+
+
+def test_the_policy_of_the_sidecar_is_clean(tmp_path: Path) -> None:
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(blocks("deploy-sidecar.md", "yaml")[0])
+    command = [sys.executable, "-m", "queuegate_server", "lint", str(policy)]
+    linted = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert linted.returncode == 0
+    assert "0 errors, 0 warnings" in linted.stdout + linted.stderr
+
+
+def test_the_patch_is_where_the_page_says() -> None:
+    (patch,) = re.findall(r"--patch-file (\S+)", blocks("deploy-sidecar.md", "sh")[0])
+    assert yaml.safe_load(Path(patch).read_text(encoding="utf-8"))["kind"] == "Deployment"
+
+
+def test_the_webhook_beside_the_other(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
+    (bypass, settings, kustomization) = blocks("webhook-beside-yunikorn.md", "yaml")[1:]
+    assert read_settings(yaml.safe_load(bypass)).bypass_auth
+    (overlay / "admission-settings.yaml").write_text(settings)
+    (overlay / "kustomization.yaml").write_text(kustomization)
+    manifests = kustomized(kustomize, overlay)
+    check_schemas(manifests, VERSIONS[-1])
+    ((pod, container),) = own_containers(manifests)
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    name = volumes["yunikorn-configs"]["configMap"]["name"]
+    assert volumes["yunikorn-configs"]["configMap"]["optional"]
+    config_map = yaml.safe_load(settings)
+    assert name == config_map["metadata"]["name"]
+    assert not read_settings(config_map["data"]).bypass_auth
+    with started(manifests, pod, container, tmp_path, {}):
+        pass
+
+
+def test_the_fleet(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
+    certificate, settings, kustomization = blocks("deploy-fleet.md", "yaml")
+    check_schemas([yaml.safe_load(certificate)], VERSIONS[-1])
+    (overlay / "callers.yaml").write_text(settings)
+    (overlay / "kustomization.yaml").write_text(kustomization)
+    manifests = kustomized(kustomize, overlay)
+    check_schemas(manifests, VERSIONS[-1])
+    ((pod, container),) = own_containers(manifests)
+    assert container["image"] == "registry.example.com/queuegate:0.1.0"
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    named = yaml.safe_load(certificate)["spec"]["secretName"]
+    assert volumes["certificate"]["secret"]["secretName"] == named
+    policy = blocks("deploy-sidecar.md", "yaml")[0]
+    with started(
+        manifests, pod, container, tmp_path, {"yunikorn-configs": {"queues.yaml": policy}}
+    ):
+        pass
+
+
+def test_the_controllers_of_the_webhook() -> None:
+    (text,) = blocks("admission-webhook.md", "yaml")
+    settings = read_settings(yaml.safe_load(text))
+    assert settings.system_users.match("system:kube-controller-manager")
+    assert settings.system_users.match("system:serviceaccount:kube-system:job-controller")
+    assert not settings.system_users.match("system:kube-controller-manager2")

@@ -1,0 +1,40 @@
+"""Every block of README.md and docs/ runs in a test, or is marked and counted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.documentation.pages import PAGES, Page, blocks_of, page_names
+from tests.e2e.documentation.reader import CHECKOUT
+
+
+@pytest.mark.parametrize("name", page_names())
+def test_blocks_are_run_or_counted(name: str) -> None:
+    page, found = PAGES.get(name, Page()), blocks_of(name)
+    marked = [block.line for block in found if block.not_run]
+    assert len(marked) == page.not_run, "blocks that are marked as not run: see pages.py"
+    if page.module:
+        module = (CHECKOUT / "tests" / page.module).read_text()
+        assert Path(name).stem in module
+        run = [block.language for block in found if not block.not_run]
+        assert run == page.blocks.split(), f"{page.module} must run all blocks: see pages.py"
+
+
+@pytest.mark.parametrize("name", page_names())
+def test_every_fence_is_a_block(name: str) -> None:
+    """None hides in a form that the reader does not see."""
+    text = (CHECKOUT / name).read_text()
+    assert len(re.findall(r"^[ >]*(?:```|~~~)", text, re.MULTILINE)) == 2 * len(blocks_of(name))
+
+
+def test_named_pages_exist() -> None:
+    assert PAGES.keys() <= set(page_names())
+
+
+@pytest.mark.parametrize("name", page_names())
+def test_markdown_reads_the_same_on_the_site_and_on_github(name: str) -> None:
+    """The site's parser wants a blank line before a list, and four blanks within its items."""
+    text = re.sub(r"(?sm)^( *)```.*?^\1```$", r"\1```", (CHECKOUT / name).read_text())
+    assert re.findall(r"^(?![-*>|#<\s]|\d+\.).+\n(?:[-*]|\d+\.) .*$", text, re.MULTILINE) == []
+    assert re.findall(r"^(?!(?: {4})*```) +```", text, re.MULTILINE) == []

@@ -1,0 +1,40 @@
+"""docs/pictures: what is generated shows what is measured and printed today."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench import plots
+from tests.e2e.documentation import terminal_pictures
+
+PICTURES = sorted(Path("docs/pictures").glob("*.svg"))
+
+
+def test_plots_show_the_figures_of_the_benchmarks() -> None:
+    for name, picture in plots.draw().items():
+        assert (plots.PICTURES / f"{name}.svg").read_text() == picture, "run `make pictures`"
+
+
+def test_terminals_show_the_output_of_today() -> None:
+    for name, picture in terminal_pictures.draw():
+        committed = (terminal_pictures.PICTURES / f"{name}.svg").read_text()
+        assert committed == picture, "run `make pictures`"
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=[path.name for path in PICTURES])
+def test_a_picture_needs_nothing_of_the_network_and_is_used(path: Path) -> None:
+    text = path.read_text()
+    assert re.findall(r"(?:https?:)?//[^\s\"')]+", text) == ["http://www.w3.org/2000/svg"]
+    pages = [Path("README.md"), *Path("docs").rglob("*.md"), *Path("bench").glob("*.md")]
+    uses = [
+        alternative
+        for page in pages
+        for alternative in re.findall(
+            rf"!\[([^\]]*)\]\([\w./-]*{re.escape(path.name)}\)", page.read_text()
+        )
+    ]
+    assert uses
+    assert all(len(alternative) > 20 for alternative in uses), (
+        "the text for those who do not see it"
+    )

@@ -1,0 +1,226 @@
+"""After a barrier, no gate decides from the state before the change."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import queuegate
+from queuegate import Cursor
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.gates import KINDS, decides_itself, live_gate
+from tests.support.servers.admin_port import LISTEN, ops_address, value
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+from tests.support.servers.two_partitions import POLICY, client_without_retries, two_partitions
+from tests.support.servers.workers import WORKERS, several_workers
+
+LEASE = 5.0
+_CHILD = """
+import sys, queuegate
+with queuegate.Gate(sys.argv[1], name="the child", timeout=60) as gate:
+    for line in sys.stdin:
+        before = gate.decided
+        allowed = gate.check(*line.split()).allowed
+        print(allowed, gate.decided > before, flush=True)
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> ScriptedDirectory:
+    scripted = ScriptedDirectory(tmp_path)
+    scripted.answer({"sam": {"groups": ["staff"]}})
+    return scripted
+
+
+@pytest.fixture
+def server(directory: ScriptedDirectory) -> Iterator[RunningServer]:
+    with two_partitions(directory) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[queuegate.Client]:
+    with client_without_retries(server) as opened:
+        # The leases of a process before this one, which there was none of, have ended.
+        opened.invalidate(wait=True)
+        yield opened
+
+
+class Child:
+    """A gate in a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def ask(self, user: str, queue: str) -> list[str]:
+        """Return whether it is allowed, and whether the gate decided."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{user} {queue}\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().split()
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+
+@contextmanager
+def child_gate(address: str) -> Iterator[Child]:
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHILD, address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Child(process)
+        assert process.stdin
+        process.stdin.close()
+
+
+def learn(gate: queuegate.Gate, user: str) -> None:
+    eventually(lambda: decides_itself(gate, user, "root.work"), True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_invalidation(
+    kind: str, server: RunningServer, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    with live_gate(server.address, kind) as gate:
+        for groups, expected in (([], False), (["staff"], True), ([], False)):
+            learn(gate, "sam")
+            directory.answer({"sam": {"groups": groups}})
+            result = client.invalidate(["sam"], wait=True)
+            assert (result.dropped, result.waited_out) == (1, ())
+            assert gate.check("sam", "root.work").allowed is expected
+        learn(gate, "sam")
+        directory.answer({"sam": {"groups": ["staff"]}})
+        assert client.invalidate(wait=True).waited_out == ()
+        assert gate.check("sam", "root.work").allowed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reload(
+    kind: str, server: RunningServer, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    path = directory.folder / "queues.yaml"
+    with live_gate(server.address, kind) as gate:
+        for user in ("bob", "alice", "bob"):
+            path.write_text(POLICY.replace("alice staff", f"{user} staff"))
+            result = client.reload(wait=True)
+            assert result.succeeded
+            assert result.waited_out == ()
+            before = gate.decided
+            assert gate.check(user, "root.work").policy_revision == result.revision
+            assert gate.decided == before + 1
+
+
+def test_a_gate_that_hangs_is_waited_out(
+    server: RunningServer, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    with child_gate(server.address) as child:
+        eventually(lambda: child.ask("sam", "root.work"), ["True", "True"])
+        child.send(signal.SIGSTOP)
+        directory.answer({"sam": {"groups": []}})
+        begin = time.monotonic()
+        try:
+            assert client.invalidate(["sam"], wait=True).waited_out == ("the child",)
+            assert time.monotonic() - begin < LEASE + 5
+        finally:
+            child.send(signal.SIGCONT)
+        assert child.ask("sam", "root.work")[0] == "False"
+        eventually(lambda: child.ask("sam", "root.work"), ["False", "True"])
+
+
+def test_a_gate_that_was_killed_is_waited_out(
+    server: RunningServer, client: queuegate.Client
+) -> None:
+    with child_gate(server.address) as child:
+        eventually(lambda: child.ask("alice", "root.work"), ["True", "True"])
+        child.send(signal.SIGKILL)
+        assert client.invalidate(["sam"], wait=True).waited_out in {("the child",), ()}
+
+
+def test_gates_of_the_process_before_are_waited_out(server: RunningServer) -> None:
+    with client_without_retries(server) as asking:
+        [who] = asking.invalidate(["sam"], wait=True).waited_out
+        assert "before this one" in who
+        assert asking.invalidate(["sam"], wait=True).waited_out == ()
+
+
+def test_a_check_can_demand_a_change(server: RunningServer, client: queuegate.Client) -> None:
+    cursors = [client.invalidate(["sam"]).cursor, client.reload().cursor]
+    for cursor in cursors:
+        assert cursor is not None
+        assert client.check("alice", "root.work", at_least=cursor)
+    [known, _] = cursors
+    assert known is not None
+    for unknown in (
+        Cursor(os.urandom(16), 0),
+        Cursor(known.epoch, known.sequence + 1_000),
+        Cursor(b"", 0),
+    ):
+        with pytest.raises(
+            queuegate.ServerUnavailable, match="does not know of that change"
+        ) as failed:
+            client.check("alice", "root.work", at_least=unknown)
+        assert failed.value.reason == "NOT_CAUGHT_UP"
+
+
+_QUEUES = ", ".join(f"{{name: q{number}, submitacl: alice b{number}}}" for number in range(40_000))
+LARGE = f"partitions: [{{name: default, queues: [{{name: root, queues: [{_QUEUES}]}}]}}]"
+
+
+def test_a_restarted_server_sends_no_policy_that_a_gate_holds(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text(LARGE)
+    address = f"127.0.0.1:{free_port()}"
+    arguments = ("--policy", str(path), *ADMIN, *LISTEN)
+
+    def parts(server: RunningServer) -> float:
+        return value(ops_address(server), "queuegate_sync_messages_total", "policy")
+
+    with running_server(*arguments, listen=[address]) as first:
+        opened = queuegate.Gate(address, timeout=60)
+        eventually(lambda: opened.state, queuegate.GateState.LIVE)
+        assert parts(first) > 1
+    with running_server(*arguments, listen=[address]) as second, opened:
+        eventually(lambda: parts(second), 1.0)
+        assert opened.resets == 2
+        eventually(lambda: decides_itself(opened, "alice", "root.q39999"), expected=True)
+
+
+def test_several_workers(directory: ScriptedDirectory) -> None:
+    path = directory.folder / "queues.yaml"
+    path.write_text(POLICY)
+    settings = {
+        "policy": {"path": str(path)},
+        "resolvers": {"corp": directory.resolver()},
+        "partitions": {"default": {"resolver": "corp"}},
+    }
+    config = settings_file(directory.folder, settings)
+    with (
+        several_workers("--config", config, environment=directory.environment) as server,
+        client_without_retries(server) as client,
+    ):
+        client.invalidate(wait=True)
+        gates = [queuegate.Gate(server.address, timeout=60) for _ in range(3 * WORKERS)]
+        try:
+            for gate in gates:
+                learn(gate, "sam")
+            directory.answer({"sam": {"groups": []}})
+            result = client.invalidate(["sam"], wait=True)
+            assert result.waited_out == ()
+            assert not any(gate.check("sam", "root.work") for gate in gates)
+            for gate in gates:
+                assert gate.check("alice", "root.work", at_least=result.cursor)
+        finally:
+            for gate in gates:
+                gate.close()

@@ -1,0 +1,265 @@
+"""Gates decide as their server does, and ask it about all that they cannot know."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+import queuegate
+from queuegate import AccessName, Check, GateState
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import ScriptedDirectory
+from tests.support.gates import KINDS, decides_itself, live_gate
+from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.two_partitions import client_without_retries, reset, two_partitions
+
+
+class Shared(NamedTuple):
+    """Directory and server of the tests of this file; each test resets them."""
+
+    directory: ScriptedDirectory
+    server: RunningServer
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    scripted = ScriptedDirectory(tmp_path_factory.mktemp("shared"))
+    with two_partitions(scripted) as server:
+        yield Shared(scripted, server)
+
+
+@pytest.fixture
+def directory(shared: Shared) -> ScriptedDirectory:
+    reset(*shared)
+    return shared.directory
+
+
+@pytest.fixture
+def client(shared: Shared, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
+    with client_without_retries(shared.server) as opened:
+        yield opened
+
+
+@pytest.fixture(params=KINDS)
+def gate(
+    request: pytest.FixtureRequest, shared: Shared, client: object
+) -> Iterator[queuegate.Gate]:
+    with live_gate(shared.server.address, request.param) as opened:
+        yield opened
+
+
+def learn(gate: queuegate.Gate, user: str, **question: str) -> None:
+    """Have a gate learn the groups of a user."""
+    eventually(lambda: decides_itself(gate, user, "root.work", **question), True)
+
+
+def test_questions_without_groups_are_decided_at_once(
+    gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    questions: tuple[tuple[str, str, AccessName], ...] = (
+        ("alice", "root.work", "submit"),
+        ("boss", "root.open", "admin"),
+        ("eve", "root.open", "submit"),
+        ("eve", "root.open.new", "submit"),
+        ("eve", "root.@recovery@", "submit"),
+        ("eve", "ROOT.Open", "submit"),
+    )
+    for user, queue, access in questions:
+        before = gate.decided
+        assert gate.check(user, queue, access=access) == client.check(user, queue, access=access)
+        assert gate.decided == before + 1, (user, queue)
+    assert directory.asked() == 0
+
+
+def test_groups_are_asked_for_and_then_known(
+    gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    assert not decides_itself(gate, "sam", "root.work")
+    for user in ("sam", "eve", "stranger"):
+        learn(gate, user)
+        assert gate.check(user, "root.work") == client.check(user, "root.work")
+    assert gate.check("sam", "root.work").reason == "group"
+    assert gate.check("stranger", "root.work").reason == "unknown_user"
+    asked = directory.asked()
+    assert decides_itself(gate, "sam", "root.work")
+    assert directory.asked() == asked
+
+
+def test_a_user_who_cannot_be_looked_up_is_asked_about(
+    gate: queuegate.Gate, directory: ScriptedDirectory
+) -> None:
+    for _ in range(2):
+        with pytest.raises(queuegate.GroupsUnavailable):
+            gate.check("dora", "root.work")
+
+
+def test_given_groups_count_for_their_question_only(
+    gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    for groups in (("staff",), ("guests",), ["staff"]):
+        given = gate.check("eve", "root.work", groups=groups)
+        assert given == client.check("eve", "root.work", groups=groups)
+    assert not gate.check("eve", "root.work")
+
+
+def test_invalid_questions_fail_as_those_of_a_client(
+    gate: queuegate.Gate, directory: ScriptedDirectory
+) -> None:
+    with pytest.raises(ValueError, match="user must not be empty"):
+        gate.check("", "root")
+    with pytest.raises(TypeError, match="queue must be a str"):
+        gate.check("alice", 5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="access must be one of"):
+        gate.check("alice", "root", access="write")  # type: ignore[arg-type]
+    for user, queue in (("a\nb", "root.open"), ("x" * 2_000, "root.open"), ("alice", "other.a")):
+        with pytest.raises(queuegate.InvalidArgument):
+            gate.check(user, queue)
+    with pytest.raises(queuegate.UnknownPartition):
+        gate.check("alice", "root.open", partition="no")
+
+
+def test_a_batch_sends_only_what_the_gate_cannot_decide(
+    gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    questions = [
+        Check("alice", "root.work"),
+        Check("sam", "root.work"),
+        Check("eve", "root.open", "other"),
+        Check("dora", "root.work"),
+        Check("alice", "root.work", "no"),
+    ]
+    before = gate.decided
+    answers = gate.check_many(questions)
+    assert gate.decided == before + 2
+    expected = client.check_many(questions)
+    assert answers[:3] == expected[:3]
+    assert [type(each) for each in answers] == [type(each) for each in expected]
+
+
+def test_queues_are_listed(
+    gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    learn(gate, "sam")
+    for question in (
+        {"user": "sam"},
+        {"user": "sam", "prefix": "root.open"},
+        {"user": "boss", "access": "admin"},
+        {"user": "eve", "groups": ["staff"]},
+        {"user": "sam", "partition": "other"},
+    ):
+        assert gate.queues(**question) == client.queues(**question)
+
+
+def test_other_calls_are_those_of_a_client(
+    gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
+) -> None:
+    assert gate.explain("sam", "root.work").decision == client.check("sam", "root.work")
+    assert gate.policy() == client.policy()
+    assert gate.health() is queuegate.HealthStatus.SERVING
+
+
+def test_only_the_named_partitions_are_held(shared: Shared, client: queuegate.Client) -> None:
+    with live_gate(shared.server.address, partitions=["other"]) as gate:
+        assert decides_itself(gate, "alice", "root.work", partition="other")
+        assert not decides_itself(gate, "alice", "root.work")
+
+
+def test_many_threads_share_a_gate(shared: Shared, client: queuegate.Client) -> None:
+    wrong: list[str] = []
+
+    def ask(gate: queuegate.Gate, number: int) -> None:
+        for index in range(500):
+            user = ("alice", "sam", "eve", f"u{number}-{index}")[index % 4]
+            if gate.check(user, "root.work").allowed != (user in {"alice", "sam"}):
+                wrong.append(user)
+
+    shared.directory.answer({f"u{n}-{i}": {"groups": []} for n in range(8) for i in range(500)})
+    with live_gate(shared.server.address) as gate:
+        threads = [threading.Thread(target=ask, args=(gate, number)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert not wrong
+
+
+def test_a_closed_gate_decides_nothing(shared: Shared, client: queuegate.Client) -> None:
+    with live_gate(shared.server.address) as gate:
+        gate.check("alice", "root.work")
+    assert gate.state is GateState.CLOSED
+    with pytest.raises(RuntimeError, match="closed"):
+        gate.check("alice", "root.work")
+
+
+def test_a_child_process_does_not_decide(shared: Shared, client: queuegate.Client) -> None:
+    with live_gate(shared.server.address) as gate:
+        gate.check("alice", "root.work")
+        decide = gate._decide
+        child = os.fork()
+        if child == 0:
+            made = decide(("alice", "root.work", "default", "submit", (), ""))
+            os._exit(0 if gate.state is GateState.CLOSED and made is None else 1)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        # gRPC may end a child that was forked while a thread was inside it.
+        assert status == 0 or status < 0
+        assert decides_itself(gate, "alice", "root.work")
+
+
+def test_a_program_ends_that_has_not_closed_its_gate(shared: Shared) -> None:
+    program = """
+import asyncio, sys, queuegate
+async def main():
+    gate = queuegate.aio.Gate(sys.argv[1], timeout=60)
+    while gate.state != "live":
+        await asyncio.sleep(0.01)
+    print((await gate.check("alice", "root.work")).allowed)
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", program, shared.server.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_without_the_server_a_lease_ends(directory: ScriptedDirectory) -> None:
+    changes: list[None] = []
+    with (
+        two_partitions(directory) as server,
+        live_gate(server.address, timeout=1, on_change=lambda: changes.append(None)) as gate,
+        live_gate(server.address, timeout=1, stale=600) as old,
+    ):
+        assert changes
+        for each in (gate, old):
+            each.check("alice", "root.work")
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            eventually(lambda: gate.state, GateState.EXPIRED)
+            with pytest.raises(queuegate.CouldNotAsk):
+                gate.check("alice", "root.work")
+            eventually(lambda: old.state, GateState.EXPIRED)
+            eventually(lambda: age(old), "stale")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        eventually(lambda: gate.state, GateState.LIVE)
+        eventually(lambda: age(old), "current")
+
+
+def age(gate: queuegate.Gate) -> str:
+    """Return how old a decision is."""
+    try:
+        return "stale" if gate.check("alice", "root.work").stale else "current"
+    except queuegate.CouldNotAsk:
+        return "no answer"
+
+
+@pytest.mark.parametrize("setting", ["callers.loopback.roles=check,read", "sync.streams=0"])
+def test_a_gate_that_may_not_decide_asks(policy: os.PathLike[str], setting: str) -> None:
+    arguments = ("--policy", str(policy), "--set", setting)
+    with running_server(*arguments) as server, queuegate.Gate(server.address, timeout=60) as gate:
+        assert gate.check("alice", "root").allowed
+        assert gate.decided == 0
+        assert gate.state is not GateState.LIVE

@@ -1,0 +1,349 @@
+"""A server, its gates and the network between them, as a state that can be copied and compared.
+
+The protocol is the real one: `queuegate.gate.session` and `queuegate_server.sync`. Only what lies
+around it is modelled: connections that deliver in order but at any time, or break; processes that
+pause at any point; clocks; a server that is killed and starts again. A policy or the groups of the
+one user are a version number.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from queuegate.gate.session import Session as GateSession
+from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate_server.sync.barrier import Barrier, Leases
+from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.session import LEASE, Looked, Rights, Session, ShippedPolicy
+
+PARTITION = "default"
+USER = "u"
+TICK = LEASE / 2
+"""Seconds; the server's clock is right."""
+LONG_AGO = -10
+"""When the first server started, in ticks."""
+GATE_CLOCK_RATE = 0.985
+"""The gates' clocks are slow, as far as the server's margin allows: their leases last longer."""
+
+
+class VersionReplica:
+    """A gate's copy of the version of the policy and of the user's groups."""
+
+    def __init__(self) -> None:
+        self.policy: int | None = None
+        self.confirmed = False
+        self.groups: int | None = None
+
+    def checksums(self) -> Mapping[str, bytes]:
+        return {} if self.policy is None else {PARTITION: b"%d" % self.policy}
+
+    def start_anew(self) -> None:
+        self.confirmed = False
+        self.groups = None
+
+    def add_part(self, part: sync_pb2.PolicyPart) -> None:
+        assert part.first
+        assert part.last
+        if part.unchanged:
+            assert self.policy is not None
+            assert part.checksum == b"%d" % self.policy
+        else:
+            self.policy = int(part.checksum)
+        self.confirmed = True
+
+    def drop_parts(self) -> None:
+        pass
+
+    def change_rights(self) -> None:
+        pass
+
+    def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
+        self.groups = int(groups.groups[0])
+
+    def forget(self, partition: str, users: Iterable[str]) -> None:
+        self.groups = None
+
+
+class VersionPolicies:
+    """The policy that the server serves."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    may_decide = True
+
+    @property
+    def shipped(self) -> Mapping[str, ShippedPolicy]:
+        checksum = b"%d" % self.version
+        part = sync_pb2.PolicyPart(partition=PARTITION, first=True, last=True, checksum=checksum)
+        whole = sync_pb2.SyncResponse(policy=part)
+        part.unchanged = True
+        unchanged = sync_pb2.SyncResponse(policy=part)
+        return {PARTITION: ShippedPolicy(checksum, 1 + self.version, (whole,), unchanged)}
+
+
+@dataclass(eq=False)
+class Connection:
+    """A stream between a gate and the server, with what is on its way."""
+
+    session: Session
+    server: int
+    up: deque[sync_pb2.SyncRequest] = field(default_factory=deque)
+    down: deque[sync_pb2.SyncResponse] = field(default_factory=deque)
+    lookups: list[tuple[int, int]] = field(default_factory=list)
+    """The versions that look-ups under way will return, and the positions before them."""
+
+
+@dataclass(eq=False)
+class Gate:
+    """A gate and its stream."""
+
+    session: GateSession
+    replica: VersionReplica
+    connection: Connection | None = None
+    server: int = 0
+    """Whose state it has."""
+    pings: int = 0
+    connects: int = 0
+    wants: int = 0
+
+
+@dataclass(eq=False)
+class Promise:
+    """A change whose caller waits for the barrier."""
+
+    barrier: Barrier
+    policy: int
+    groups: int
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How often each thing may happen."""
+
+    gates: int = 2
+    policy_changes: int = 1
+    invalidations: int = 1
+    ticks: int = 4
+    restarts: int = 1
+    fail_overs: int = 0
+    pings: int = 2
+    connects: int = 1
+    wants: int = 1
+
+
+class Violation(Exception):
+    """A gate decides from a state that a barrier promised to be gone."""
+
+
+class Parts:
+    """The classes that a search runs; planted faults replace some."""
+
+    gate_session: type[GateSession] = GateSession
+    session: type[Session] = Session
+    event_log: type[EventLog] = EventLog
+    leases: type[Leases] = Leases
+
+
+class World:
+    """One state. `actions` lists what can happen next, `act` makes it happen."""
+
+    def __init__(self, bounds: Bounds, parts: type[Parts]) -> None:
+        self.ticks = 0
+        self.policy = 0
+        self.groups = 0
+        self.restarts = 0
+        self.server = 0
+        self.promised_policy = 0
+        self.promised_groups = 0
+        self.promises: list[Promise] = []
+        self.gates = []
+        for index in range(bounds.gates):
+            replica = VersionReplica()
+            self.gates.append(Gate(parts.gate_session(replica, f"gate {index}"), replica))
+        self.ticks = LONG_AGO
+        self._start(parts, self.now)
+        self._connect_all(parts)
+        self.ticks = 0
+
+    def _connect_all(self, parts: type[Parts]) -> None:
+        """Have all gates hold the policy, without a lease."""
+        for index, gate in enumerate(self.gates):
+            self.act("connect", index, parts)
+            gate.connects = 0
+            self.act("server receives", index, parts)
+            while self.act("server sends", index, parts):
+                self.act("gate receives", index, parts)
+            self.act("server receives", index, parts)
+
+    def _start(self, parts: type[Parts], now: float) -> None:
+        self.log = parts.event_log(b"process no. %02d%02d" % (self.server, self.restarts))
+        self.leases = parts.leases(now)
+        self.policies = VersionPolicies(self.policy)
+
+    @property
+    def now(self) -> float:
+        return 100.0 + self.ticks * TICK
+
+    @property
+    def gate_now(self) -> float:
+        return 100.0 + self.ticks * TICK * GATE_CLOCK_RATE
+
+    def actions(self, bounds: Bounds) -> Iterator[tuple[str, int]]:
+        """Return what can happen next."""
+        happened = {
+            "reload": self.policy < bounds.policy_changes,
+            "invalidate": self.groups < bounds.invalidations,
+            "tick": self.ticks < bounds.ticks,
+            "restart": self.restarts < bounds.restarts,
+            "fail over": self.server < bounds.fail_overs,
+        }
+        yield from ((action, 0) for action, may in happened.items() if may)
+        for index, gate in enumerate(self.gates):
+            may_connect = gate.connects < bounds.connects
+            connection = gate.connection
+            if connection is None:
+                if may_connect:
+                    yield "connect", index
+                continue
+            on_stream = {
+                "cut": may_connect,
+                "ping": gate.pings < bounds.pings,
+                "want": gate.wants < bounds.wants,
+                "server receives": connection.up,
+                "gate receives": connection.down,
+                "look-up ends": connection.lookups,
+                "server sends": True,
+            }
+            yield from ((action, index) for action, may in on_stream.items() if may)
+
+    def act(self, action: str, index: int, parts: type[Parts]) -> bool:
+        """Make it happen; return False if nothing did. Raises Violation."""
+        gate = self.gates[index]
+        if action in _ON_SERVER:
+            _ON_SERVER[action](self, gate, parts)
+        else:
+            assert gate.connection is not None
+            if _ON_STREAM[action](self, gate, gate.connection) is False:
+                return False
+        self._check()
+        return True
+
+    def _reload(self, _gate: Gate, _parts: type[Parts]) -> None:
+        self.policy += 1
+        self.policies.version = self.policy
+        self._promise(self.log.policy_changed())
+
+    def _invalidate(self, _gate: Gate, _parts: type[Parts]) -> None:
+        self.groups += 1
+        self._promise(self.log.forget(PARTITION, (USER,)))
+
+    def _tick(self, _gate: Gate, _parts: type[Parts]) -> None:
+        self.ticks += 1
+
+    def _restart(self, _gate: Gate, parts: type[Parts]) -> None:
+        self.restarts += 1
+        self._lose_connections()
+        self._start(parts, self.now)
+
+    def _fail_over(self, _gate: Gate, parts: type[Parts]) -> None:
+        """Have the gates connect to another server, which makes promises of its own."""
+        self.server += 1
+        self._lose_connections()
+        self.promised_policy = self.promised_groups = 0
+        self._start(parts, self.now + LONG_AGO * TICK)
+
+    def _lose_connections(self) -> None:
+        for each in self.gates:
+            each.connection = None
+        self.promises.clear()
+
+    def _connect(self, gate: Gate, parts: type[Parts]) -> None:
+        gate.connects += 1
+        rights = Rights(local_decisions=True, assert_groups=True)
+        session = parts.session(self.log, self.policies, rights)
+        self.leases.add(session)
+        gate.connection = Connection(session, self.server)
+        gate.connection.up.append(gate.session.open())
+
+    def _cut(self, gate: Gate, connection: Connection) -> None:
+        self.leases.remove(connection.session, self.now)
+        gate.connection = None
+
+    def _ping(self, gate: Gate, connection: Connection) -> None:
+        gate.pings += 1
+        connection.up.append(gate.session.ping(self.gate_now))
+
+    def _want(self, gate: Gate, connection: Connection) -> None:
+        gate.wants += 1
+        connection.up.append(gate.session.want(PARTITION, (USER,), self.gate_now))
+
+    def _server_receives(self, _gate: Gate, connection: Connection) -> None:
+        if connection.session.receive(connection.up.popleft(), self.now) is not None:
+            connection.lookups.append((self.groups, self.log.head))
+
+    def _look_up_ends(self, _gate: Gate, connection: Connection) -> None:
+        version, since = connection.lookups.pop(0)
+        groups = sync_pb2.UserGroups(
+            partition=PARTITION,
+            user=USER,
+            outcome=user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
+            groups=(str(version),),
+        )
+        connection.session.offer(Looked(groups, since))
+
+    def _server_sends(self, _gate: Gate, connection: Connection) -> bool:
+        response = connection.session.next_response()
+        if response is not None:
+            connection.down.append(response)
+        return response is not None
+
+    def _gate_receives(self, gate: Gate, connection: Connection) -> None:
+        response = connection.down.popleft()
+        if response.HasField("opened"):
+            gate.server = connection.server
+        answer = gate.session.receive(response, self.gate_now)
+        if answer is not None:
+            connection.up.append(answer)
+
+    def _promise(self, sequence: int) -> None:
+        barrier = self.leases.barrier(sequence, self.now)
+        self.promises.append(Promise(barrier, self.policy, self.groups))
+
+    def _check(self) -> None:
+        """Let barriers return, and compare each gate that decides with what they promised."""
+        for promise in [*self.promises]:
+            if promise.barrier.next_end(self.now) is None:
+                self.promises.remove(promise)
+                self.promised_policy = max(self.promised_policy, promise.policy)
+                self.promised_groups = max(self.promised_groups, promise.groups)
+        for gate in self.gates:
+            replica = gate.replica
+            if self.gate_now >= gate.session.lease_until or not replica.confirmed:
+                continue
+            if gate.server != self.server:
+                continue
+            if replica.policy is not None and replica.policy < self.promised_policy:
+                raise Violation("a gate decides from an old policy")
+            if replica.groups is not None and replica.groups < self.promised_groups:
+                raise Violation("a gate decides from old groups")
+
+
+_ON_SERVER: Final[Mapping[str, Callable[[World, Gate, type[Parts]], None]]] = {
+    "reload": World._reload,
+    "invalidate": World._invalidate,
+    "tick": World._tick,
+    "restart": World._restart,
+    "fail over": World._fail_over,
+    "connect": World._connect,
+}
+_ON_STREAM: Final[Mapping[str, Callable[[World, Gate, Connection], bool | None]]] = {
+    "cut": World._cut,
+    "ping": World._ping,
+    "want": World._want,
+    "server receives": World._server_receives,
+    "server sends": World._server_sends,
+    "gate receives": World._gate_receives,
+    "look-up ends": World._look_up_ends,
+}

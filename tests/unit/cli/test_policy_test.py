@@ -1,0 +1,181 @@
+"""`queuegate-server test`: tests of policies."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from queuegate.cli.offline import OfflineClient
+from queuegate_server.cli.policy_test import policy_test
+
+POLICY = (
+    "partitions: [{queues: [{name: root, adminacl: boss, queues: "
+    "[{name: a, submitacl: 'sue g1'}, {name: b, submitacl: '*'}]}]}]\n"
+)
+TESTS = """\
+policy: queues.yaml
+users: {sue: [], bob: [g1], eve: }
+tests:
+  - {name: both, user: [sue, bob], queue: root.a, allowed: true}
+  - {user: eve, queue: root.a, allowed: false, reason: unknown_user}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queues.yaml").write_text(POLICY)
+    (tmp_path / "some_test.yaml").write_text(TESTS)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(policy_test, list(arguments))
+
+
+def test_all_pass() -> None:
+    done = run(".")
+    assert done.stdout == (
+        "some_test.yaml\n  ✓ both\n  ✓ eve submit root.a\n2 tests, 3 checks: 0 failed\n"
+    )
+    assert done.exit_code == 0
+
+
+def test_a_note_names_partitions_whose_groups_no_server_would_resolve(folder: Path) -> None:
+    note = (
+        'note: some_test.yaml: partition "default" has no resolver: without groups in the request,'
+        " a server gives each user one group, named as the user\n"
+    )
+    config, by_name = folder / "queuegate.yaml", "partitions: {default: {resolver: corp}}\n"
+    assert run(".").stderr == note
+    assert run("-o", "github", ".").output == note
+    (folder / "queues.yaml").write_text(POLICY.replace("[{q", "[{usergroupresolver: {type: os}, q"))
+    assert run(".").stderr == ""
+    (folder / "queues.yaml").write_text(POLICY)
+    (folder / "some_test.yaml").write_text(f"config: queuegate.yaml\n{TESTS}")
+    for kind, stderr in (("none", note), ("os", "")):
+        config.write_text(f"resolvers: {{corp: {{type: {kind}}}}}\n{by_name}")
+        done = run(".")
+        assert (done.stderr, done.exit_code) == (stderr, 0), kind
+
+
+@pytest.mark.parametrize("output", ["json", "sarif", "github"])
+def test_a_file_that_is_not_valid_for_programs(folder: Path, output: str) -> None:
+    (folder / "queues.yaml").write_text("partitions: [\n")
+    done = run("-o", output, ".")
+    assert done.exit_code == 2
+    assert "queues.yaml" in done.stdout
+    assert "invalid YAML" in done.stdout
+    if output == "json":
+        document = json.loads(done.stdout)
+        assert document["diagnostics"][0]["line"] == 2
+        assert document["error"]["message"].startswith("some_test.yaml: the policy cannot be load")
+
+
+def test_a_failure_has_its_place_and_an_explanation(folder: Path) -> None:
+    (folder / "some_test.yaml").write_text(TESTS.replace("allowed: true", "allowed: false"))
+    done = run("some_test.yaml", "--junit", "junit.xml")
+    assert done.exit_code == 1
+    place = "some_test.yaml:4:60"
+    assert "  ✗ both\n" in done.stdout
+    assert (
+        f"    {place}: error: sue submit root.a: allowed is true, expected false\n" in done.stdout
+    )
+    assert "lists the group g1" in done.stdout
+    assert "groups: g1 (just resolved; from the test file)\n" in done.stdout
+    assert done.stdout.endswith("2 tests, 3 checks: 2 failed\n")
+    root = ET.fromstring("".join((folder / "junit.xml").read_text()))  # noqa: S314 - ours
+    (suite,) = root
+    assert suite.attrib["tests"] == "2"
+    assert suite.attrib["failures"] == "1"
+    failed, passed = suite
+    assert (failed.attrib["name"], failed.attrib["line"]) == ("both", "4")
+    assert failed[0].attrib["message"].startswith(f"{place}: error: sue submit")
+    assert list(passed) == []
+    annotations = run("-o", "github", ".").stdout.splitlines()
+    assert annotations[0].startswith("::error file=some_test.yaml,line=4,col=60,title=queuegate")
+    document = json.loads(run("-o", "json", ".").stdout)
+    assert (document["tests"], document["checks"], document["failed"]) == (2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("policy:", "polcy:", '1:1: error: unknown key "polcy" in a file of tests (did you mean'),
+        ("allowed: true", "alowed: true", 'unknown key "alowed" in a test (did you mean allowed?)'),
+        ("allowed: true", "allowed: maybe", 'allowed must be true or false, not "maybe"'),
+        (", allowed: true", "", "4:5: error: a test has no allowed (write `allowed: …`)"),
+        ("user: eve", "user: evee", 'the user "evee" is not in `users` (did you mean eve?)'),
+        ("unknown_user", "unknown_usr", "(did you mean unknown_user?)"),
+        ("queues.yaml", "nosuch.yaml", "nosuch.yaml: error: cannot be read: No such file"),
+        (TESTS, "", "has no tests"),
+        (TESTS, "policy: queues.yaml\n", "has no tests"),
+        (TESTS, "a: [\n", "invalid YAML"),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_valid(folder: Path, old: str, new: str, message: str) -> None:
+    (folder / "some_test.yaml").write_text(TESTS.replace(old, new))
+    done = run(".")
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_folder_without_tests_is_an_error(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    done = run("empty")
+    assert done.exit_code == 2
+    assert "empty: has no tests: name the files *_test.yaml" in done.stderr
+    assert run("nosuch").exit_code == 2
+
+
+def test_questions_that_have_no_answer_fail(folder: Path) -> None:
+    (folder / "some_test.yaml").write_text(TESTS.replace("root.a", "rooot"))
+    done = run(".")
+    assert done.exit_code == 1
+    assert "queue: is not a full queue path" in done.stdout
+
+
+QUESTIONS = st.tuples(
+    st.sampled_from(["sue", "bob", "boss", "eve", "a:b#1"]),
+    st.sampled_from(["root", "root.a", "root.b", "root.a.new", "root.new", "root.@recovery@"]),
+    st.sampled_from(["submit", "admin"]),
+    st.lists(st.sampled_from(["g1", "g2"]), unique=True, max_size=2),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=st.lists(QUESTIONS, min_size=1, max_size=5))
+def test_a_test_generated_from_any_decision_passes(
+    folder: Path, asked: list[tuple[str, str, str, list[str]]]
+) -> None:
+    groups = {user: [*found, "other"] for user, _, _, found in asked}
+    tests = []
+    with OfflineClient("queues.yaml", None, 60) as client:
+        for user, queue, access, _ in asked:
+            decision = client.check(user, queue, access=access, groups=groups[user])  # type: ignore[arg-type]
+            tests.append(
+                {
+                    "user": user,
+                    "queue": queue,
+                    "access": access,
+                    "allowed": decision.allowed,
+                    "reason": str(decision.reason),
+                    "matched_queue": decision.matched_queue,
+                    "matched_subject": decision.matched_subject,
+                    "evaluated_queue": decision.evaluated_queue,
+                }
+            )
+    content = {"policy": "queues.yaml", "users": groups, "tests": tests}
+    (folder / "some_test.yaml").write_text(yaml.safe_dump(content))
+    done = run(".")
+    assert done.exit_code == 0, done.output
+    for test in tests:
+        test["allowed"] = not test["allowed"]
+    (folder / "some_test.yaml").write_text(yaml.safe_dump(content))
+    assert run(".").exit_code == 1

@@ -1,0 +1,248 @@
+"""What a gate may decide from, message by message, at times of a scripted clock."""
+
+from typing import Any
+
+import pytest
+
+from queuegate import Decision
+from queuegate.gate import replica as replica_module
+from queuegate.gate.decider import Decider
+from queuegate.gate.replica import LocalReplica
+from queuegate.gate.session import WANT_AGAIN, Session
+from queuegate.v1 import policy_pb2, sync_pb2, user_groups_pb2
+from tests.support.fakes.clock import ManualClock
+
+LEASE, LIFETIME = 5.0, 100.0
+
+
+class Gate:
+    """The parts of a gate that decide, and a server that says what a test wants."""
+
+    def __init__(self, partitions: tuple[str, ...] = ()) -> None:
+        self.clock = ManualClock()
+        self.wanted: list[tuple[str, str]] = []
+        self.replica = LocalReplica(is_complete=not partitions)
+        self.session = Session(self.replica, "gate", partitions)
+        want = self.wanted.append
+        self.decider = Decider(
+            self.replica, self.session, lambda name, user: want((name, user)), None, self.clock
+        )
+        self.open()
+        for name in partitions or ("default",):
+            self.say(policy=policy(name))
+
+    def say(self, **message: Any) -> None:
+        self.session.receive(sync_pb2.SyncResponse(**message), self.clock())
+
+    def open(self, *, resumed: bool = False, assert_groups: bool = True) -> None:
+        self.session.open()
+        self.say(
+            opened=sync_pb2.SyncOpened(
+                epoch=b"e",
+                resumed=resumed,
+                lease_millis=int(LEASE * 1000),
+                ping_interval_millis=1000,
+                local_decisions=True,
+                assert_groups=assert_groups,
+            )
+        )
+
+    def lease(self) -> None:
+        ping = self.session.ping(self.clock()).ping
+        self.say(pong=sync_pb2.SyncPong(id=ping.id))
+
+    def learn(self, user: str, *groups: str, seconds: float = LIFETIME, later: float = 0) -> None:
+        """Ask for the groups of a user; the answer comes some seconds later."""
+        self.session.want("default", [user], self.clock())
+        self.clock.advance(later)
+        self.answer(user, *groups, seconds=seconds)
+
+    def answer(self, user: str, *groups: str, seconds: float = LIFETIME) -> None:
+        outcome = user_groups_pb2.RESOLVE_OUTCOME_RESOLVED
+        self.say(
+            user_groups=sync_pb2.UserGroups(
+                partition="default",
+                user=user,
+                outcome=outcome,
+                groups=groups,
+                lifetime_millis=int(seconds * 1000),
+            )
+        )
+
+    def check(
+        self, user: str, queue: str = "root.team", partition: str = "default", *groups: str
+    ) -> Decision | None:
+        return self.decider.decide((user, queue, partition, "submit", groups, ""))
+
+
+def policy(name: str) -> sync_pb2.PolicyPart:
+    queues = [
+        policy_pb2.PolicyQueue(path="root"),
+        policy_pb2.PolicyQueue(path="root.team", submit_acl="alice staff"),
+    ]
+    return sync_pb2.PolicyPart(
+        partition=name,
+        first=True,
+        last=True,
+        queues=queues,
+        revision=1,
+        checksum=b"1",
+        use_given_groups=True,
+    )
+
+
+@pytest.fixture
+def gate() -> Gate:
+    made = Gate()
+    made.lease()
+    return made
+
+
+def test_without_a_lease_there_is_no_decision() -> None:
+    gate = Gate()
+    assert gate.check("alice") is None
+    gate.lease()
+    assert gate.check("alice")
+    gate.clock.advance(LEASE)
+    assert gate.check("alice") is None
+    gate.lease()
+    assert gate.check("alice")
+
+
+def test_a_lease_begins_when_the_ping_was_sent(gate: Gate) -> None:
+    gate.clock.advance(LEASE)
+    ping = gate.session.ping(gate.clock()).ping
+    gate.clock.advance(LEASE)
+    gate.say(pong=sync_pb2.SyncPong(id=ping.id))
+    assert gate.check("alice") is None
+
+
+def test_old_state_decides_only_after_there_was_a_lease() -> None:
+    gate = Gate()
+    gate.decider.grace = 1e9
+    assert gate.check("alice") is None
+    gate.lease()
+    gate.clock.advance(LEASE)
+    made = gate.check("alice")
+    assert made
+    assert made.stale
+
+
+def test_groups_that_have_expired_are_wanted_again(gate: Gate) -> None:
+    assert gate.check("sam") is None
+    assert gate.wanted == [("default", "sam")]
+    gate.learn("sam", "staff")
+    assert gate.check("sam")
+    for remembered in (True, False):
+        gate.clock.advance(LIFETIME)
+        gate.lease()
+        gate.wanted.clear()
+        if not remembered:
+            gate.replica.change_rights()
+        assert gate.check("sam") is None
+        assert gate.wanted == [("default", "sam")]
+
+
+def test_groups_are_as_old_as_the_question(gate: Gate) -> None:
+    gate.learn("sam", "staff", later=LIFETIME)
+    gate.lease()
+    assert gate.check("sam") is None
+
+
+def test_expired_groups_are_stale_while_the_server_is_away(gate: Gate) -> None:
+    gate.learn("sam", "staff", seconds=LEASE / 2)
+    gate.clock.advance(LEASE / 2)
+    gate.decider.grace = 10
+    made = gate.check("sam")
+    assert made
+    assert made.stale
+
+
+def test_groups_that_nobody_asked_for_are_ignored(gate: Gate) -> None:
+    gate.answer("sam", "staff")
+    assert gate.check("sam") is None
+
+
+def test_a_user_is_not_asked_for_twice(gate: Gate) -> None:
+    gate.session.want("default", ["sam"], gate.clock())
+    assert gate.session.is_wanted("default", "sam", gate.clock())
+    gate.clock.advance(WANT_AGAIN)
+    assert not gate.session.is_wanted("default", "sam", gate.clock())
+    gate.learn("sam", "staff")
+    assert not gate.session.is_wanted("default", "sam", gate.clock())
+
+
+def test_a_failed_look_up_is_not_repeated_at_once(gate: Gate) -> None:
+    gate.session.want("default", ["sam"], gate.clock())
+    failed = user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE
+    gate.say(
+        user_groups=sync_pb2.UserGroups(
+            partition="default", user="sam", outcome=failed, lifetime_millis=3_000
+        )
+    )
+    assert gate.session.is_wanted("default", "sam", gate.clock())
+    gate.clock.advance(3)
+    assert not gate.session.is_wanted("default", "sam", gate.clock())
+
+
+def test_an_evicted_user_decides_nothing(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "MAX_USERS", 1)
+    gate.learn("sam", "staff")
+    assert gate.check("sam")
+    gate.learn("eve")
+    assert gate.check("sam") is None
+
+
+def test_other_rights_end_what_was_decided_with_them(gate: Gate) -> None:
+    assert gate.check("eve", "root.team", "default", "staff")
+    gate.open(resumed=True, assert_groups=False)
+    assert gate.check("eve", "root.team", "default", "staff") is None
+    gate.learn("eve")
+    denied = gate.check("eve", "root.team", "default", "staff")
+    assert denied is not None
+    assert not denied
+
+
+def test_a_policy_that_is_not_held_cannot_be_unchanged(gate: Gate) -> None:
+    part = sync_pb2.PolicyPart(partition="no", first=True, last=True, unchanged=True)
+    with pytest.raises(ValueError, match="not held"):
+        gate.say(policy=part)
+
+
+def test_parts_must_be_complete(gate: Gate) -> None:
+    with pytest.raises(ValueError, match="not complete"):
+        gate.say(policy=sync_pb2.PolicyPart(partition="default", last=True))
+
+
+def test_the_id_of_a_resource_manager_is_ignored_where_all_partitions_are_known() -> None:
+    complete, named = Gate(), Gate(("default",))
+    for gate in (complete, named):
+        gate.lease()
+        assert gate.check("alice", "root.team", "")
+        assert gate.check("alice", "root.team", "DEFAULT") is None
+    assert complete.check("alice", "root.team", "[rm]default")
+    assert named.check("alice", "root.team", "[rm]default") is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ("", "root", "default", "submit", (), ""),
+        ("a\nb", "root", "default", "submit", (), ""),
+        ("x" * 300, "root", "default", "submit", (), ""),
+        ("alice", "no.root", "default", "submit", (), ""),
+        ("alice", "root", "[\n]default", "submit", (), ""),
+        ("alice", "root", "no", "submit", (), ""),
+        ("alice", "root", "default", "write", (), ""),
+        ("alice", "root", "default", "submit", ("",), ""),
+        ("alice", "root", "default", "submit", ("a",) * 2_000, ""),
+        ("alice", "root", "default", "submit", "staff", ""),
+        ("al:/ce!", "root", "default", "submit", ("a",), ""),
+        ("alice", "root", "default", "submit", (), "a\nb"),
+        (b"alice", "root", "default", "submit", (), ""),
+        ("alice", 5, "default", "submit", (), ""),
+        ("alice", "root", "default", "submit", ([],), ""),
+    ],
+)
+def test_questions_that_a_server_may_refuse_are_left_to_it(gate: Gate, question: Any) -> None:
+    assert gate.decider.decide(question) is None

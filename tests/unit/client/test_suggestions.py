@@ -1,0 +1,82 @@
+"""The queue that was meant, where the one asked about does not exist."""
+
+from unittest.mock import create_autospec
+
+import pytest
+
+from queuegate import Check, NotPermitted, PolicyInfo, PolicyQueue
+from queuegate._methods import ClientMethods
+from queuegate.cli.suggestions import similar_queue
+
+QUEUES = (
+    *("root", "root.analytics", "root.analytics.reports", "root.analytics.notebooks"),
+    *("root.engineering", "root.engineering.ci", "root.Sandbox"),
+)
+
+
+def client(*served: str) -> ClientMethods:
+    def policy(partition: str, prefix: str, *, timeout: float) -> PolicyInfo:
+        assert (partition, timeout) == ("gpu", 0.5)
+        queues = [path for path in served if f"{path}.".startswith(f"{prefix}.")]
+        return PolicyInfo(
+            "",
+            1,
+            "",
+            None,
+            tuple(PolicyQueue(path, "", "", (), ()) for path in queues),
+            "",
+            (),
+            (),
+            None,
+            (),
+        )
+
+    mock: ClientMethods = create_autospec(ClientMethods, instance=True)
+    mock.policy.side_effect = policy  # type: ignore[attr-defined]
+    return mock
+
+
+@pytest.mark.parametrize(
+    ("asked", "evaluated", "meant"),
+    [
+        ("root.analytic.reports", "root", "root.analytics.reports"),
+        ("ROOT.Analytic.Reports", "root", "root.analytics.reports"),
+        ("root.analytics.report", "root.analytics", "root.analytics.reports"),
+        ("analytics.report", "root.analytics", "root.analytics.reports"),
+        ("root.sandbox", "root", "root.Sandbox"),
+        ("root.analitycs", "root", "root.analytics"),
+        # Levels in between were left out.
+        ("root.reports", "root", "root.analytics.reports"),
+        ("notebook", "root", "root.analytics.notebooks"),
+        ("root.users.sue", "root", ""),
+        ("root.engineering.reports", "root.engineering", ""),
+        ("root.x", "root", ""),
+    ],
+)
+def test_the_most_similar_queue_below_the_evaluated_one(
+    asked: str, evaluated: str, meant: str
+) -> None:
+    assert similar_queue(client(*QUEUES), Check("sue", asked, "gpu"), evaluated, 0.5) == meant
+
+
+def test_none_for_callers_who_may_not_read_the_policy() -> None:
+    asking = client()
+    asking.policy.side_effect = NotPermitted("no role", code="PERMISSION_DENIED")  # type: ignore[attr-defined]
+    assert similar_queue(asking, Check("sue", "root.analytic", "gpu"), "root", 0.5) == ""
+
+
+def test_the_folded_case_of_a_name_may_be_longer() -> None:
+    """Queues of YARN may have any characters."""
+    asking = client(
+        "root", "root.stra\u00dfe", "root.stra\u00dfe.nord", "root.stra\u00dfe.s\u00fcd"
+    )
+    asked = Check("sue", "root.stra\u00dfe.norden", "gpu")
+    assert similar_queue(asking, asked, "root.stra\u00dfe", 0.5) == "root.stra\u00dfe.nord"
+
+
+def test_none_among_too_many_queues() -> None:
+    """The comparison would take seconds."""
+    asked = Check("sue", "root.analytic", "gpu")
+    few, many = (["root.analytics", *(f"root.q{n}" for n in range(up_to))] for up_to in (9, 9_999))
+    assert similar_queue(client(*few), asked, "root", 0.5) == "root.analytics"
+    assert similar_queue(client(*many), asked, "root", 0.5) == ""

@@ -1,0 +1,73 @@
+"""`check` finds what a server would not start with, and nothing else."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuegate_server.engine import Engine
+from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.policystore.reloader import Reloader, check
+from queuegate_server.settings.model import Settings
+
+POLICY = """\
+partitions:
+  - name: default
+    queues: [{{name: root, submitacl: "sue, bob"}}]
+{more}"""
+ASKS = "    usergroupresolver: {{type: {type}}}\n"
+SECOND = "  - name: gpu\n    queues: [{name: root}]\n"
+LDAP = {
+    "type": "ldap",
+    "urls": ["ldaps://127.0.0.1"],
+    "bind": "anonymous",
+    "user_base": "dc=a",
+    "group_base": "dc=a",
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "settings", "expected"),
+    [
+        ("", {}, ""),
+        (SECOND, {}, ""),
+        (ASKS.format(type="test"), {}, ""),
+        (ASKS.format(type="ldap"), {}, ":4:31: error: partition 'default' asks for the resolver"),
+        (ASKS.format(type="nis"), {}, ":4:31: error: "),
+        (
+            ASKS.format(type="ldap"),
+            {"resolvers": {"corp": LDAP}, "partitions": {"default": {"resolver": "corp"}}},
+            "",
+        ),
+        (
+            ASKS.format(type="ldap") + SECOND + ASKS.format(type="ldap"),
+            {"resolvers": {"corp": LDAP}, "partitions": {"default": {"resolver": "corp"}}},
+            ":7:31: error: partition 'gpu' asks for the resolver type 'ldap', which cannot be",
+        ),
+        ("", {"partitions": {"gpu": {}}}, ": error: the settings name the partition 'gpu'"),
+        ("    queues: []\n", {}, ":4:5: error: "),
+    ],
+)
+async def test_as_the_first_load(
+    tmp_path: Path, more: str, settings: dict[str, Any], expected: str
+) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(POLICY.format(more=more))
+    built = Settings.model_validate({"policy": {"path": file}, **settings})
+    resolvers = ResolverManager(built, time.monotonic, time.time)
+    reloader = Reloader(built, resolvers, Engine(time.monotonic), time.time)
+    found = await check(built)
+    state = await reloader.reload()
+    reloader.close()
+    await resolvers.close()
+    assert found == state.diagnostics
+    assert has_errors(found) is not state.succeeded
+    assert bool(expected) is not state.succeeded
+    assert expected in "\n".join(map(str, found))
+
+
+async def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (found,) = await check(Settings.model_validate({"policy": {"path": tmp_path / "nowhere"}}))
+    assert "cannot be read: No such file" in found.message

@@ -1,0 +1,73 @@
+"""The numbered changes that gates must learn of."""
+
+import pytest
+
+from queuegate_server.sync import event_log
+from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
+
+SERVER = b"8 bytes."
+
+
+def test_changes_are_numbered_and_kept() -> None:
+    log = EventLog(SERVER)
+    assert log.head == 0
+    assert log.policy_changed() == 1
+    assert log.forget("default", ["a", "b"]) == 2
+    assert log.forget("default") == 3
+    assert log.since(3) == []
+    assert log.since(1) == [Event("default", frozenset("ab")), Event("default")]
+    assert log.since(0)[0] == POLICY_CHANGED
+
+
+@pytest.mark.parametrize(
+    ("sequence", "kept"), [(-1, False), (0, False), (1, True), (4, True), (5, False)]
+)
+def test_the_oldest_changes_are_dropped(sequence: int, *, kept: bool) -> None:
+    log = EventLog(SERVER, max_events=3)
+    for _ in range(4):
+        log.policy_changed()
+    assert log.has_all_since(sequence) is kept
+
+
+def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "MAX_NAMES", 5)
+    log = EventLog(SERVER)
+    for users in (["a", "b"], ["c", "d"], ["e"]):
+        log.forget("default", users)
+    assert log.has_all_since(0)
+    log.forget("default", ["f"])
+    assert not log.has_all_since(0)
+    assert log.has_all_since(1)
+
+
+def test_many_names_are_all_users() -> None:
+    log = EventLog(SERVER)
+    log.forget("default", [str(number) for number in range(event_log.MAX_FORGOTTEN + 1)])
+    assert log.since(0) == [Event("default")]
+
+
+def test_groups_are_valid_until_they_are_forgotten() -> None:
+    log = EventLog(SERVER, max_events=3)
+    log.forget("other", ["alice"])
+    log.forget("default", ["bob"])
+    assert log.is_valid("default", "alice", 0)
+    assert not log.is_valid("default", "bob", 0)
+    assert log.is_valid("default", "bob", 2)
+    assert not log.is_valid("other", "alice", 0)
+    log.forget("default")
+    assert not log.is_valid("default", "alice", 2)
+    assert log.is_valid("other", "bob", 2)
+    log.policy_changed()
+    assert not log.is_valid("other", "bob", 0), "a change that is not kept may concern anybody"
+
+
+def test_a_change_is_known_to_its_process_and_to_all_workers() -> None:
+    log, colleague, stranger = EventLog(SERVER), EventLog(SERVER), EventLog(b"another.")
+    log.policy_changed()
+    assert log.epoch != colleague.epoch
+    assert log.has_seen(log.epoch, 1)
+    assert not log.has_seen(log.epoch, 2)
+    assert log.has_seen(colleague.epoch, 99)
+    assert not log.has_seen(stranger.epoch, 0)
+    assert not log.has_seen(SERVER, 0)
+    assert not log.has_seen(b"", 0)

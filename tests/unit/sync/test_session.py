@@ -1,0 +1,194 @@
+"""The server's side of the protocol, message by message."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate_server.sync import session as module
+from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.session import InvalidSync, Looked, Rights, Session, ShippedPolicy
+
+RIGHTS = Rights(local_decisions=True, assert_groups=True)
+
+
+class Policies:
+    """Partitions with a version each."""
+
+    may_decide = True
+
+    def __init__(self, **versions: int) -> None:
+        self.versions = versions
+
+    @property
+    def shipped(self) -> Mapping[str, ShippedPolicy]:
+        return {name: _shipped(name, version) for name, version in self.versions.items()}
+
+
+def _shipped(name: str, version: int) -> ShippedPolicy:
+    def part(**fields: Any) -> sync_pb2.SyncResponse:
+        return sync_pb2.SyncResponse(policy=sync_pb2.PolicyPart(partition=name, **fields))
+
+    checksum = b"%d" % version
+    parts = [part(first=True, checksum=checksum), part(last=True)]
+    return ShippedPolicy(checksum, version, parts, part(unchanged=True, checksum=checksum))
+
+
+def request(kind: str, **fields: Any) -> sync_pb2.SyncRequest:
+    found = sync_pb2.SyncRequest()
+    getattr(found, kind).SetInParent()
+    getattr(found, kind).MergeFrom(type(getattr(found, kind))(**fields))
+    return found
+
+
+def kinds(session: Session) -> list[str]:
+    """Return what the session sends now."""
+    found = []
+    while (response := session.next_response()) is not None:
+        kind: str = response.WhichOneof("message") or ""
+        if kind == "policy":
+            part = response.policy
+            state = "removed" if part.removed else "unchanged" if part.unchanged else "part"
+            kind = f"{part.partition} {state}"
+        if kind == "forget":
+            kind = f"forget {response.forget.partition} {' '.join(sorted(response.forget.users))}"
+        found.append(kind.rstrip())
+    return found
+
+
+@pytest.fixture
+def log() -> EventLog:
+    return EventLog(b"12345678")
+
+
+@pytest.fixture
+def policies() -> Policies:
+    return Policies(default=1, gpu=1)
+
+
+def opened(log: EventLog, policies: Policies, **fields: Any) -> Session:
+    session = Session(log, policies, RIGHTS)
+    assert session.next_response() is None
+    session.receive(request("open", **fields), 0)
+    return session
+
+
+def test_a_new_caller_gets_everything(log: EventLog, policies: Policies) -> None:
+    session = opened(log, policies)
+    assert kinds(session) == [
+        "opened", "default part", "default part", "gpu part", "gpu part", "checkpoint",
+    ]  # fmt: skip
+
+
+def test_a_caller_gets_the_partitions_that_it_names(log: EventLog, policies: Policies) -> None:
+    session = opened(log, policies, partitions=["gpu", "no"])
+    assert kinds(session) == ["opened", "gpu part", "gpu part", "checkpoint"]
+    log.forget("default", ["alice"])
+    assert kinds(session) == ["checkpoint"]
+
+
+def test_a_policy_that_the_caller_holds_is_not_sent(log: EventLog, policies: Policies) -> None:
+    held = [
+        sync_pb2.HeldPolicy(partition="default", checksum=b"1"),
+        sync_pb2.HeldPolicy(partition="old", checksum=b"9"),
+    ]
+    session = opened(log, policies, held=held)
+    assert kinds(session) == [
+        "opened", "old removed", "default unchanged", "gpu part", "gpu part", "checkpoint",
+    ]  # fmt: skip
+
+
+def test_a_caller_that_resumes_gets_the_changes(log: EventLog, policies: Policies) -> None:
+    log.policy_changed()
+    held = [sync_pb2.HeldPolicy(partition=name, checksum=b"1") for name in ("default", "gpu")]
+    resume = {"epoch": log.epoch, "sequence": log.head}
+    log.forget("default", ["b", "a"])
+    policies.versions["gpu"] = 2
+    log.policy_changed()
+    session = opened(log, policies, held=held, resume=resume)
+    assert kinds(session) == [
+        "opened", "forget default a b", "default unchanged", "gpu part", "gpu part", "checkpoint",
+    ]  # fmt: skip
+    session.receive(request("applied", sequence=log.head), 0)
+    assert session.applied == log.head
+
+
+@pytest.mark.parametrize("resume", [{"epoch": b"other", "sequence": 0}, {"sequence": 9}])
+def test_a_caller_of_another_process_starts_anew(
+    log: EventLog, policies: Policies, resume: dict[str, Any]
+) -> None:
+    session = opened(log, policies, resume={"epoch": log.epoch, **resume})
+    first = session.next_response()
+    assert first is not None
+    assert not first.opened.resumed
+
+
+def test_a_caller_that_is_too_slow_starts_anew(policies: Policies) -> None:
+    log = EventLog(b"12345678", max_events=2)
+    session = opened(log, policies)
+    kinds(session)
+    for _ in range(3):
+        log.policy_changed()
+    assert kinds(session) == ["opened", "default unchanged", "gpu unchanged", "checkpoint"]
+
+
+def forgotten(session: Session, log: EventLog, users: Iterable[list[str]]) -> list[str]:
+    kinds(session)
+    for names in users:
+        log.forget("default", names)
+    return kinds(session)
+
+
+def test_a_storm_becomes_all_users(
+    log: EventLog, policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_FORGOTTEN", 3)
+    few = forgotten(opened(log, policies), log, [["a"], ["b"], ["a", "b"]])
+    assert few == ["forget default a b", "checkpoint"]
+    many = forgotten(opened(log, policies), log, [["a", "b"], ["c", "d"], ["e"]])
+    assert many == ["forget default", "checkpoint"]
+
+
+def test_a_pong_comes_after_all_changes(log: EventLog, policies: Policies) -> None:
+    session = opened(log, policies)
+    session.receive(request("ping", id=7), 100.0)
+    log.forget("default", ["a"])
+    assert kinds(session)[-3:] == ["forget default a", "checkpoint", "pong"]
+    assert session.lease_until == 100.0 + module.LEASE + module.CLOCK_MARGIN
+
+
+def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Policies) -> None:
+    session = opened(log, policies)
+    kinds(session)
+    for user in ("a", "b"):
+        groups = sync_pb2.UserGroups(
+            partition="default",
+            user=user,
+            outcome=user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
+        )
+        session.offer(Looked(groups, log.head))
+    log.forget("default", ["a"])
+    assert kinds(session) == ["forget default a", "checkpoint", "user_groups"]
+    assert session.outdated == [("default", "a")]
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([request("ping", id=1)], "must be the first"),
+        ([request("open"), request("open")], "must not be repeated"),
+        ([request("open"), sync_pb2.SyncRequest()], "must be set"),
+        ([request("open"), request("applied", sequence=1)], "at most 0"),
+        ([request("open"), request("report", id=1)], "only for servers that demand reports"),
+    ],
+)
+def test_messages_that_have_no_place(
+    log: EventLog, policies: Policies, messages: list[sync_pb2.SyncRequest], fault: str
+) -> None:
+    session = Session(log, policies, RIGHTS)
+    *valid, wrong = messages
+    for message in valid:
+        session.receive(message, 0)
+    with pytest.raises(InvalidSync, match=fault):
+        session.receive(wrong, 0)
