@@ -115,6 +115,19 @@ class WorkerProcess:
         self._channel.close()
         return status
 
+    async def ended(self, seconds: float) -> bool:
+        """Return whether the process has ended; once its channel is closed, wait for that.
+
+        Args:
+            seconds: How long to wait: the channel of a process that is killed closes a moment
+                before the process has ended.
+        """
+        if self._closed.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._process.wait()
+        return self._process.returncode is not None
+
     async def stop(self, seconds: float) -> None:
         """Let it drain; kill it if that takes longer than `seconds`."""
         if self.ready.is_set():

@@ -32,6 +32,8 @@ MAX_PAUSE: Final = 30.0
 RELOAD_TIMEOUT: Final = 60.0
 EXTRA_STOP_SECONDS: Final = 10.0
 """How much longer than its drain a worker may take to end."""
+END_SECONDS: Final = 1.0
+"""How long a process whose channel has closed may take to end."""
 MAX_REVISIONS: Final = 64
 """How many policies keep their revision."""
 
@@ -237,7 +239,7 @@ class Supervisor:
         for worker, answer in zip(others, answers, strict=True):
             if not isinstance(answer, BaseException):
                 confirmed.append(answer)
-            elif self._workers.get(worker.index) is worker:
+            elif not await worker.ended(END_SECONDS):
                 raise ChannelError(f"worker {worker.index} did not confirm: {answer}")
         return confirmed + [""] * (self.size - 1 - len(confirmed))
 

@@ -281,7 +281,7 @@ def test_sbom_lists_what_is_installed_and_the_base(image: Image) -> None:
 
 def test_make_image_takes_the_sbom_out_of_the_tagged_image(image: Image) -> None:
     recipe = subprocess.run(
-        ["make", "--dry-run", "image", "ENGINE=engine", "IMAGE=tag"],
+        ["make", "--no-print-directory", "--dry-run", "image", "ENGINE=engine", "IMAGE=tag"],
         cwd=PROJECT, capture_output=True, text=True, check=True,
     ).stdout.replace("\\\n", " ")  # fmt: skip
     build, _, run = recipe.splitlines()
