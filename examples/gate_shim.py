@@ -5,6 +5,7 @@ Reads one application a line, user and queue, and prints its verdict and who dec
     echo "sue root.sandbox" | python examples/gate_shim.py
 """
 
+import math
 import sys
 
 import queuegate
@@ -16,7 +17,7 @@ def verdict(gate: queuegate.Gate, user: str, queue: str) -> str:
     try:
         decision = gate.check(user, queue)
     except queuegate.CouldNotAsk as error:
-        return f"wait {error.retry_after or 1:g} s: {error}"
+        return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
     except (queuegate.QueuegateError, ValueError) as error:
         return f"reject: {error}"
     who = "the gate" if gate.decided > before else "the server"

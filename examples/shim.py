@@ -5,6 +5,7 @@ Reads one application a line, user and queue, and prints its verdict:
     echo "sue root.sandbox" | python examples/shim.py
 """
 
+import math
 import sys
 
 import queuegate
@@ -16,7 +17,7 @@ def verdict(client: queuegate.Client, user: str, queue: str) -> str:
         decision = client.check(user, queue)
     except queuegate.CouldNotAsk as error:
         # Not a no: keep the application and ask again, at the earliest after this time.
-        return f"wait {error.retry_after or 1:g} s: {error}"
+        return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
     except (queuegate.QueuegateError, ValueError) as error:
         return f"reject: {error}"
     if not decision:

@@ -18,8 +18,8 @@ which policy it serves. `check`, `explain`, `app-check` and `queues` also decide
 with `--policy` or `--config` (`pip install 'queuegate[server]'`).
 
 `-o json` and `-o yaml` print a document that repeats the question. Without an answer the document
-has an `error` with `reason` (see [errors](errors.md)), `message`, and `retry_after` in seconds if
-the server knows when to ask again. Commands that print a list can also print a `table`.
+has an `error` with `reason` (see [errors](errors.md)), `message`, and `retry_after` in whole
+seconds if the server knows when to ask again. Commands that print a list can also print a `table`.
 """
 _SERVER: Final = """\
 `serve` and `admission` are the two servers. The other commands work on files and need no server.

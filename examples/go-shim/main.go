@@ -92,7 +92,7 @@ func rejection(
 			return err.Error() // asking again does not help
 		}
 		// Neither a yes nor a no: the application waits.
-		wait := max(failed.RetryAfter, time.Second)
+		wait := max((failed.RetryAfter + time.Second - 1).Truncate(time.Second), time.Second)
 		log.Printf("%s waits %v: %v", application.GetApplicationID(), wait, err)
 		time.Sleep(wait)
 	}

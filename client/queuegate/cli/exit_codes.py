@@ -45,8 +45,8 @@ class Problem:
     """
     message: str
     """For people, with the remedy."""
-    retry_after: float | None = None
-    """The seconds after which the server suggests a retry."""
+    retry_after: int | None = None
+    """The whole seconds after which the server suggests a retry."""
 
 
 def problem_of(error: Exception) -> Problem:
@@ -54,8 +54,8 @@ def problem_of(error: Exception) -> Problem:
     match error:
         case QueuegateError():
             status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER
-            after = error.retry_after if isinstance(error, CouldNotAsk) else None
-            return Problem(status, error.reason or error.code, _with_remedy(error), after)
+            reason = error.reason or error.code
+            return Problem(status, reason, _with_remedy(error), _retry_after(error))
         case ValueError():
             return Problem(Exit.WRONG, "WRONG_USAGE", str(error))
         case OSError() if error.filename is not None:
@@ -83,6 +83,12 @@ def _with_remedy(error: QueuegateError) -> str:
             )
         case DeadlineExceeded():
             return f"{error.message}: allow more time with --timeout"
-        case GroupsUnavailable() if error.retry_after is not None:
-            return f"{error.message}; try again in {max(1, ceil(error.retry_after))} s"
+        case GroupsUnavailable() if (seconds := _retry_after(error)) is not None:
+            return f"{error.message}; try again in {seconds} s"
     return error.message
+
+
+def _retry_after(error: QueuegateError) -> int | None:
+    if not isinstance(error, CouldNotAsk) or error.retry_after is None:
+        return None
+    return max(1, ceil(error.retry_after))

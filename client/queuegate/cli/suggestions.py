@@ -1,5 +1,6 @@
 """Suggests the queue that was meant, where the one asked about does not exist."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from queuegate._types import Check
@@ -32,14 +33,24 @@ def similar_queue(
         queues = client.policy(asked.partition, evaluated_queue, timeout=timeout).queues
     except QueuegateError:
         return ""
+    return most_similar(asked.queue, evaluated_queue, [queue.path for queue in queues])
+
+
+def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
+    """Return the queue whose path resembles another most; empty if none does.
+
+    Args:
+        path: The path of a queue that does not exist.
+        evaluated_queue: Its nearest existing ancestor.
+        queues: The paths of the queues below that ancestor.
+    """
     if len(queues) > _MAX_COMPARED:
         return ""
     above = len(evaluated_queue) + len(SEPARATOR)
-    path = asked.queue
     if not path.casefold().startswith(f"{ROOT}{SEPARATOR}"):
         path = f"{ROOT}{SEPARATOR}{path}"
     missing = path[above:].casefold()
-    below = {queue.path[above:].casefold(): queue.path for queue in queues}
+    below = {queue[above:].casefold(): queue for queue in queues}
     if SEPARATOR not in missing:
         # The levels in between may have been left out.
         names = {path.rpartition(SEPARATOR)[2]: queue for path, queue in below.items()}

@@ -9,9 +9,10 @@ from pathlib import Path
 from queuegate import _requests, _responses
 from queuegate._types import Check, ExplainedGroups, GroupsOrigin
 from queuegate.cli import render
+from queuegate.cli.suggestions import most_similar
 from queuegate.cli.terminal import Colours
 from queuegate.policy.decision import Access
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, policy_pb2
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
@@ -107,7 +108,8 @@ async def _failure(
             data = await services.call("ExplainQueueAccess", request)
             full = _responses.explanation(access_pb2.ExplainQueueAccessResponse.FromString(data))
             full = replace(full, groups=_of_file(full.groups))
-            shown = [*render.explanation(asked, full, Colours(on=False))]
+            meant = await _meant(services, asked, decision.evaluated_queue)
+            shown = [*render.explanation(asked, full, Colours(on=False), meant)]
     except ValueError as error:
         differences = [str(error)]
     except Exception as error:
@@ -116,6 +118,16 @@ async def _failure(
         return None
     message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"
     return Diagnostic(file, expected.line, expected.column, Severity.ERROR, message), shown
+
+
+async def _meant(services: OfflineServices, asked: Check, evaluated_queue: str) -> str:
+    """Return the queue to suggest; empty if the one asked about exists."""
+    if not evaluated_queue:
+        return ""
+    request = _requests.policy(asked.partition, evaluated_queue).SerializeToString()
+    data = await services.call("GetPolicy", request)
+    queues = policy_pb2.GetPolicyResponse.FromString(data).queues
+    return most_similar(asked.queue, evaluated_queue, [queue.path for queue in queues])
 
 
 def _of_file(groups: ExplainedGroups) -> ExplainedGroups:

@@ -7,7 +7,7 @@ in the entry-point group `queuegate.resolvers`.
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol, cast
@@ -68,8 +68,7 @@ def resolver_type(name: str) -> ResolverType:
         return cast("ResolverType", getattr(importlib.import_module(module), class_name))
     found = _entry_points().get(name, [])
     if not found:
-        known = ", ".join(f"`{known_name}`" for known_name in sorted(types()))
-        raise BadResolverType(f"this build has no `{name}` resolver; it has {known}")
+        raise _unknown(name, types())
     if len(found) > 1:
         sources = " and ".join(sorted(_distribution(point) for point in found))
         raise BadResolverType(f"the resolver `{name}` comes from {sources}: remove one")
@@ -78,7 +77,16 @@ def resolver_type(name: str) -> ResolverType:
 
 def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
     """Return the model of the settings of a `type`. Raises BadResolverType."""
-    return ChainOptions if name == CHAIN else resolver_type(name).Options
+    if name == CHAIN:
+        return ChainOptions
+    if name not in types():
+        raise _unknown(name, {CHAIN, *types()})
+    return resolver_type(name).Options
+
+
+def _unknown(name: str, known: Collection[str]) -> BadResolverType:
+    names = ", ".join(f"`{each}`" for each in sorted(known))
+    return BadResolverType(f"this build has no `{name}` resolver; it has {names}")
 
 
 def _checked(point: EntryPoint) -> ResolverType:

@@ -103,6 +103,16 @@ def test_a_failure_has_its_place_and_an_explanation(folder: Path) -> None:
     assert (document["tests"], document["checks"], document["failed"]) == (2, 3, 2)
 
 
+def test_a_failure_suggests_the_queue_that_was_meant(folder: Path) -> None:
+    config = POLICY.replace("name: a,", "name: analytics,")
+    (folder / "queues.yaml").write_text(config)
+    (folder / "some_test.yaml").write_text(TESTS.replace("root.a,", "root.analytic,"))
+    done = run(".")
+    assert done.exit_code == 1
+    place = "root.analytic does not exist; decided at root; did you mean root.analytics?\n"
+    assert done.stdout.count(place) == 3
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -84,6 +84,8 @@ def test_an_unknown_type_names_the_known_ones(name: str) -> None:
     assert str(caught.value) == (
         f"this build has no `{name}` resolver; it has `ldap`, `none`, `os`, `test`"
     )
+    with pytest.raises(BadResolverType, match="it has `chain`, `ldap`, `none`, `os`, `test`"):
+        registry.options_type(name)
 
 
 async def test_a_type_of_another_distribution(installed: _Installed) -> None:

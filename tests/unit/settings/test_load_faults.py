@@ -62,7 +62,7 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
             "resolvers: {r: {type: ldpa}}",
             (
                 "1:23: error: resolvers.r.type: this build has no `ldpa` resolver; it has "
-                "`ldap`, `none`, `os`, `test`"
+                "`chain`, `ldap`, `none`, `os`, `test`"
             ),
         ),
         (
