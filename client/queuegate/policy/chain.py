@@ -124,7 +124,13 @@ class Chain:
         return Chain(above, queue, users, groups)
 
     def build_index(self) -> None:
-        """Merge the names of this level and of all above it."""
+        """Keep the merged names of this level and of all above it."""
+        self.index = self.merged()
+
+    def merged(self) -> Index:
+        """Return the names of this level and of all above it, each with its nearest queue."""
+        if self.index is not None:
+            return self.index
         levels = [self]
         while (index := levels[-1].above.index) is None:
             levels.append(levels[-1].above)
@@ -132,7 +138,7 @@ class Chain:
         for level in reversed(levels):
             users.update(dict.fromkeys(level.users, level.queue))
             groups.update(dict.fromkeys(level.groups, level.queue))
-        self.index = (users, groups)
+        return users, groups
 
     def decide(self, user: str, groups: Sequence[str] | None) -> Decision | None:
         """Evaluate the ACLs: the one walk behind decisions, explanations and lists of queues.

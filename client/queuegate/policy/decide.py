@@ -6,7 +6,7 @@ and CheckAdminAccess); `chain.py` has the order of evaluation. Submission to the
 of YuniKorn, and to all below it, is never granted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access, Decision, Reason
 from queuegate.policy.names import parent_path
@@ -41,18 +41,26 @@ def decide(
     return decision
 
 
-def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
-    """Return the grant of the nearest ACL that lists `~real_user`, if there is one.
+def proxies_upwards(
+    partition: Partition, path: str, access: Access
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield, from the nearest queue of a path up to the root, the path and the services that the
+    ACLs of the queue list as `~name`.
 
     Chains do not include these names: most questions have no real user.
     """
     path = partition.nearest(path).path
     while queue := partition.queues.get(path):
-        if real_user in queue.admin_acl.proxies or (
-            access is Access.SUBMIT and real_user in queue.submit_acl.proxies
-        ):
-            return Decision(True, Reason.USER, path, f"~{real_user}")
+        proxies = queue.admin_acl.proxies
+        yield path, proxies | queue.submit_acl.proxies if access is Access.SUBMIT else proxies
         path = parent_path(path)
+
+
+def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
+    """Return the grant of the nearest ACL that lists `~real_user`, if there is one."""
+    for queue, proxies in proxies_upwards(partition, path, access):
+        if real_user in proxies:
+            return Decision(True, Reason.USER, queue, f"~{real_user}")
     return None
 
 

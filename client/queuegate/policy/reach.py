@@ -1,0 +1,215 @@
+"""Who may use a queue: the names that its effective ACL lists, and the ACLs that list them.
+
+The effective ACL of a queue is the union of all ACLs that `decide` evaluates for it. It is read
+from the same chain of ACLs, so that both always agree: a user is allowed exactly if the effective
+ACL lets everybody in, or lists the user, a group of the user, or the service that acts for them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import NamedTuple
+
+from queuegate.policy.acl import WILDCARD, Acl
+from queuegate.policy.chain import CLUSTER
+from queuegate.policy.decide import decide, proxies_upwards
+from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.tree import Partition
+
+
+class SubjectKind(StrEnum):
+    """What a name in an ACL stands for."""
+
+    EVERYBODY = auto()
+    USER = auto()
+    GROUP = auto()
+    PROXY = auto()
+    """A service that is let in for every user it acts for (Hadoop's `~name`)."""
+
+    # An enumeration computes its hash in Python, and this is a part of dictionary keys.
+    __hash__ = str.__hash__
+
+
+class Grant(NamedTuple):
+    """A name in an ACL that lets users in: the *via* of an answer."""
+
+    queue: str
+    """The path of the queue that has the ACL; empty for the administrators of the cluster."""
+    acl: Access | None
+    """Which ACL of that queue; None if the cluster does not enforce ACLs."""
+    kind: SubjectKind
+    name: str
+    """`*` for everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveAcl:
+    """Who may use a queue. Of several ACLs that list a name, the nearest counts."""
+
+    partition: Partition
+    access: Access
+    open_by: Decision | None
+    """The decision that lets everybody in; None if there is none."""
+    users: Mapping[str, str]
+    """By name: the path of the nearest queue that lists the user."""
+    groups: Mapping[str, str]
+    """The same for groups. Those above an ACL that lets everybody in are left out."""
+    proxies: Mapping[str, str]
+    """The same for services that act for users."""
+
+    def allows(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
+        """Return whether `decide` allows a user with these groups."""
+        return (
+            self.open_by is not None
+            or user in self.users
+            or any(group in self.groups for group in groups)
+            or (bool(real_user) and real_user in self.proxies)
+        )
+
+    @property
+    def everybody(self) -> Grant | None:
+        """The grant that lets everybody in, if there is one."""
+        return self.open_by and grant_of(self.partition, self.access, self.open_by, "")
+
+    def grant(self, kind: SubjectKind, name: str) -> Grant:
+        """Return the grant of a listed name. Raises KeyError if it is not listed."""
+        listed = {
+            SubjectKind.USER: self.users,
+            SubjectKind.GROUP: self.groups,
+            SubjectKind.PROXY: self.proxies,
+        }
+        return _grant(self.partition, self.access, kind, listed[kind][name], name)
+
+    def grants(self) -> Iterator[Grant]:
+        """Yield a grant for everybody, and for each name, sorted by kind and name."""
+        if (everybody := self.everybody) is not None:
+            yield everybody
+        for kind, names in (
+            (SubjectKind.USER, self.users),
+            (SubjectKind.GROUP, self.groups),
+            (SubjectKind.PROXY, self.proxies),
+        ):
+            for name in sorted(names):
+                yield self.grant(kind, name)
+
+
+class WhoCan(NamedTuple):
+    """The people who may use a queue."""
+
+    everybody: Grant | None
+    """The grant that lets everybody in; the users are then only those that are listed, too."""
+    users: dict[str, list[Grant]]
+    """The grants of each user: the one of the user's own name first."""
+    unexpanded: list[Grant]
+    """The groups whose members are not known."""
+    proxies: list[Grant]
+    """The services that are let in for every user they act for."""
+
+
+def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveAcl:
+    """Return who may use a queue.
+
+    Args:
+        partition: The partition of the queue.
+        path: The path of the queue, as `Partition.path` returns it. It need not exist.
+        access: The kind of access.
+    """
+    chain = partition.chain(path, access)
+    users, groups = chain.merged()
+    otherwise = chain.otherwise
+    proxies: dict[str, str] = {}
+    for queue, names in proxies_upwards(partition, path, access):
+        for name in names:
+            proxies.setdefault(name, queue)
+    open_by = otherwise if otherwise is not None and otherwise.allowed else None
+    return EffectiveAcl(partition, access, open_by, users, groups, proxies)
+
+
+def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
+    """Return the people that an effective ACL lets in.
+
+    Args:
+        acl: The effective ACL of a queue.
+        members: The members of the groups, nested ones included, by the name of the group.
+    """
+    users = {
+        user: [_grant(acl.partition, acl.access, SubjectKind.USER, queue, user)]
+        for user, queue in acl.users.items()
+    }
+    unexpanded = []
+    for group in acl.groups:
+        grant = acl.grant(SubjectKind.GROUP, group)
+        found = members.get(group)
+        if found is None:
+            unexpanded.append(grant)
+            continue
+        for user in found:
+            if (known := users.get(user)) is None:
+                users[user] = [grant]
+            else:
+                known.append(grant)
+    proxies = [acl.grant(SubjectKind.PROXY, name) for name in acl.proxies]
+    return WhoCan(acl.everybody, users, unexpanded, proxies)
+
+
+def usable_by(
+    partition: Partition,
+    paths: Iterable[str],
+    access: Access,
+    user: str,
+    groups: Sequence[str],
+    *,
+    real_user: str = "",
+) -> Iterator[tuple[str, Grant]]:
+    """Yield the queues, among those at `paths`, that a user may use, each with the grant.
+
+    The queues are those that `decide.usable` returns for the same arguments.
+    """
+    for path in paths:
+        decision = decide(partition, path, access, user, groups, real_user=real_user)
+        if decision is not None and decision.allowed:
+            yield path, grant_of(partition, access, decision, user)
+
+
+def grant_of(partition: Partition, access: Access, decision: Decision, user: str) -> Grant:
+    """Return the grant behind a decision of `decide` that allows access.
+
+    Args:
+        partition: The partition of the queue.
+        access: The kind of access that was decided.
+        decision: The decision. Raises ValueError if it denies access.
+        user: The user that was decided for: users and groups can share a name.
+    """
+    if not decision.allowed:
+        raise ValueError("the decision denies access")
+    queue, subject = decision.matched_queue, decision.matched_subject
+    if decision.reason is Reason.ACLS_DISABLED:
+        return Grant(CLUSTER, None, SubjectKind.EVERYBODY, WILDCARD)
+    admins = partition.cluster.admins if partition.cluster and queue == CLUSTER else None
+    if decision.reason is Reason.GROUP:
+        kind = SubjectKind.GROUP
+    elif decision.reason is Reason.WILDCARD or (admins and admins.allows_all):
+        kind = SubjectKind.EVERYBODY
+    elif admins:
+        kind = SubjectKind.USER if subject == user in admins.users else SubjectKind.GROUP
+    elif subject == user:
+        kind = SubjectKind.USER
+    else:
+        kind, subject = SubjectKind.PROXY, subject.removeprefix("~")
+    return _grant(partition, access, kind, queue, subject)
+
+
+def _grant(partition: Partition, access: Access, kind: SubjectKind, queue: str, name: str) -> Grant:
+    """Return the grant of a name that is listed at a queue: its submit ACL is evaluated first."""
+    submit = access is Access.SUBMIT and queue != CLUSTER
+    if submit and _lists(partition.queues[queue].submit_acl, kind, name):
+        return Grant(queue, Access.SUBMIT, kind, name)
+    return Grant(queue, Access.ADMIN, kind, name)
+
+
+def _lists(acl: Acl, kind: SubjectKind, name: str) -> bool:
+    if kind is SubjectKind.USER:
+        return name in acl.users
+    if kind is SubjectKind.GROUP:
+        return name in acl.groups
+    return acl.allows_all if kind is SubjectKind.EVERYBODY else name in acl.proxies
