@@ -150,7 +150,7 @@ def test_everything_is_said(chart: Helm) -> None:
     kinds = [each["kind"] for each in manifests]
     assert (kinds.count("ServiceMonitor"), kinds.count("PrometheusRule")) == (2, 1)
     (rules,) = of_kind(manifests, "PrometheusRule")
-    written = Path("deploy/monitoring/alerts.yml").read_text(encoding="utf-8")
+    written = Path("deploy/helm/queuegate/alerts.yml").read_text(encoding="utf-8")
     assert rules["spec"] == yaml.safe_load(written)
     assert rules["metadata"]["labels"]["release"] == "prometheus"
     names = {each["metadata"]["name"] for each in of_kind(manifests, "Deployment")}
