@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
@@ -110,6 +111,7 @@ func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.S
 func policyPart(user string) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
 		Partition: "default", First: true, Last: true, Revision: 1, Checksum: []byte(user),
+		Rules:  policy.Rules,
 		Queues: []*queuegatev1.PolicyQueue{{Path: "root", SubmitAcl: user}},
 	}}}
 }

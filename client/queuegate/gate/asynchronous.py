@@ -9,7 +9,7 @@ import grpc
 from queuegate._async_client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._async_methods import AsyncGateMethods
-from queuegate.gate.reflector import Reflector
+from queuegate.gate.reflector import RELEASE_SECONDS, GateState, Reflector
 from queuegate.v1 import sync_pb2
 
 _Outgoing: TypeAlias = "asyncio.Queue[sync_pb2.SyncRequest | None]"
@@ -51,7 +51,11 @@ class Gate(AsyncGateMethods, Client):
 
     async def close(self) -> None:
         """Close the gate and its connection, as Client.close does."""
+        is_live = self._reflector.state is GateState.LIVE
         self._reflector.close()
+        self._wake()
+        if is_live:
+            await asyncio.wait({self._running}, timeout=RELEASE_SECONDS)
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await super().close()
@@ -84,12 +88,15 @@ class Gate(AsyncGateMethods, Client):
             finally:
                 watching.cancel()
                 stream.cancel()
-            await asyncio.sleep(self._reflector.ended(code, why))
+            pause = self._reflector.ended(code, why)
+            if self._reflector.is_closed:
+                return
+            await asyncio.sleep(pause)
 
     async def _requests(self, outgoing: _Outgoing) -> AsyncIterator[sync_pb2.SyncRequest]:
         """Return what is to be sent, as long as this is the stream."""
         yield self._reflector.opened()
-        while outgoing is self._woken:
+        while outgoing is self._woken and not self._reflector.is_closed:
             for request in self._reflector.due():
                 yield request
             try:
@@ -99,6 +106,8 @@ class Gate(AsyncGateMethods, Client):
                 continue
             if answer is not None:
                 yield answer
+        if self._reflector.is_closed:
+            yield self._reflector.released()
 
     async def _cancel_if_dead(self, stream: "grpc.aio.Call") -> None:
         while not self._reflector.is_dead:  # noqa: ASYNC110 - it is about time

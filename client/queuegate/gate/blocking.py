@@ -11,7 +11,7 @@ import grpc
 from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
-from queuegate.gate.reflector import Reflector
+from queuegate.gate.reflector import RELEASE_SECONDS, GateState, Reflector
 from queuegate.v1 import sync_pb2
 
 _CLOSE_SECONDS: Final = 2.0
@@ -84,11 +84,14 @@ class Gate(GateMethods, Client):
 
     def close(self) -> None:
         """Close the gate and its connection, as Client.close does."""
+        is_live = self._reflector.state is GateState.LIVE
         self._reflector.close()
         self._closing.set()
+        self._woken.put(None)
+        if is_live:
+            self._thread.join(RELEASE_SECONDS)
         if self._stream is not None:
             self._stream.cancel()
-        self._woken.put(None)
         super().close()
         self._thread.join(_CLOSE_SECONDS)
 
@@ -124,3 +127,5 @@ class Gate(GateMethods, Client):
             if self._reflector.is_dead and self._stream is not None:
                 self._stream.cancel()
                 return
+        if self._reflector.is_closed:
+            yield self._reflector.released()

@@ -9,7 +9,7 @@ from queuegate._types import Decision, StaleDecision
 from queuegate.gate.replica import NO_GROUPS, Held, LocalReplica, Remembered, State, UserEntry
 from queuegate.gate.session import Session, clock
 from queuegate.policy import decide as core
-from queuegate.policy.decision import UNKNOWN_USER, Access
+from queuegate.policy.decision import RULES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below, is_user_name
 
 MAX_REMEMBERED: Final = 100_000
@@ -150,7 +150,7 @@ class Decider:
         ):
             return None
         held = state.find(name)
-        if held is None or not self._session.local_decisions:
+        if held is None or held.rules != RULES or not self._session.local_decisions:
             return None
         partition = held.partition
         path = partition.path(queue)

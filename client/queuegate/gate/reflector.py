@@ -30,6 +30,8 @@ MAX_WAITING: Final = 10_000
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 """Seconds before a stream is opened again."""
+RELEASE_SECONDS: Final = 0.5
+"""How long a gate that is closed waits until the server knows that its lease has ended."""
 SILENCE: Final = 3.0
 """After as many seconds without a message a stream is taken for dead, before the lease ends."""
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
@@ -202,6 +204,11 @@ class Reflector:
             self.session.end()
         if self._outbox is not None:
             self._outbox.close()
+
+    def released(self) -> sync_pb2.SyncRequest:
+        """Return the last message of the stream of a gate that is closed."""
+        with self._lock:
+            return self.session.release(clock())
 
     def abandon(self) -> None:
         """Decide nothing in a fork of the process: nobody there hears the server. Takes no lock,

@@ -66,6 +66,8 @@ class Held(NamedTuple):
     checksum: bytes
     revision: int
     use_given_groups: bool
+    rules: int
+    """The version of the rules by which the server decides."""
 
 
 class Remembered(NamedTuple):
@@ -161,7 +163,13 @@ class LocalReplica:
             if first is None or first.partition != name:
                 raise ValueError(f"the parts of the policy of {name!r} are not complete")
             self._decide_from(
-                Held(self._builder.build(), first.checksum, first.revision, first.use_given_groups)
+                Held(
+                    self._builder.build(),
+                    first.checksum,
+                    first.revision,
+                    first.use_given_groups,
+                    first.rules,
+                )
             )
 
     def drop_parts(self) -> None:

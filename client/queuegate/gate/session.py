@@ -5,11 +5,13 @@ Pure: messages and times come in, messages come out. The other side is
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
+from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 WANT_AGAIN: Final = 10.0
@@ -79,6 +81,7 @@ class Session:
         """The newest report that the server has confirmed."""
         self._replica = replica
         self._name = name
+        self._instance = os.urandom(16)
         self._partitions = tuple(partitions)
         self._lease = 0.0
         self._epoch = b""
@@ -99,7 +102,13 @@ class Session:
             sync_pb2.HeldPolicy(partition=partition, checksum=checksum)
             for partition, checksum in self._replica.checksums().items()
         ]
-        message = sync_pb2.SyncOpen(name=self._name, partitions=self._partitions, held=held)
+        message = sync_pb2.SyncOpen(
+            name=self._name,
+            partitions=self._partitions,
+            held=held,
+            instance=self._instance,
+            rules=[RULES],
+        )
         if self._epoch:
             message.resume.epoch = self._epoch
             message.resume.sequence = self._applied
@@ -149,12 +158,20 @@ class Session:
             self._receive_groups(response.user_groups, now)
         elif kind == "reported":
             self.reported = response.reported.id
+        elif kind == "draining":
+            return self.release(now)
         elif kind == "checkpoint":
             self._epoch = self._announced
             self._applied = response.checkpoint.sequence
             applied = sync_pb2.SyncApplied(sequence=self._applied)
             return sync_pb2.SyncRequest(applied=applied)
         return None
+
+    def release(self, now: float) -> sync_pb2.SyncRequest:
+        """Stop deciding under the leases of this stream; return the message that says so."""
+        self._pings.clear()
+        self.lease_until = min(self.lease_until, now)
+        return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def end(self) -> None:
         """Stop deciding from this state: the server does not know it, or let this gate in."""

@@ -36,6 +36,7 @@ class SyncRequest(_message.Message):
     APPLIED_FIELD_NUMBER: _builtins.int
     WANT_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open(self) -> Global___SyncOpen:
         """The first message, and only that."""
@@ -56,6 +57,10 @@ class SyncRequest(_message.Message):
     def report(self) -> Global___SyncReport:
         """Reports decisions, for the server's audit log."""
 
+    @_builtins.property
+    def release(self) -> Global___SyncRelease:
+        """Gives up the lease; the server then ends the stream."""
+
     def __init__(
         self,
         *,
@@ -64,12 +69,13 @@ class SyncRequest(_message.Message):
         applied: Global___SyncApplied | None = ...,
         want: Global___SyncWant | None = ...,
         report: Global___SyncReport | None = ...,
+        release: Global___SyncRelease | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "report", b"report", "want", b"want"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "release", b"release", "report", b"report", "want", b"want"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "report", b"report", "want", b"want"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "message", b"message", "open", b"open", "ping", b"ping", "release", b"release", "report", b"report", "want", b"want"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "ping", "applied", "want", "report"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "ping", "applied", "want", "report", "release"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -85,8 +91,14 @@ class SyncOpen(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name of the caller, for logs and for `waited_out`, at most 256 bytes."""
+    instance: _builtins.bytes
+    """Identifies the caller's state over all its streams, in 16 random bytes: by what
+    a caller applies on its next stream, the leases of the one before are settled, too.
+    """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The partitions whose policies the caller needs, at most 10 000. Empty: all."""
@@ -99,6 +111,12 @@ class SyncOpen(_message.Message):
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldPolicy]:
         """The policies that the caller holds, at most 10 000."""
 
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The versions of the decision rules that the caller knows (PolicyPart.rules), at
+        most 100. By others a server does not let it decide.
+        """
+
     def __init__(
         self,
         *,
@@ -106,10 +124,12 @@ class SyncOpen(_message.Message):
         partitions: _abc.Iterable[_builtins.str] | None = ...,
         resume: _cursor_pb2.Cursor | None = ...,
         held: _abc.Iterable[Global___HeldPolicy] | None = ...,
+        instance: _builtins.bytes = ...,
+        rules: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resume", b"resume"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "name", b"name", "partitions", b"partitions", "resume", b"resume"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "instance", b"instance", "name", b"name", "partitions", b"partitions", "resume", b"resume", "rules", b"rules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -126,7 +146,7 @@ class HeldPolicy(_message.Message):
     partition: _builtins.str
     """The name of the partition."""
     checksum: _builtins.bytes
-    """Its checksum, as the server sent it."""
+    """Its checksum, as the server sent it, at most 64 bytes."""
     def __init__(
         self,
         *,
@@ -186,6 +206,25 @@ class SyncApplied(_message.Message):
 Global___SyncApplied: _TypeAlias = SyncApplied  # noqa: Y015
 
 @_typing.final
+class SyncRelease(_message.Message):
+    """Gives up the lease: the caller has stopped deciding. It may decide again under the
+    lease of its next stream.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SyncRelease: _TypeAlias = SyncRelease  # noqa: Y015
+
+@_typing.final
 class SyncWant(_message.Message):
     """Asks for the groups of users, which the server answers with UserGroups."""
 
@@ -227,7 +266,7 @@ class SyncReport(_message.Message):
     """Chosen by the caller; comes back in the confirmation. Grows from report to report."""
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___LocalDecision]:
-        """The decisions, 1 to 1 000."""
+        """The decisions, 1 to 1 000. Names are as long as in other requests."""
 
     def __init__(
         self,
@@ -274,7 +313,7 @@ class LocalDecision(_message.Message):
     """Whether it was made without a lease."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made, by the caller's clock."""
+        """When it was made, by the caller's clock. Required."""
 
     @_builtins.property
     def decision(self) -> _access_pb2.CheckQueueAccessResponse:
@@ -314,6 +353,7 @@ class SyncResponse(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     USER_GROUPS_FIELD_NUMBER: _builtins.int
     REPORTED_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def opened(self) -> Global___SyncOpened:
         """The first message. If it comes again, the caller was too slow: it must drop
@@ -344,6 +384,12 @@ class SyncResponse(_message.Message):
     def reported(self) -> Global___SyncReported:
         """Confirms a report."""
 
+    @_builtins.property
+    def draining(self) -> Global___SyncDraining:
+        """The server drains: the caller should give up its lease with `release`, and open
+        a stream on another server.
+        """
+
     def __init__(
         self,
         *,
@@ -354,12 +400,13 @@ class SyncResponse(_message.Message):
         checkpoint: Global___SyncCheckpoint | None = ...,
         user_groups: Global___UserGroups | None = ...,
         reported: Global___SyncReported | None = ...,
+        draining: Global___SyncDraining | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "reported", b"reported", "user_groups", b"user_groups"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "draining", b"draining", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "reported", b"reported", "user_groups", b"user_groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "reported", b"reported", "user_groups", b"user_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "draining", b"draining", "forget", b"forget", "message", b"message", "opened", b"opened", "policy", b"policy", "pong", b"pong", "reported", b"reported", "user_groups", b"user_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["opened", "pong", "policy", "forget", "checkpoint", "user_groups", "reported"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["opened", "pong", "policy", "forget", "checkpoint", "user_groups", "reported", "draining"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -367,25 +414,74 @@ Global___SyncResponse: _TypeAlias = SyncResponse  # noqa: Y015
 
 @_typing.final
 class SyncReported(_message.Message):
-    """Confirms that the audit log has the decisions of a report."""
+    """Confirms that the audit log has the decisions of a report, but for those refused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """The `id` of the report."""
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedDecision]:
+        """The decisions that are not valid. They have not been recorded, and would be refused again."""
+
     def __init__(
         self,
         *,
         id: _builtins.int = ...,
+        refused: _abc.Iterable[Global___RefusedDecision] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SyncReported: _TypeAlias = SyncReported  # noqa: Y015
+
+@_typing.final
+class RefusedDecision(_message.Message):
+    """A decision of a report that is not valid."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Its place in the report, from 0."""
+    fault: _builtins.str
+    """The field that is wrong, and what is wrong with it."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        fault: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fault", b"fault", "index", b"index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedDecision: _TypeAlias = RefusedDecision  # noqa: Y015
+
+@_typing.final
+class SyncDraining(_message.Message):
+    """The server drains. It grants no more leases."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SyncDraining: _TypeAlias = SyncDraining  # noqa: Y015
 
 @_typing.final
 class SyncOpened(_message.Message):
@@ -413,7 +509,9 @@ class SyncOpened(_message.Message):
     ping_interval_millis: _builtins.int
     """How long to wait from one ping to the next."""
     local_decisions: _builtins.bool
-    """Whether decisions made by the caller are allowed. If not, it must ask."""
+    """Whether decisions made by the caller are allowed. If not, it must ask. False if it
+    does not know the rules of the server.
+    """
     assert_groups: _builtins.bool
     """Whether the caller may use groups that are given in a question, in partitions
     that use them. If not, it must not decide such questions.
@@ -557,11 +655,12 @@ class PolicyPart(_message.Message):
     CLUSTER_FIELD_NUMBER: _builtins.int
     UNCHANGED_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     first: _builtins.bool
     """Whether this is the first part. Only first parts have other fields than
-    `partition`, `last` and `queues`.
+    `partition`, `last` and `queues`. A part has about 1 MiB.
     """
     last: _builtins.bool
     """Whether this is the last part: the policy decides from now on."""
@@ -577,6 +676,10 @@ class PolicyPart(_message.Message):
     """True if the policy is the one that the caller holds under `checksum`: no queues follow."""
     removed: _builtins.bool
     """True if the partition does not exist any more."""
+    rules: _builtins.int
+    """The version of the rules by which questions about the partition are decided. A
+    caller that does not know it must ask.
+    """
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyQueue]:
         """The next queues, each after its parent."""
@@ -599,10 +702,11 @@ class PolicyPart(_message.Message):
         cluster: Global___ClusterPolicy | None = ...,
         unchanged: _builtins.bool = ...,
         removed: _builtins.bool = ...,
+        rules: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "revision", b"revision", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

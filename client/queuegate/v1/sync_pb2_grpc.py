@@ -54,8 +54,9 @@ class SyncServiceServicer(object):
         answers later pings, so a lease never covers state older than the pong that
         granted it. For the same reason, once every caller has applied a change, or
         the leases that were granted before it have ended, nobody decides from the
-        state before it. A server that drains ends the stream with UNAVAILABLE
-        (reason DRAINING); leases keep what is left of them.
+        state before it. A server that drains sends `draining`, and ends the stream
+        with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
+        lease has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

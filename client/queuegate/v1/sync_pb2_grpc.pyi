@@ -43,8 +43,9 @@ class SyncServiceStub:
     answers later pings, so a lease never covers state older than the pong that
     granted it. For the same reason, once every caller has applied a change, or
     the leases that were granted before it have ended, nobody decides from the
-    state before it. A server that drains ends the stream with UNAVAILABLE
-    (reason DRAINING); leases keep what is left of them.
+    state before it. A server that drains sends `draining`, and ends the stream
+    with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
+    lease has ended.
     """
 
 @_typing.type_check_only
@@ -60,8 +61,9 @@ class SyncServiceAsyncStub(SyncServiceStub):
     answers later pings, so a lease never covers state older than the pong that
     granted it. For the same reason, once every caller has applied a change, or
     the leases that were granted before it have ended, nobody decides from the
-    state before it. A server that drains ends the stream with UNAVAILABLE
-    (reason DRAINING); leases keep what is left of them.
+    state before it. A server that drains sends `draining`, and ends the stream
+    with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
+    lease has ended.
     """
 
 class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -80,8 +82,9 @@ class SyncServiceServicer(metaclass=_abc_1.ABCMeta):
         answers later pings, so a lease never covers state older than the pong that
         granted it. For the same reason, once every caller has applied a change, or
         the leases that were granted before it have ended, nobody decides from the
-        state before it. A server that drains ends the stream with UNAVAILABLE
-        (reason DRAINING); leases keep what is left of them.
+        state before it. A server that drains sends `draining`, and ends the stream
+        with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
+        lease has ended.
         """
 
 def add_SyncServiceServicer_to_server(servicer: SyncServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -11,6 +11,7 @@ from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable, Draining, InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import REASONS
@@ -87,12 +88,14 @@ class SyncServicer:
             assert_groups=trusted,
             report_decisions=self._audited is not None and self._local_decisions,
         )
-        session = await self._hub.open_session(rights)
+        session = await self._hub.open_session(rights, current_caller())
         stream = _Stream(session, self._hub, self._engine, self._audited, self._clock)
         reading = asyncio.create_task(stream.read(requests))
         draining = asyncio.create_task(self._draining.wait())
         try:
-            while not reading.done() and not draining.done():
+            while not reading.done():
+                if self._draining.is_set():
+                    session.drain()
                 changed, woken = self._hub.changed, stream.woken
                 woken.clear()
                 while (response := session.next_response()) is not None:
@@ -101,17 +104,22 @@ class SyncServicer:
                     self._hub.sent["reset" if resets else kind] += 1
                     yield self._hub.encoded(response)
                 stream.look_up_again()
+                lease = session.lease_until - self._clock()
+                if self._draining.is_set() and lease <= 0:
+                    break
                 waits = [asyncio.create_task(event.wait()) for event in (changed, woken)]
                 try:
                     await asyncio.wait(
-                        (reading, draining, *waits), return_when=asyncio.FIRST_COMPLETED
+                        (reading, *waits) if draining.done() else (reading, draining, *waits),
+                        timeout=lease if draining.done() else None,
+                        return_when=asyncio.FIRST_COMPLETED,
                     )
                 finally:
                     for task in waits:
                         task.cancel()
             if reading.done():
                 reading.result()
-            else:
+            if self._draining.is_set():
                 raise Draining("the server is draining: open the stream on another server")
         finally:
             reading.cancel()
@@ -143,7 +151,7 @@ class _Stream:
         self._recording: asyncio.Task[None] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
-        """Take the caller's messages, until it has sent all.
+        """Take the caller's messages, until it has sent all, or gives up its lease.
 
         Raises InvalidRequest, Overloaded, and Draining if it has been silent: its rights are
         checked with each of its messages.
@@ -164,6 +172,8 @@ class _Stream:
                 raise InvalidRequest([("message", str(error))]) from error
             if request.HasField("applied"):
                 self._hub.applied()
+            elif request.HasField("release"):
+                return
             elif isinstance(work, sync_pb2.SyncWant):
                 self._want([(work.partition, user) for user in work.users])
             elif isinstance(work, sync_pb2.SyncReport):

@@ -1,11 +1,11 @@
 """Waits until no caller decides from the state before a change.
 
-A caller does so no more once it has applied the change, or once the leases have ended that were
-granted before the change was sent to it. Later leases do not matter: their pongs follow the change
-on the same stream (`session.py`).
+A caller does so no more once it has applied the change, be it on its next stream; once it has given
+up its leases; or once the leases have ended that were granted before the change was sent to it.
+Later leases do not matter: their pongs follow the change on the same stream (`session.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
@@ -14,14 +14,20 @@ EARLIER_PROCESS: Final = "callers of the server process before this one"
 
 
 class _Waited(NamedTuple):
-    name: str
+    session: Session
+    """A stream, which may have ended."""
     until: float
-    session: Session | None
-    """None if the stream has ended: its caller confirms nothing any more."""
 
-    def may_be_old(self, sequence: int) -> bool:
-        """Return whether the caller has not confirmed a change."""
-        return self.session is None or self.session.applied < sequence
+    def may_be_old(self, sequence: int, newest: Session | None) -> bool:
+        """Return whether the caller may not have applied a change.
+
+        Args:
+            sequence: The number of the change.
+            newest: The newest stream of the same caller.
+        """
+        if self.session.has_released or self.session.applied >= sequence:
+            return False
+        return newest is None or newest.applied < sequence
 
 
 class Leases:
@@ -42,7 +48,7 @@ class Leases:
         self._open.pop(session, None)
         self._closed = [each for each in self._closed if now < each.until]
         if now < session.lease_until:
-            self._closed.append(_Waited(session.name, session.lease_until, None))
+            self._closed.append(_Waited(session, session.lease_until))
 
     def __iter__(self) -> Iterator[Session]:
         """Return the open streams."""
@@ -53,24 +59,39 @@ class Leases:
 
     def barrier(self, sequence: int, now: float) -> "Barrier":
         """Return what to wait for after a change that was just added to the event log."""
-        is_open = (_Waited(each.name, each.lease_until, each) for each in self._open)
-        waiting = [each for each in (*is_open, *self._closed) if now < each.until]
         earlier = self._started + LEASE + CLOCK_MARGIN
-        return Barrier(sequence, waiting, earlier if now < earlier else None)
+        return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
+
+    def newest(self) -> Mapping[tuple[str, bytes], Session]:
+        """Return the newest open stream of each caller that says which are its streams."""
+        return {(each.caller, each.instance): each for each in self._open if each.instance}
+
+    def last_end(self, now: float) -> float | None:
+        """Return when the last lease ends that was granted; None if all have ended."""
+        return max((each.until for each in self._granted(now)), default=None)
+
+    def _granted(self, now: float) -> list[_Waited]:
+        """Return the streams whose leases have not ended."""
+        is_open = (_Waited(each, each.lease_until) for each in self._open)
+        return [each for each in (*is_open, *self._closed) if now < each.until]
 
 
 class Barrier:
     """The leases that may cover the state before a change."""
 
-    def __init__(self, sequence: int, waiting: list[_Waited], earlier: float | None) -> None:
+    def __init__(
+        self, leases: Leases, sequence: int, waiting: list[_Waited], earlier: float | None
+    ) -> None:
         """Remember until when to wait for each stream.
 
         Args:
+            leases: Know the streams that are open.
             sequence: The number of the change.
             waiting: The streams, and when their leases end.
             earlier: When the leases end that an earlier process of this server granted; None if
                 they have.
         """
+        self._leases = leases
         self._sequence = sequence
         self._waiting = waiting
         self._earlier = earlier
@@ -81,9 +102,16 @@ class Barrier:
         """Return when the next lease ends that still has to be waited for; None if there is none:
         nobody decides from the state before the change any more.
         """
-        waiting = [each for each in self._waiting if each.may_be_old(self._sequence)]
+        newest = self._leases.newest()
+        waiting = [
+            each
+            for each in self._waiting
+            if each.may_be_old(
+                self._sequence, newest.get((each.session.caller, each.session.instance))
+            )
+        ]
         self._waiting = [each for each in waiting if now < each.until]
-        self.waited_out += [each.name for each in waiting if now >= each.until]
+        self.waited_out += [each.session.name for each in waiting if now >= each.until]
         if self._earlier is not None and now >= self._earlier:
             self._earlier = None
             self.waited_out.append(EARLIER_PROCESS)

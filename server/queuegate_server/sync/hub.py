@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -57,7 +58,7 @@ class SyncHub:
         self._shipped: Mapping[str, ShippedPolicy] = _NOTHING
         self.may_decide = True
         self._shipping: asyncio.Task[None] | None = None
-        self._opening = 0
+        self._streams: Counter[str] = Counter()
         self._parts: frozenset[int] = frozenset()
         self._encoded: dict[int, bytes] = {}
         """The parts of shipped policies as bytes, by the identity of their messages."""
@@ -76,26 +77,36 @@ class SyncHub:
         """Set at the next change; another one for each."""
         return self._changed
 
-    async def open_session(self, rights: Rights) -> Session:
-        """Return the state of a new stream, once there are policies to send.
+    async def open_session(self, rights: Rights, caller: str) -> Session:
+        """Return the state of a new stream of a caller, once there are policies to send.
 
         Raises NotReady.
         """
         _ = self._engine.snapshot
         if self._shipping is None:
             self._shipping = asyncio.create_task(self._ship())
-        self._opening += 1
+        self._streams[caller] += 1
         try:
             await self._settle()
-        finally:
-            self._opening -= 1
-        session = Session(self.log, self, rights)
+        except BaseException:
+            self._streams[caller] -= 1
+            raise
+        session = Session(self.log, self, rights, caller)
         self.leases.add(session)
         return session
 
     def close_session(self, session: Session) -> None:
         """End a stream. Its lease may go on."""
+        self._streams[session.caller] -= 1
         self.leases.remove(session, self._clock())
+        self.applied()  # it may have given up its lease
+
+    async def leases_ended(self) -> None:
+        """Wait until all leases have ended that were granted; no stream is open any more."""
+        now = self._clock()
+        if (end := self.leases.last_end(now)) is not None:
+            _LOG.info("waiting for leases of gates to end", extra={"seconds": round(end - now, 1)})
+            await asyncio.sleep(end - now)
 
     def applied(self) -> None:
         """Let barriers see that a caller has confirmed changes."""
@@ -144,7 +155,11 @@ class SyncHub:
     @property
     def streams(self) -> int:
         """How many streams are open, or about to be."""
-        return len(self.leases) + self._opening
+        return self._streams.total()
+
+    def streams_of(self, caller: str) -> int:
+        """Return how many of them a caller has."""
+        return self._streams[caller]
 
     def encoded(self, response: sync_pb2.SyncResponse) -> bytes:
         """Return a message as bytes; a part of a policy is encoded once for all callers."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
 
@@ -69,13 +70,18 @@ class Looked(NamedTuple):
 class Session:
     """The state of one stream."""
 
-    def __init__(self, log: EventLog, policies: Policies, rights: Rights) -> None:
-        """Start before the first message."""
+    def __init__(self, log: EventLog, policies: Policies, rights: Rights, caller: str = "") -> None:
+        """Start before the first message of a caller, who is known by this name."""
         self.name = ""
+        self.caller: Final = caller
+        self.instance = b""
+        """Identifies the state of the caller, over all its streams; empty if it does not say."""
         self.applied = 0
         """All changes up to this one decide in the caller."""
         self.lease_until = 0.0
         """When the leases that were granted so far have ended, on the server's clock."""
+        self.has_released = False
+        """Whether the caller has given up its leases: it decides no more."""
         self._behind: tuple[int, float] | None = None
         self.outdated: list[tuple[str, str]] = []
         """Partitions and users whose offered groups became invalid before they were sent."""
@@ -84,6 +90,7 @@ class Session:
         self._rights = rights
         self._partitions: frozenset[str] = frozenset()
         self._is_open = False
+        self._is_draining = False
         self._sent: dict[str, tuple[bytes, int]] = {}
         """Checksums and revisions of the policies that the caller holds, or that are on their
         way. The revision of one that is not confirmed yet is 0."""
@@ -117,11 +124,10 @@ class Session:
         elif kind == "ping":
             self._ping = (request.ping.id, now)
         elif kind == "applied":
-            if request.applied.sequence > self._position:
-                raise InvalidSync(f"`applied.sequence` must be at most {self._position}")
-            self.applied = max(self.applied, request.applied.sequence)
-            if self._behind is not None and self.applied >= self._behind[0]:
-                self._behind = None if self.applied == self._log.head else (self._log.head, now)
+            self._note_applied(request.applied.sequence, now)
+        elif kind == "release":
+            self.has_released = True
+            self.lease_until = min(self.lease_until, now)
         elif kind == "want":
             return request.want
         elif kind == "report":
@@ -140,6 +146,13 @@ class Session:
     def lag(self, now: float) -> float:
         """Return for how many seconds the caller has not confirmed a change; 0 if it has all."""
         return 0.0 if self._behind is None else now - self._behind[1]
+
+    def drain(self) -> None:
+        """Grant no more leases, and have the caller give up those that it has."""
+        if self.lease_until and not self._is_draining:
+            draining = sync_pb2.SyncResponse(draining=sync_pb2.SyncDraining())
+            self._changes.appendleft(draining)
+        self._is_draining = True
 
     @property
     def offered(self) -> int:
@@ -166,7 +179,7 @@ class Session:
             self._collect_changes()
         if self._changes:
             return self._changes.popleft()
-        if self._ping is not None and self._policies.may_decide:
+        if self._ping is not None and self._may_grant:
             (ping_id, received_at), self._ping = self._ping, None
             self.lease_until = max(self.lease_until, received_at + LEASE + CLOCK_MARGIN)
             return sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=ping_id))
@@ -180,9 +193,16 @@ class Session:
             self.outdated.append((groups.partition, groups.user))
         return None
 
+    @property
+    def _may_grant(self) -> bool:
+        return self._policies.may_decide and not (self._is_draining or self.has_released)
+
     def _open(self, request: sync_pb2.SyncOpen) -> None:
         self._is_open = True
         self.name = request.name
+        self.instance = request.instance
+        if RULES not in request.rules:
+            self._rights = self._rights._replace(local_decisions=False)
         self._partitions = frozenset(request.partitions)
         self._sent = {held.partition: (held.checksum, 0) for held in request.held}
         resume = request.resume
@@ -191,6 +211,13 @@ class Session:
             self._changes.append(self._opened(resumed=True))
         else:
             self._start_anew()
+
+    def _note_applied(self, sequence: int, now: float) -> None:
+        if sequence > self._position:
+            raise InvalidSync(f"`applied.sequence` must be at most {self._position}")
+        self.applied = max(self.applied, sequence)
+        if self._behind is not None and self.applied >= self._behind[0]:
+            self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
     def _start_anew(self) -> None:
         """Have the caller drop its state, but for policies that are confirmed."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
 from queuegate.policy.acl import AclNames
+from queuegate.policy.decision import RULES
 from queuegate.policy.tree import Cluster, Queue
 from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import policy_pb2, sync_pb2
@@ -43,6 +44,7 @@ async def _ship(served: ServedPartition, names: AclNames, revision: int) -> Ship
         extended_acl_names=names is AclNames.EXTENDED,
         use_given_groups=served.trust_provided_groups,
         cluster=_cluster(partition.cluster),
+        rules=RULES,
     )
     digest = hashlib.sha256(head.SerializeToString(deterministic=True))
     parts: list[sync_pb2.PolicyPart] = [head]

@@ -91,7 +91,7 @@ class _WaitsForTheOpenOnly(Leases):
     def barrier(self, sequence: int, now: float) -> Barrier:
         barrier = super().barrier(sequence, now)
         waiting = barrier._waiting
-        barrier._waiting = [each for each in waiting if each.session and each.session.applied]
+        barrier._waiting = [each for each in waiting if each.session.applied]
         return barrier
 
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from queuegate import Decision
+from queuegate import Decision, StaleDecision
 from queuegate.gate import replica as replica_module
 from queuegate.gate.decider import Decider
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.session import WANT_AGAIN, Session
+from queuegate.policy.decision import RULES
 from queuegate.v1 import policy_pb2, sync_pb2, user_groups_pb2
 from tests.support.fakes.clock import ManualClock
 
@@ -88,6 +89,7 @@ def policy(name: str) -> sync_pb2.PolicyPart:
         revision=1,
         checksum=b"1",
         use_given_groups=True,
+        rules=RULES,
     )
 
 
@@ -246,3 +248,30 @@ def test_the_id_of_a_resource_manager_is_ignored_where_all_partitions_are_known(
 )
 def test_questions_that_a_server_may_refuse_are_left_to_it(gate: Gate, question: Any) -> None:
     assert gate.decider.decide(question) is None
+
+
+def test_rules_that_are_not_known_are_not_decided_by(gate: Gate) -> None:
+    assert gate.session.open().open.rules == [RULES]
+    later = policy("default")
+    later.rules = RULES + 1
+    gate.say(policy=later)
+    assert gate.check("alice") is None
+    gate.say(policy=policy("default"))
+    assert gate.check("alice")
+
+
+def test_a_server_that_drains_gets_its_lease_back(gate: Gate) -> None:
+    ping = gate.session.ping(gate.clock())
+    response = sync_pb2.SyncResponse(draining=sync_pb2.SyncDraining())
+    answer = gate.session.receive(response, gate.clock())
+    assert answer is not None
+    assert answer.HasField("release")
+    assert gate.check("alice") is None
+    gate.decider.grace = 1.0
+    assert isinstance(gate.check("alice"), StaleDecision)
+    gate.decider.grace = 0.0
+    gate.say(pong=sync_pb2.SyncPong(id=ping.ping.id))
+    assert gate.check("alice") is None
+    opened = [gate.session.open().open.instance for _ in range(2)]
+    assert len(opened[0]) == 16
+    assert opened[0] == opened[1]

@@ -37,6 +37,7 @@ type SyncRequest struct {
 	//	*SyncRequest_Applied
 	//	*SyncRequest_Want
 	//	*SyncRequest_Report
+	//	*SyncRequest_Release
 	Message       isSyncRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -124,6 +125,15 @@ func (x *SyncRequest) GetReport() *SyncReport {
 	return nil
 }
 
+func (x *SyncRequest) GetRelease() *SyncRelease {
+	if x != nil {
+		if x, ok := x.Message.(*SyncRequest_Release); ok {
+			return x.Release
+		}
+	}
+	return nil
+}
+
 type isSyncRequest_Message interface {
 	isSyncRequest_Message()
 }
@@ -153,6 +163,11 @@ type SyncRequest_Report struct {
 	Report *SyncReport `protobuf:"bytes,5,opt,name=report,proto3,oneof"`
 }
 
+type SyncRequest_Release struct {
+	// Gives up the lease; the server then ends the stream.
+	Release *SyncRelease `protobuf:"bytes,6,opt,name=release,proto3,oneof"`
+}
+
 func (*SyncRequest_Open) isSyncRequest_Message() {}
 
 func (*SyncRequest_Ping) isSyncRequest_Message() {}
@@ -162,6 +177,8 @@ func (*SyncRequest_Applied) isSyncRequest_Message() {}
 func (*SyncRequest_Want) isSyncRequest_Message() {}
 
 func (*SyncRequest_Report) isSyncRequest_Message() {}
+
+func (*SyncRequest_Release) isSyncRequest_Message() {}
 
 // Opens the stream.
 type SyncOpen struct {
@@ -173,7 +190,13 @@ type SyncOpen struct {
 	// The last position that the caller has applied; not set if it has no state.
 	Resume *Cursor `protobuf:"bytes,3,opt,name=resume,proto3" json:"resume,omitempty"`
 	// The policies that the caller holds, at most 10 000.
-	Held          []*HeldPolicy `protobuf:"bytes,4,rep,name=held,proto3" json:"held,omitempty"`
+	Held []*HeldPolicy `protobuf:"bytes,4,rep,name=held,proto3" json:"held,omitempty"`
+	// Identifies the caller's state over all its streams, in 16 random bytes: by what
+	// a caller applies on its next stream, the leases of the one before are settled, too.
+	Instance []byte `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
+	// The versions of the decision rules that the caller knows (PolicyPart.rules), at
+	// most 100. By others a server does not let it decide.
+	Rules         []uint32 `protobuf:"varint,6,rep,packed,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,12 +259,26 @@ func (x *SyncOpen) GetHeld() []*HeldPolicy {
 	return nil
 }
 
+func (x *SyncOpen) GetInstance() []byte {
+	if x != nil {
+		return x.Instance
+	}
+	return nil
+}
+
+func (x *SyncOpen) GetRules() []uint32 {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 // A policy that the caller holds.
 type HeldPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Its checksum, as the server sent it.
+	// Its checksum, as the server sent it, at most 64 bytes.
 	Checksum      []byte `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -383,6 +420,44 @@ func (x *SyncApplied) GetSequence() uint64 {
 	return 0
 }
 
+// Gives up the lease: the caller has stopped deciding. It may decide again under the
+// lease of its next stream.
+type SyncRelease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncRelease) Reset() {
+	*x = SyncRelease{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncRelease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncRelease) ProtoMessage() {}
+
+func (x *SyncRelease) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncRelease.ProtoReflect.Descriptor instead.
+func (*SyncRelease) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{5}
+}
+
 // Asks for the groups of users, which the server answers with UserGroups.
 type SyncWant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -396,7 +471,7 @@ type SyncWant struct {
 
 func (x *SyncWant) Reset() {
 	*x = SyncWant{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -408,7 +483,7 @@ func (x *SyncWant) String() string {
 func (*SyncWant) ProtoMessage() {}
 
 func (x *SyncWant) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,7 +496,7 @@ func (x *SyncWant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncWant.ProtoReflect.Descriptor instead.
 func (*SyncWant) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{5}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SyncWant) GetPartition() string {
@@ -444,7 +519,7 @@ type SyncReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the caller; comes back in the confirmation. Grows from report to report.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The decisions, 1 to 1 000.
+	// The decisions, 1 to 1 000. Names are as long as in other requests.
 	Decisions     []*LocalDecision `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -452,7 +527,7 @@ type SyncReport struct {
 
 func (x *SyncReport) Reset() {
 	*x = SyncReport{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +539,7 @@ func (x *SyncReport) String() string {
 func (*SyncReport) ProtoMessage() {}
 
 func (x *SyncReport) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +552,7 @@ func (x *SyncReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReport.ProtoReflect.Descriptor instead.
 func (*SyncReport) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{6}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SyncReport) GetId() uint64 {
@@ -497,7 +572,7 @@ func (x *SyncReport) GetDecisions() []*LocalDecision {
 // A decision that a caller of SyncService made.
 type LocalDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When it was made, by the caller's clock.
+	// When it was made, by the caller's clock. Required.
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// The user.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
@@ -521,7 +596,7 @@ type LocalDecision struct {
 
 func (x *LocalDecision) Reset() {
 	*x = LocalDecision{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +608,7 @@ func (x *LocalDecision) String() string {
 func (*LocalDecision) ProtoMessage() {}
 
 func (x *LocalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +621,7 @@ func (x *LocalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalDecision.ProtoReflect.Descriptor instead.
 func (*LocalDecision) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{7}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LocalDecision) GetTime() *timestamppb.Timestamp {
@@ -626,6 +701,7 @@ type SyncResponse struct {
 	//	*SyncResponse_Checkpoint
 	//	*SyncResponse_UserGroups
 	//	*SyncResponse_Reported
+	//	*SyncResponse_Draining
 	Message       isSyncResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -633,7 +709,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +721,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +734,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{8}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SyncResponse) GetMessage() isSyncResponse_Message {
@@ -731,6 +807,15 @@ func (x *SyncResponse) GetReported() *SyncReported {
 	return nil
 }
 
+func (x *SyncResponse) GetDraining() *SyncDraining {
+	if x != nil {
+		if x, ok := x.Message.(*SyncResponse_Draining); ok {
+			return x.Draining
+		}
+	}
+	return nil
+}
+
 type isSyncResponse_Message interface {
 	isSyncResponse_Message()
 }
@@ -771,6 +856,12 @@ type SyncResponse_Reported struct {
 	Reported *SyncReported `protobuf:"bytes,7,opt,name=reported,proto3,oneof"`
 }
 
+type SyncResponse_Draining struct {
+	// The server drains: the caller should give up its lease with `release`, and open
+	// a stream on another server.
+	Draining *SyncDraining `protobuf:"bytes,8,opt,name=draining,proto3,oneof"`
+}
+
 func (*SyncResponse_Opened) isSyncResponse_Message() {}
 
 func (*SyncResponse_Pong) isSyncResponse_Message() {}
@@ -785,18 +876,22 @@ func (*SyncResponse_UserGroups) isSyncResponse_Message() {}
 
 func (*SyncResponse_Reported) isSyncResponse_Message() {}
 
-// Confirms that the audit log has the decisions of a report.
+func (*SyncResponse_Draining) isSyncResponse_Message() {}
+
+// Confirms that the audit log has the decisions of a report, but for those refused.
 type SyncReported struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The `id` of the report.
-	Id            uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The decisions that are not valid. They have not been recorded, and would be refused again.
+	Refused       []*RefusedDecision `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncReported) Reset() {
 	*x = SyncReported{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +903,7 @@ func (x *SyncReported) String() string {
 func (*SyncReported) ProtoMessage() {}
 
 func (x *SyncReported) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +916,7 @@ func (x *SyncReported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReported.ProtoReflect.Descriptor instead.
 func (*SyncReported) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{9}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SyncReported) GetId() uint64 {
@@ -829,6 +924,105 @@ func (x *SyncReported) GetId() uint64 {
 		return x.Id
 	}
 	return 0
+}
+
+func (x *SyncReported) GetRefused() []*RefusedDecision {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// A decision of a report that is not valid.
+type RefusedDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its place in the report, from 0.
+	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// The field that is wrong, and what is wrong with it.
+	Fault         string `protobuf:"bytes,2,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedDecision) Reset() {
+	*x = RefusedDecision{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedDecision) ProtoMessage() {}
+
+func (x *RefusedDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedDecision.ProtoReflect.Descriptor instead.
+func (*RefusedDecision) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RefusedDecision) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RefusedDecision) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+// The server drains. It grants no more leases.
+type SyncDraining struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncDraining) Reset() {
+	*x = SyncDraining{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncDraining) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncDraining) ProtoMessage() {}
+
+func (x *SyncDraining) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncDraining.ProtoReflect.Descriptor instead.
+func (*SyncDraining) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{12}
 }
 
 // The first message of the server.
@@ -846,7 +1040,8 @@ type SyncOpened struct {
 	PingIntervalMillis uint32 `protobuf:"varint,4,opt,name=ping_interval_millis,json=pingIntervalMillis,proto3" json:"ping_interval_millis,omitempty"`
 	// The names of all partitions of the server's policy that the caller gets.
 	Partitions []string `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Whether decisions made by the caller are allowed. If not, it must ask.
+	// Whether decisions made by the caller are allowed. If not, it must ask. False if it
+	// does not know the rules of the server.
 	LocalDecisions bool `protobuf:"varint,6,opt,name=local_decisions,json=localDecisions,proto3" json:"local_decisions,omitempty"`
 	// Whether the caller may use groups that are given in a question, in partitions
 	// that use them. If not, it must not decide such questions.
@@ -860,7 +1055,7 @@ type SyncOpened struct {
 
 func (x *SyncOpened) Reset() {
 	*x = SyncOpened{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1067,7 @@ func (x *SyncOpened) String() string {
 func (*SyncOpened) ProtoMessage() {}
 
 func (x *SyncOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1080,7 @@ func (x *SyncOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncOpened.ProtoReflect.Descriptor instead.
 func (*SyncOpened) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{10}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SyncOpened) GetEpoch() []byte {
@@ -956,7 +1151,7 @@ type SyncCheckpoint struct {
 
 func (x *SyncCheckpoint) Reset() {
 	*x = SyncCheckpoint{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1163,7 @@ func (x *SyncCheckpoint) String() string {
 func (*SyncCheckpoint) ProtoMessage() {}
 
 func (x *SyncCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1176,7 @@ func (x *SyncCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncCheckpoint.ProtoReflect.Descriptor instead.
 func (*SyncCheckpoint) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{11}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SyncCheckpoint) GetSequence() uint64 {
@@ -1002,7 +1197,7 @@ type SyncPong struct {
 
 func (x *SyncPong) Reset() {
 	*x = SyncPong{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1209,7 @@ func (x *SyncPong) String() string {
 func (*SyncPong) ProtoMessage() {}
 
 func (x *SyncPong) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1222,7 @@ func (x *SyncPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPong.ProtoReflect.Descriptor instead.
 func (*SyncPong) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{12}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SyncPong) GetId() uint64 {
@@ -1059,7 +1254,7 @@ type ClusterPolicy struct {
 
 func (x *ClusterPolicy) Reset() {
 	*x = ClusterPolicy{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1266,7 @@ func (x *ClusterPolicy) String() string {
 func (*ClusterPolicy) ProtoMessage() {}
 
 func (x *ClusterPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1279,7 @@ func (x *ClusterPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterPolicy.ProtoReflect.Descriptor instead.
 func (*ClusterPolicy) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{13}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClusterPolicy) GetAdminAcl() string {
@@ -1136,7 +1331,7 @@ type PolicyPart struct {
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Whether this is the first part. Only first parts have other fields than
-	// `partition`, `last` and `queues`.
+	// `partition`, `last` and `queues`. A part has about 1 MiB.
 	First bool `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
 	// Whether this is the last part: the policy decides from now on.
 	Last bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
@@ -1155,14 +1350,17 @@ type PolicyPart struct {
 	// True if the policy is the one that the caller holds under `checksum`: no queues follow.
 	Unchanged bool `protobuf:"varint,10,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// True if the partition does not exist any more.
-	Removed       bool `protobuf:"varint,11,opt,name=removed,proto3" json:"removed,omitempty"`
+	Removed bool `protobuf:"varint,11,opt,name=removed,proto3" json:"removed,omitempty"`
+	// The version of the rules by which questions about the partition are decided. A
+	// caller that does not know it must ask.
+	Rules         uint32 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyPart) Reset() {
 	*x = PolicyPart{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1372,7 @@ func (x *PolicyPart) String() string {
 func (*PolicyPart) ProtoMessage() {}
 
 func (x *PolicyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1385,7 @@ func (x *PolicyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPart.ProtoReflect.Descriptor instead.
 func (*PolicyPart) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{14}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicyPart) GetPartition() string {
@@ -1267,6 +1465,13 @@ func (x *PolicyPart) GetRemoved() bool {
 	return false
 }
 
+func (x *PolicyPart) GetRules() uint32 {
+	if x != nil {
+		return x.Rules
+	}
+	return 0
+}
+
 // The groups of a user.
 type UserGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1286,7 +1491,7 @@ type UserGroups struct {
 
 func (x *UserGroups) Reset() {
 	*x = UserGroups{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1503,7 @@ func (x *UserGroups) String() string {
 func (*UserGroups) ProtoMessage() {}
 
 func (x *UserGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1516,7 @@ func (x *UserGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserGroups.ProtoReflect.Descriptor instead.
 func (*UserGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{15}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UserGroups) GetPartition() string {
@@ -1362,7 +1567,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1579,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1592,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Forget) GetPartition() string {
@@ -1408,21 +1613,24 @@ var File_queuegate_v1_sync_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17queuegate/v1/sync.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x19queuegate/v1/policy.proto\x1a\x1equeuegate/v1/user_groups.proto\"\x8d\x02\n" +
+	"\x17queuegate/v1/sync.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x19queuegate/v1/policy.proto\x1a\x1equeuegate/v1/user_groups.proto\"\xc4\x02\n" +
 	"\vSyncRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.queuegate.v1.SyncOpenH\x00R\x04open\x12,\n" +
 	"\x04ping\x18\x02 \x01(\v2\x16.queuegate.v1.SyncPingH\x00R\x04ping\x125\n" +
 	"\aapplied\x18\x03 \x01(\v2\x19.queuegate.v1.SyncAppliedH\x00R\aapplied\x12,\n" +
 	"\x04want\x18\x04 \x01(\v2\x16.queuegate.v1.SyncWantH\x00R\x04want\x122\n" +
-	"\x06report\x18\x05 \x01(\v2\x18.queuegate.v1.SyncReportH\x00R\x06reportB\t\n" +
-	"\amessage\"\x9a\x01\n" +
+	"\x06report\x18\x05 \x01(\v2\x18.queuegate.v1.SyncReportH\x00R\x06report\x125\n" +
+	"\arelease\x18\x06 \x01(\v2\x19.queuegate.v1.SyncReleaseH\x00R\areleaseB\t\n" +
+	"\amessage\"\xcc\x01\n" +
 	"\bSyncOpen\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\tR\n" +
 	"partitions\x12,\n" +
 	"\x06resume\x18\x03 \x01(\v2\x14.queuegate.v1.CursorR\x06resume\x12,\n" +
-	"\x04held\x18\x04 \x03(\v2\x18.queuegate.v1.HeldPolicyR\x04held\"F\n" +
+	"\x04held\x18\x04 \x03(\v2\x18.queuegate.v1.HeldPolicyR\x04held\x12\x1a\n" +
+	"\binstance\x18\x05 \x01(\fR\binstance\x12\x14\n" +
+	"\x05rules\x18\x06 \x03(\rR\x05rules\"F\n" +
 	"\n" +
 	"HeldPolicy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x1a\n" +
@@ -1430,7 +1638,8 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\bSyncPing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\")\n" +
 	"\vSyncApplied\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\">\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\r\n" +
+	"\vSyncRelease\">\n" +
 	"\bSyncWant\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\"W\n" +
@@ -1447,7 +1656,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\treal_user\x18\x06 \x01(\tR\brealUser\x12*\n" +
 	"\x11groups_in_request\x18\a \x01(\rR\x0fgroupsInRequest\x12B\n" +
 	"\bdecision\x18\b \x01(\v2&.queuegate.v1.CheckQueueAccessResponseR\bdecision\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\"\x96\x03\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\"\xd0\x03\n" +
 	"\fSyncResponse\x122\n" +
 	"\x06opened\x18\x01 \x01(\v2\x18.queuegate.v1.SyncOpenedH\x00R\x06opened\x12,\n" +
 	"\x04pong\x18\x02 \x01(\v2\x16.queuegate.v1.SyncPongH\x00R\x04pong\x122\n" +
@@ -1458,10 +1667,16 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"checkpoint\x12;\n" +
 	"\vuser_groups\x18\x06 \x01(\v2\x18.queuegate.v1.UserGroupsH\x00R\n" +
 	"userGroups\x128\n" +
-	"\breported\x18\a \x01(\v2\x1a.queuegate.v1.SyncReportedH\x00R\breportedB\t\n" +
-	"\amessage\"\x1e\n" +
+	"\breported\x18\a \x01(\v2\x1a.queuegate.v1.SyncReportedH\x00R\breported\x128\n" +
+	"\bdraining\x18\b \x01(\v2\x1a.queuegate.v1.SyncDrainingH\x00R\bdrainingB\t\n" +
+	"\amessage\"W\n" +
 	"\fSyncReported\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"\xaa\x02\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x127\n" +
+	"\arefused\x18\x02 \x03(\v2\x1d.queuegate.v1.RefusedDecisionR\arefused\"=\n" +
+	"\x0fRefusedDecision\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
+	"\x05fault\x18\x02 \x01(\tR\x05fault\"\x0e\n" +
+	"\fSyncDraining\"\xaa\x02\n" +
 	"\n" +
 	"SyncOpened\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\fR\x05epoch\x12\x18\n" +
@@ -1485,7 +1700,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\facls_enabled\x18\x02 \x01(\bR\vaclsEnabled\x128\n" +
 	"\x18checks_submission_always\x18\x03 \x01(\bR\x16checksSubmissionAlways\x12&\n" +
 	"\x0fhas_short_names\x18\x04 \x01(\bR\rhasShortNames\x12)\n" +
-	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\x86\x03\n" +
+	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\x9c\x03\n" +
 	"\n" +
 	"PolicyPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
@@ -1499,7 +1714,8 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\acluster\x18\t \x01(\v2\x1b.queuegate.v1.ClusterPolicyR\acluster\x12\x1c\n" +
 	"\tunchanged\x18\n" +
 	" \x01(\bR\tunchanged\x12\x18\n" +
-	"\aremoved\x18\v \x01(\bR\aremoved\"\xb7\x01\n" +
+	"\aremoved\x18\v \x01(\bR\aremoved\x12\x14\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\"\xb7\x01\n" +
 	"\n" +
 	"UserGroups\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
@@ -1526,61 +1742,67 @@ func file_queuegate_v1_sync_proto_rawDescGZIP() []byte {
 	return file_queuegate_v1_sync_proto_rawDescData
 }
 
-var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_queuegate_v1_sync_proto_goTypes = []any{
 	(*SyncRequest)(nil),              // 0: queuegate.v1.SyncRequest
 	(*SyncOpen)(nil),                 // 1: queuegate.v1.SyncOpen
 	(*HeldPolicy)(nil),               // 2: queuegate.v1.HeldPolicy
 	(*SyncPing)(nil),                 // 3: queuegate.v1.SyncPing
 	(*SyncApplied)(nil),              // 4: queuegate.v1.SyncApplied
-	(*SyncWant)(nil),                 // 5: queuegate.v1.SyncWant
-	(*SyncReport)(nil),               // 6: queuegate.v1.SyncReport
-	(*LocalDecision)(nil),            // 7: queuegate.v1.LocalDecision
-	(*SyncResponse)(nil),             // 8: queuegate.v1.SyncResponse
-	(*SyncReported)(nil),             // 9: queuegate.v1.SyncReported
-	(*SyncOpened)(nil),               // 10: queuegate.v1.SyncOpened
-	(*SyncCheckpoint)(nil),           // 11: queuegate.v1.SyncCheckpoint
-	(*SyncPong)(nil),                 // 12: queuegate.v1.SyncPong
-	(*ClusterPolicy)(nil),            // 13: queuegate.v1.ClusterPolicy
-	(*PolicyPart)(nil),               // 14: queuegate.v1.PolicyPart
-	(*UserGroups)(nil),               // 15: queuegate.v1.UserGroups
-	(*Forget)(nil),                   // 16: queuegate.v1.Forget
-	(*Cursor)(nil),                   // 17: queuegate.v1.Cursor
-	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
-	(AccessType)(0),                  // 19: queuegate.v1.AccessType
-	(*CheckQueueAccessResponse)(nil), // 20: queuegate.v1.CheckQueueAccessResponse
-	(*PolicyQueue)(nil),              // 21: queuegate.v1.PolicyQueue
-	(ResolveOutcome)(0),              // 22: queuegate.v1.ResolveOutcome
+	(*SyncRelease)(nil),              // 5: queuegate.v1.SyncRelease
+	(*SyncWant)(nil),                 // 6: queuegate.v1.SyncWant
+	(*SyncReport)(nil),               // 7: queuegate.v1.SyncReport
+	(*LocalDecision)(nil),            // 8: queuegate.v1.LocalDecision
+	(*SyncResponse)(nil),             // 9: queuegate.v1.SyncResponse
+	(*SyncReported)(nil),             // 10: queuegate.v1.SyncReported
+	(*RefusedDecision)(nil),          // 11: queuegate.v1.RefusedDecision
+	(*SyncDraining)(nil),             // 12: queuegate.v1.SyncDraining
+	(*SyncOpened)(nil),               // 13: queuegate.v1.SyncOpened
+	(*SyncCheckpoint)(nil),           // 14: queuegate.v1.SyncCheckpoint
+	(*SyncPong)(nil),                 // 15: queuegate.v1.SyncPong
+	(*ClusterPolicy)(nil),            // 16: queuegate.v1.ClusterPolicy
+	(*PolicyPart)(nil),               // 17: queuegate.v1.PolicyPart
+	(*UserGroups)(nil),               // 18: queuegate.v1.UserGroups
+	(*Forget)(nil),                   // 19: queuegate.v1.Forget
+	(*Cursor)(nil),                   // 20: queuegate.v1.Cursor
+	(*timestamppb.Timestamp)(nil),    // 21: google.protobuf.Timestamp
+	(AccessType)(0),                  // 22: queuegate.v1.AccessType
+	(*CheckQueueAccessResponse)(nil), // 23: queuegate.v1.CheckQueueAccessResponse
+	(*PolicyQueue)(nil),              // 24: queuegate.v1.PolicyQueue
+	(ResolveOutcome)(0),              // 25: queuegate.v1.ResolveOutcome
 }
 var file_queuegate_v1_sync_proto_depIdxs = []int32{
 	1,  // 0: queuegate.v1.SyncRequest.open:type_name -> queuegate.v1.SyncOpen
 	3,  // 1: queuegate.v1.SyncRequest.ping:type_name -> queuegate.v1.SyncPing
 	4,  // 2: queuegate.v1.SyncRequest.applied:type_name -> queuegate.v1.SyncApplied
-	5,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
-	6,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
-	17, // 5: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
-	2,  // 6: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
-	7,  // 7: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
-	18, // 8: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
-	19, // 9: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
-	20, // 10: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	10, // 11: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
-	12, // 12: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
-	14, // 13: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
-	16, // 14: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
-	11, // 15: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
-	15, // 16: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
-	9,  // 17: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
-	21, // 18: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
-	13, // 19: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
-	22, // 20: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
-	0,  // 21: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
-	8,  // 22: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
-	22, // [22:23] is the sub-list for method output_type
-	21, // [21:22] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	6,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
+	7,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
+	5,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
+	20, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
+	2,  // 7: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
+	8,  // 8: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
+	21, // 9: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
+	22, // 10: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
+	23, // 11: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	13, // 12: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
+	15, // 13: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
+	17, // 14: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
+	19, // 15: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
+	14, // 16: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
+	18, // 17: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
+	10, // 18: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
+	12, // 19: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
+	11, // 20: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
+	24, // 21: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
+	16, // 22: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
+	25, // 23: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
+	0,  // 24: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
+	9,  // 25: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_sync_proto_init() }
@@ -1598,8 +1820,9 @@ func file_queuegate_v1_sync_proto_init() {
 		(*SyncRequest_Applied)(nil),
 		(*SyncRequest_Want)(nil),
 		(*SyncRequest_Report)(nil),
+		(*SyncRequest_Release)(nil),
 	}
-	file_queuegate_v1_sync_proto_msgTypes[8].OneofWrappers = []any{
+	file_queuegate_v1_sync_proto_msgTypes[9].OneofWrappers = []any{
 		(*SyncResponse_Opened)(nil),
 		(*SyncResponse_Pong)(nil),
 		(*SyncResponse_Policy)(nil),
@@ -1607,6 +1830,7 @@ func file_queuegate_v1_sync_proto_init() {
 		(*SyncResponse_Checkpoint)(nil),
 		(*SyncResponse_UserGroups)(nil),
 		(*SyncResponse_Reported)(nil),
+		(*SyncResponse_Draining)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1614,7 +1838,7 @@ func file_queuegate_v1_sync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_sync_proto_rawDesc), len(file_queuegate_v1_sync_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

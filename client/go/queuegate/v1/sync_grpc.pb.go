@@ -38,8 +38,9 @@ type SyncServiceClient interface {
 	// answers later pings, so a lease never covers state older than the pong that
 	// granted it. For the same reason, once every caller has applied a change, or
 	// the leases that were granted before it have ended, nobody decides from the
-	// state before it. A server that drains ends the stream with UNAVAILABLE
-	// (reason DRAINING); leases keep what is left of them.
+	// state before it. A server that drains sends `draining`, and ends the stream
+	// with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
+	// lease has ended.
 	Sync(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SyncRequest, SyncResponse], error)
 }
 
@@ -77,8 +78,9 @@ type SyncServiceServer interface {
 	// answers later pings, so a lease never covers state older than the pong that
 	// granted it. For the same reason, once every caller has applied a change, or
 	// the leases that were granted before it have ended, nobody decides from the
-	// state before it. A server that drains ends the stream with UNAVAILABLE
-	// (reason DRAINING); leases keep what is left of them.
+	// state before it. A server that drains sends `draining`, and ends the stream
+	// with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
+	// lease has ended.
 	Sync(grpc.BidiStreamingServer[SyncRequest, SyncResponse]) error
 	mustEmbedUnimplementedSyncServiceServer()
 }

@@ -25,6 +25,7 @@ type held struct {
 	checksum       []byte
 	revision       uint64
 	useGivenGroups bool
+	rules          uint32 // the version of the rules by which the server decides
 }
 
 // A state is everything that decides but for the groups of users. Immutable: a change makes another
@@ -54,17 +55,18 @@ func newReplica(partial bool, onPolicy func()) *replica {
 	return r
 }
 
-// find returns the policy of a requested partition. The exact name counts first, then the name
+// find returns the policy of a requested partition, if this gate knows its rules. The exact name counts first, then the name
 // without the ID of a resource manager; but not if the server may have a partition of the exact
 // name that this replica does not follow.
 func (s *state) find(name string, partial bool) *held {
-	if found := s.policies[name]; found != nil {
-		return found
+	found := s.policies[name]
+	if found == nil && (name == "" || !partial) {
+		found = s.policies[policy.PartitionName(name)]
 	}
-	if name != "" && partial {
+	if found == nil || found.rules != policy.Rules {
 		return nil
 	}
-	return s.policies[policy.PartitionName(name)]
+	return found
 }
 
 // allow makes these rights decide.
@@ -112,7 +114,9 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		made := r.builder.Build()
 		first := r.first
 		r.dropParts()
-		r.decideFrom(&held{name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups()})
+		r.decideFrom(&held{
+			name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups(), first.GetRules(),
+		})
 	}
 	return nil
 }

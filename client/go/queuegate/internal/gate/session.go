@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"crypto/rand"
 	"sync/atomic"
 	"time"
 
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
@@ -27,6 +29,7 @@ type session struct {
 	wants      *wants
 	name       string
 	partitions []string
+	instance   []byte
 	canReport  bool
 
 	lease     time.Duration
@@ -45,8 +48,9 @@ type ping struct {
 func newSession(r *replica, w *wants, name string, partitions []string, canReport bool) *session {
 	s := &session{
 		replica: r, wants: w, name: name, partitions: partitions, canReport: canReport,
-		pingInterval: time.Second,
+		pingInterval: time.Second, instance: make([]byte, 16),
 	}
+	_, _ = rand.Read(s.instance) // never fails
 	s.leaseUntil.Store(int64(never))
 	return s
 }
@@ -56,7 +60,9 @@ func (s *session) open() *queuegatev1.SyncRequest {
 	s.pings = nil
 	s.replica.dropParts()
 	s.wants.clear()
-	message := &queuegatev1.SyncOpen{Name: s.name, Partitions: s.partitions}
+	message := &queuegatev1.SyncOpen{
+		Name: s.name, Partitions: s.partitions, Instance: s.instance, Rules: []uint32{policy.Rules},
+	}
 	for name, policy := range s.replica.held {
 		if len(message.Held) < maxHeld {
 			message.Held = append(message.Held,
@@ -96,12 +102,22 @@ func (s *session) receive(
 		s.replica.users.forget(message.Forget.GetPartition(), message.Forget.GetUsers())
 	case *queuegatev1.SyncResponse_UserGroups:
 		s.setGroups(message.UserGroups, now)
+	case *queuegatev1.SyncResponse_Draining:
+		return s.release(now), nil
 	case *queuegatev1.SyncResponse_Checkpoint:
 		s.epoch, s.applied = s.announced, message.Checkpoint.GetSequence()
 		applied := &queuegatev1.SyncApplied{Sequence: s.applied}
 		return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Applied{Applied: applied}}, nil
 	}
 	return nil, nil
+}
+
+// release stops deciding under the leases of this stream; it returns the message that says so.
+func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
+	s.pings = nil
+	s.leaseUntil.Store(min(s.leaseUntil.Load(), int64(now)))
+	message := &queuegatev1.SyncRequest_Release{Release: &queuegatev1.SyncRelease{}}
+	return &queuegatev1.SyncRequest{Message: message}
 }
 
 // end stops deciding from this state: the server does not know it, or let this gate in.

@@ -532,3 +532,41 @@ func TestQueues(t *testing.T) {
 	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed, o.ReportDecisions = true, true }))
 	expect(list("alice", "root.b"), "[] false")
 }
+
+func TestUnknownRulesAreNotDecidedBy(t *testing.T) {
+	w := newWorld(t)
+	if rules := w.session.open().GetOpen().GetRules(); !slices.Equal(rules, []uint32{policy.Rules}) {
+		t.Error(rules)
+	}
+	later := whole("default", "alice")
+	later.GetPolicy().Rules = policy.Rules + 1
+	w.live(later, whole("gpu", "alice"))
+	w.expect("alice", "root", "")
+	if answer, decided := w.decider.decide(&Question{User: "alice", Queue: "root", Partition: "gpu"}); !decided {
+		t.Error(answer)
+	}
+	w.receive(whole("default", "alice"))
+	w.expect("alice", "root", policy.User)
+}
+
+func TestAServerThatDrainsGetsItsLeaseBack(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice"))
+	ping := w.session.ping(w.now).GetPing()
+	w.decider.grace.Store(int64(time.Minute))
+	answer := w.receive(&queuegatev1.SyncResponse{
+		Message: &queuegatev1.SyncResponse_Draining{Draining: &queuegatev1.SyncDraining{}},
+	})
+	if answer.GetRelease() == nil {
+		t.Error(answer)
+	}
+	if answer, decided := w.ask("alice", "root"); !decided || !answer.Stale {
+		t.Error(answer, decided)
+	}
+	w.decider.grace.Store(0)
+	w.receive(pong(ping.GetId()))
+	w.expect("alice", "root", "")
+	instance := w.session.open().GetOpen().GetInstance()
+	if len(instance) != 16 || !slices.Equal(instance, w.session.open().GetOpen().GetInstance()) {
+		t.Error(instance)
+	}
+}

@@ -117,7 +117,11 @@ func userGroups(
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_UserGroups{UserGroups: message}}
 }
 
+// part returns a part of a policy, decided by the rules that this package knows.
 func part(message *queuegatev1.PolicyPart) *queuegatev1.SyncResponse {
+	if message.First {
+		message.Rules = policy.Rules
+	}
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: message}}
 }
 
