@@ -19,7 +19,8 @@ OF_THE_SERVER, _, _ = (
 RUNBOOK = Path("docs/runbook")
 STEPS = {"user search", "group search"}
 """Of `ldap-check`, which the server builds from two words."""
-GROUPS = yaml.safe_load(Path("deploy/helm/queuegate/alerts.yml").read_text(encoding="utf-8"))["groups"]
+RULES = Path("deploy/helm/queuegate/alerts.yml")
+GROUPS = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
 ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
 BOARD = json.loads(Path("deploy/monitoring/dashboard.json").read_text(encoding="utf-8"))
 PANELS: list[dict[str, Any]] = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
@@ -201,7 +202,7 @@ def test_promtool_agrees(promtool: Path, tmp_path: Path) -> None:
     ]
     rules = tmp_path / "panels.yml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": panels}]}))
-    run(promtool, "check", "rules", "deploy/helm/queuegate/alerts.yml", str(rules))
+    run(promtool, "check", "rules", str(RULES), str(rules))
 
 
 @pytest.mark.timeout(BUILD_SECONDS)
