@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,7 +17,9 @@ import (
 const (
 	// A large configuration takes seconds.
 	policyTimeout = 30 * time.Second
-	maxUsers      = 10_000
+	// A call that waits for gates takes as long as their leases.
+	waitTimeout = 15 * time.Second
+	maxUsers    = 10_000
 )
 
 // ResolveOutcome is the outcome of a resolution.
@@ -87,44 +90,110 @@ func (c *Client) Resolve(ctx context.Context, user string, options ResolveOption
 	}, nil
 }
 
-// Invalidate drops the cached groups of some users of a partition (empty: default) and returns
-// the number of cache entries that were dropped.
-func (c *Client) Invalidate(ctx context.Context, partition string, users []string) (uint64, error) {
-	faults := appendFault(nil, "partition", partition, optional)
+// A Cursor is a change of a server's state: a check with this [Check.AtLeast] takes it into account.
+type Cursor struct {
+	// Epoch identifies the server process that made it.
+	Epoch []byte
+	// Sequence is the number of the change.
+	Sequence uint64
+}
+
+// InvalidateOptions are what Invalidate and InvalidateAll may be given; the zero value is the
+// default of each.
+type InvalidateOptions struct {
+	// Partition is the partition whose users are meant. Empty: default.
+	Partition string
+	// Wait waits until no [Gate] decides from the groups that are invalidated, which takes up to
+	// 6 s. Without a deadline in the context, such a call takes up to 15 s.
+	Wait bool
+}
+
+// An InvalidationResult is the result of an invalidation.
+type InvalidationResult struct {
+	// Dropped is the number of cache entries that were dropped.
+	Dropped uint64
+	// Cursor is the change; nil from a server that is too old.
+	Cursor *Cursor
+	// WaitedOut are, with Wait, the gates that did not confirm the change, and whose leases have
+	// ended.
+	WaitedOut []string
+}
+
+// Invalidate drops the cached groups of some users, so that the next decision resolves them again.
+// With an error, the result is that of the users until then.
+func (c *Client) Invalidate(
+	ctx context.Context, users []string, options InvalidateOptions,
+) (InvalidationResult, error) {
+	faults := appendFault(nil, "partition", options.Partition, optional)
 	for i, user := range users {
 		if textFault(user, required) != "" {
 			faults = appendFault(faults, fmt.Sprintf("users[%d]", i), user, required)
 		}
 	}
 	if faults != nil {
-		return 0, invalid(faults...)
+		return InvalidationResult{}, invalid(faults...)
 	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
+	ctx, cancel := c.limitedWait(ctx, options)
 	defer cancel()
-	var dropped uint64
+	var result InvalidationResult
 	for len(users) > 0 {
 		part := users[:min(maxUsers, len(users))]
 		users = users[len(part):]
-		response, err := ask(ctx, c, c.userGroups.InvalidateUserGroups,
-			&queuegatev1.InvalidateUserGroupsRequest{Partition: partition, Users: part})
-		if err != nil {
-			return dropped, err
+		if err := c.invalidate(ctx, part, options, &result); err != nil {
+			return result, err
 		}
-		dropped += response.GetDropped()
 	}
-	return dropped, nil
+	return result, nil
 }
 
 // InvalidateAll does what Invalidate does, for all users of a partition.
-func (c *Client) InvalidateAll(ctx context.Context, partition string) (uint64, error) {
-	if faults := appendFault(nil, "partition", partition, optional); faults != nil {
-		return 0, invalid(faults...)
+func (c *Client) InvalidateAll(
+	ctx context.Context, options InvalidateOptions,
+) (InvalidationResult, error) {
+	if faults := appendFault(nil, "partition", options.Partition, optional); faults != nil {
+		return InvalidationResult{}, invalid(faults...)
 	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
+	ctx, cancel := c.limitedWait(ctx, options)
 	defer cancel()
-	request := &queuegatev1.InvalidateUserGroupsRequest{Partition: partition}
-	response, err := ask(ctx, c, c.userGroups.InvalidateUserGroups, request)
-	return response.GetDropped(), err
+	var result InvalidationResult
+	err := c.invalidate(ctx, nil, options, &result)
+	return result, err
+}
+
+func (c *Client) limitedWait(
+	ctx context.Context, options InvalidateOptions,
+) (context.Context, context.CancelFunc) {
+	if options.Wait {
+		return limited(ctx, waitTimeout)
+	}
+	return limited(ctx, c.plan.timeout)
+}
+
+// invalidate makes one call, and adds its result to one.
+func (c *Client) invalidate(
+	ctx context.Context, users []string, options InvalidateOptions, result *InvalidationResult,
+) error {
+	response, err := ask(ctx, c, c.userGroups.InvalidateUserGroups, &queuegatev1.InvalidateUserGroupsRequest{
+		Partition: options.Partition, Users: users, Wait: options.Wait,
+	})
+	if err != nil {
+		return err
+	}
+	result.Dropped += response.GetDropped()
+	result.Cursor = cursorOf(response.GetCursor())
+	for _, name := range response.GetWaitedOut() {
+		if !slices.Contains(result.WaitedOut, name) {
+			result.WaitedOut = append(result.WaitedOut, name)
+		}
+	}
+	return nil
+}
+
+func cursorOf(given *queuegatev1.Cursor) *Cursor {
+	if given == nil {
+		return nil
+	}
+	return &Cursor{given.GetEpoch(), given.GetSequence()}
 }
 
 // A Diagnostic is an error or a warning about a configuration.
@@ -180,6 +249,17 @@ type ReloadResult struct {
 	// Revision is the one that the server is serving now.
 	Revision    uint64
 	Diagnostics []Diagnostic
+	// Cursor is the newest change; nil from a server that is too old.
+	Cursor *Cursor
+	// WaitedOut are, with Wait, the gates that did not confirm the change, and whose leases have
+	// ended.
+	WaitedOut []string
+}
+
+// ReloadOptions are what Reload may be given; the zero value is the default.
+type ReloadOptions struct {
+	// Wait waits until no [Gate] decides from the policy before, which takes up to 6 s.
+	Wait bool
 }
 
 // A ValidationResult is the result of a validation.
@@ -228,15 +308,21 @@ func (c *Client) Policy(ctx context.Context, partition, prefix string) (PolicyIn
 
 // Reload reads the configuration of the server again. An invalid one changes nothing, and is a
 // result and not an error. Without a deadline in the context it takes up to 30 s.
-func (c *Client) Reload(ctx context.Context) (ReloadResult, error) {
+func (c *Client) Reload(ctx context.Context, options ReloadOptions) (ReloadResult, error) {
 	ctx, cancel := limited(ctx, policyTimeout)
 	defer cancel()
-	response, err := ask(ctx, c, c.policy.ReloadPolicy, &queuegatev1.ReloadPolicyRequest{})
+	request := &queuegatev1.ReloadPolicyRequest{Wait: options.Wait}
+	response, err := ask(ctx, c, c.policy.ReloadPolicy, request)
 	if err != nil {
 		return ReloadResult{}, err
 	}
-	diagnostics := diagnosticsOf(response.GetDiagnostics())
-	return ReloadResult{response.GetSucceeded(), response.GetRevision(), diagnostics}, nil
+	return ReloadResult{
+		Succeeded:   response.GetSucceeded(),
+		Revision:    response.GetRevision(),
+		Diagnostics: diagnosticsOf(response.GetDiagnostics()),
+		Cursor:      cursorOf(response.GetCursor()),
+		WaitedOut:   response.GetWaitedOut(),
+	}, nil
 }
 
 // Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler

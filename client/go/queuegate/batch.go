@@ -166,7 +166,7 @@ func (c *Client) checkColumns(ctx context.Context, questions []Check, results []
 	groups := map[columnKey][]int{}
 	for place := range questions {
 		question := &questions[place]
-		if question.RealUser != "" || c.noColumns.Load() {
+		if question.RealUser != "" || question.AtLeast != nil || c.noColumns.Load() {
 			rest = append(rest, place)
 			continue
 		}

@@ -61,6 +61,10 @@ type Check struct {
 	Groups []string
 	// RealUser is the service that acts for the user, if any: YARN's ACLs may list it as ~name.
 	RealUser string
+	// AtLeast is a change, from the result of [Client.Invalidate] or [Client.Reload], that the answer
+	// must take into account. A server that does not know of it ends the question with
+	// [ErrNotCaughtUp]; a [Gate] always asks the server. Nil: none. Not for Explain.
+	AtLeast *Cursor
 }
 
 // A Decision is the answer to a question. The zero value grants nothing.
@@ -128,8 +132,8 @@ type ExplainedGroups struct {
 
 // Check asks whether a user may use a queue.
 func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
-	if err := question.validate(); err != nil {
-		return Decision{}, err
+	if faults := question.faults(); faults != nil {
+		return Decision{}, invalid(faults...)
 	}
 	ctx, cancel := limited(ctx, c.plan.timeout)
 	defer cancel()
@@ -142,8 +146,12 @@ func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
 
 // Explain does what Check does, and returns the evaluated ACLs and the origin of the groups.
 func (c *Client) Explain(ctx context.Context, question Check) (Explanation, error) {
-	if err := question.validate(); err != nil {
-		return Explanation{}, err
+	faults := question.faults()
+	if question.AtLeast != nil {
+		faults = append(faults, Violation{"at_least", "is only for Check and CheckMany"})
+	}
+	if faults != nil {
+		return Explanation{}, invalid(faults...)
 	}
 	ctx, cancel := limited(ctx, c.plan.timeout)
 	defer cancel()
@@ -226,24 +234,21 @@ func (c *Client) Queues(ctx context.Context, listing Listing) ([]string, error) 
 }
 
 func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {
-	return &queuegatev1.CheckQueueAccessRequest{
+	request := &queuegatev1.CheckQueueAccessRequest{
 		User:      userGroups(question.User, question.Groups),
 		Partition: question.Partition,
 		Queue:     question.Queue,
 		Access:    question.Access.number(),
 		RealUser:  question.RealUser,
 	}
+	if least := question.AtLeast; least != nil {
+		request.AtLeast = &queuegatev1.Cursor{Epoch: least.Epoch, Sequence: least.Sequence}
+	}
+	return request
 }
 
 func userGroups(user string, groups []string) *queuegatev1.UserGroupInformation {
 	return &queuegatev1.UserGroupInformation{User: user, Groups: groups}
-}
-
-func (question *Check) validate() error {
-	if faults := question.faults(); faults != nil {
-		return invalid(faults...)
-	}
-	return nil
 }
 
 // faults finds what can never be sent. Limits on lengths and characters are left to the server,

@@ -62,11 +62,11 @@ var calls = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	"Invalidate": func(ctx context.Context, c *Client) error {
-		_, err := c.Invalidate(ctx, "", []string{"alice"})
+		_, err := c.Invalidate(ctx, []string{"alice"}, InvalidateOptions{})
 		return err
 	},
 	"InvalidateAll": func(ctx context.Context, c *Client) error {
-		_, err := c.InvalidateAll(ctx, "")
+		_, err := c.InvalidateAll(ctx, InvalidateOptions{})
 		return err
 	},
 	"Policy": func(ctx context.Context, c *Client) error {
@@ -74,7 +74,7 @@ var calls = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	"Reload": func(ctx context.Context, c *Client) error {
-		_, err := c.Reload(ctx)
+		_, err := c.Reload(ctx, ReloadOptions{})
 		return err
 	},
 	"Validate": func(ctx context.Context, c *Client) error {
@@ -346,9 +346,9 @@ func TestInvalidArgumentsAreNotSent(t *testing.T) {
 	expectError(t, err, ErrInvalidArgument, "user.user must not be empty; prefix is not valid UTF-8")
 	_, err = client.Resolve(t.Context(), "", ResolveOptions{})
 	expectError(t, err, ErrInvalidArgument, "user must not be empty")
-	_, err = client.Invalidate(t.Context(), "", []string{"alice", ""})
+	_, err = client.Invalidate(t.Context(), []string{"alice", ""}, InvalidateOptions{})
 	expectError(t, err, ErrInvalidArgument, "users[1] must not be empty")
-	_, err = client.InvalidateAll(t.Context(), "\xff")
+	_, err = client.InvalidateAll(t.Context(), InvalidateOptions{Partition: "\xff"})
 	expectError(t, err, ErrInvalidArgument, "partition")
 	_, err = client.Policy(t.Context(), "\xff", "")
 	expectError(t, err, ErrInvalidArgument, "partition")
@@ -363,7 +363,7 @@ func TestInvalidArgumentsAreNotSent(t *testing.T) {
 
 func TestInvalidateOfNobodyAsksNothing(t *testing.T) {
 	server := startFake(t)
-	if _, err := server.connect(t, Config{}).Invalidate(t.Context(), "", nil); err != nil || len(server.seen()) > 0 {
+	if _, err := server.connect(t, Config{}).Invalidate(t.Context(), nil, InvalidateOptions{}); err != nil || len(server.seen()) > 0 {
 		t.Error(err)
 	}
 }
@@ -411,4 +411,57 @@ func TestGoroutinesShareAClient(t *testing.T) {
 	if asked := len(server.seen()); asked != 16*50 {
 		t.Errorf("%d requests", asked)
 	}
+}
+
+func TestResultsOfSeveralInvalidations(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.always(&queuegatev1.InvalidateUserGroupsResponse{
+		Dropped: 3, WaitedOut: []string{"a gate"}, Cursor: &queuegatev1.Cursor{Epoch: []byte("epoch"), Sequence: 7},
+	})
+	users := repeated("alice", maxUsers+1)
+	result, err := client.Invalidate(t.Context(), users, InvalidateOptions{Wait: true})
+	want := InvalidationResult{6, &Cursor{[]byte("epoch"), 7}, []string{"a gate"}}
+	if !reflect.DeepEqual(result, want) || err != nil {
+		t.Errorf("%+v, %v", result, err)
+	}
+	for _, sent := range server.seen() {
+		if request := sent.(*queuegatev1.InvalidateUserGroupsRequest); !request.Wait || len(request.Users) > maxUsers {
+			t.Error(request)
+		}
+	}
+	server.always(&queuegatev1.ReloadPolicyResponse{})
+	reloaded, err := client.Reload(t.Context(), ReloadOptions{Wait: true})
+	if reloaded.Cursor != nil || err != nil {
+		t.Errorf("an older server has no cursor: %+v, %v", reloaded, err)
+	}
+}
+
+func TestChecksThatDemandAChange(t *testing.T) {
+	server := startFake(t)
+	server.columns = true
+	client := server.connect(t, Config{Retry: Retry{Attempts: 1}})
+	question := Check{User: "alice", Queue: "root", AtLeast: &Cursor{[]byte("epoch"), 7}}
+	if _, err := client.Check(t.Context(), question); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CheckMany(t.Context(), repeated(question, 1_000)); err != nil {
+		t.Fatal(err)
+	}
+	sent := server.seen()
+	single := sent[0].(*queuegatev1.CheckQueueAccessRequest)
+	if single.GetAtLeast().GetSequence() != 7 || string(single.GetAtLeast().GetEpoch()) != "epoch" {
+		t.Error(single)
+	}
+	for _, each := range sent[1].(*queuegatev1.BatchCheckQueueAccessRequest).GetChecks() {
+		if each.GetAtLeast().GetSequence() != 7 {
+			t.Fatal(each)
+		}
+	}
+	_, err := client.Explain(t.Context(), question)
+	expectError(t, err, ErrInvalidArgument, "at_least is only for Check")
+	server.fail(fault{err: detailed(codes.Unavailable, "unknown change", "NOT_CAUGHT_UP")})
+	_, err = client.Check(t.Context(), question)
+	expectError(t, err, ErrNotCaughtUp, "unknown change")
+	expectError(t, err, ErrServerUnavailable, "")
 }

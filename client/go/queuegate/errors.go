@@ -41,6 +41,9 @@ var (
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
 	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
 	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
+	// ErrNotCaughtUp: the server does not know of the change in [Check.AtLeast]: another server
+	// reported it, or this one before it was restarted. It is an ErrServerUnavailable.
+	ErrNotCaughtUp = fmt.Errorf("%w: not caught up", ErrServerUnavailable)
 	// ErrGroupsUnavailable: the answer depends on the groups of the user, and the server could
 	// not resolve them. It is an ErrCouldNotAsk.
 	ErrGroupsUnavailable = fmt.Errorf("%w: groups unavailable", ErrCouldNotAsk)
@@ -194,9 +197,13 @@ func fromStatus(given *status.Status) *Error {
 	case codes.DeadlineExceeded:
 		failed.Kind = errDeadlineExceeded
 	case codes.Unavailable, codes.Canceled:
-		failed.Kind = ErrServerUnavailable
-		if failed.Reason == "RESOLVER_UNAVAILABLE" {
+		switch failed.Reason {
+		case "RESOLVER_UNAVAILABLE":
 			failed.Kind = ErrGroupsUnavailable
+		case "NOT_CAUGHT_UP":
+			failed.Kind = ErrNotCaughtUp
+		default:
+			failed.Kind = ErrServerUnavailable
 		}
 	}
 	return failed

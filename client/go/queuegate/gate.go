@@ -23,7 +23,7 @@ type GateConfig struct {
 	Config
 	// Name is what the server calls the gate, at most 256 bytes. Empty: the host and the process.
 	Name string
-	// Partitions are those whose policies to hold, at most 100. None: all.
+	// Partitions are those whose policies to hold, at most 10 000. None: all.
 	Partitions []string
 	// Stale is how long state without a lease decides while the server cannot be reached; after it
 	// calls fail. Such decisions have Stale set, and may be older than what an invalidation waited
@@ -133,7 +133,7 @@ func (c *Client) gate(config GateConfig, open func(context.Context) (stream, err
 }
 
 const (
-	maxPartitions = 100
+	maxPartitions = 10_000
 	maxGateName   = 256
 )
 
@@ -225,7 +225,7 @@ func (g *Gate) decide(question *Check) (Decision, bool) {
 	}, decided
 }
 
-// asked returns a question as the gate takes it; false if there is no such access.
+// asked returns a question as the gate takes it; false if only the server can answer it.
 func asked(question Check) (gate.Question, bool) {
 	access := policy.Submit
 	switch question.Access {
@@ -233,6 +233,9 @@ func asked(question Check) (gate.Question, bool) {
 	case Admin:
 		access = policy.Admin
 	default:
+		return gate.Question{}, false
+	}
+	if question.AtLeast != nil {
 		return gate.Question{}, false
 	}
 	return gate.Question{

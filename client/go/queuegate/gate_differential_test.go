@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
 var rounds = flag.Int("rounds", 4, "rounds of the comparison of a gate with a server, of 2 000 questions each")
@@ -216,14 +214,14 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 	}
 	for round := range *rounds {
 		change()
-		reloaded, err := client.policy.ReloadPolicy(t.Context(), &queuegatev1.ReloadPolicyRequest{Wait: true})
+		reloaded, err := client.Reload(t.Context(), ReloadOptions{Wait: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		barrier.Store(reloaded.GetRevision())
-		if !reloaded.GetSucceeded() {
-			for _, each := range reloaded.GetDiagnostics() {
-				if each.GetSeverity() == queuegatev1.Severity_SEVERITY_ERROR {
+		barrier.Store(reloaded.Revision)
+		if !reloaded.Succeeded {
+			for _, each := range reloaded.Diagnostics {
+				if each.Severity == "error" {
 					t.Error("round", round, each)
 				}
 			}
@@ -238,13 +236,13 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 			compare(t, gate, questions)
 			compareQueues(t, gate, questions[:100])
 		}
-		invalidate := &queuegatev1.InvalidateUserGroupsRequest{
-			Partition: pick([]string{"default", "fair"}), Wait: true,
-		}
+		invalidate := InvalidateOptions{Partition: pick([]string{"default", "fair"}), Wait: true}
 		if rand.IntN(2) == 0 {
-			invalidate.Users = someUsers[:2]
+			_, err = client.Invalidate(t.Context(), someUsers[:2], invalidate)
+		} else {
+			_, err = client.InvalidateAll(t.Context(), invalidate)
 		}
-		if _, err := client.userGroups.InvalidateUserGroups(t.Context(), invalidate); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
 		compare(t, gate, questions[:500])

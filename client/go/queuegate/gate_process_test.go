@@ -103,8 +103,8 @@ func TestAGateInAProcessThatIsStopped(t *testing.T) {
 		if err := os.WriteFile(policy, []byte(yamlFor([]string{"bob", "eve"}[round])), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		reloaded, err := client.policy.ReloadPolicy(t.Context(), &queuegatev1.ReloadPolicyRequest{Wait: true})
-		if err != nil || !slices.Contains(reloaded.GetWaitedOut(), "stopped gate") {
+		reloaded, err := client.Reload(t.Context(), ReloadOptions{Wait: true})
+		if err != nil || !slices.Contains(reloaded.WaitedOut, "stopped gate") {
 			t.Error(reloaded, err)
 		}
 		ask(1_000) // before it goes on: the first answers are those of its first moment

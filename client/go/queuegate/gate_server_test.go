@@ -70,7 +70,7 @@ func TestQueueVectorsThroughAGate(t *testing.T) {
 			if err := os.WriteFile(policy, []byte(document.YAML), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			reloaded, err := client.Reload(t.Context())
+			reloaded, err := client.Reload(t.Context(), ReloadOptions{})
 			if !reloaded.Succeeded || err != nil {
 				t.Fatal(reloaded, err)
 			}
@@ -151,7 +151,7 @@ partitions: {fair-hadoop: {semantics: hadoop}, capacity-hadoop: {semantics: hado
 		}
 		write(kind+".xml", asked.XML)
 		write("site.xml", configuration(asked.Site))
-		if reloaded, err := gate.Reload(t.Context()); !reloaded.Succeeded || err != nil {
+		if reloaded, err := gate.Reload(t.Context(), ReloadOptions{}); !reloaded.Succeeded || err != nil {
 			t.Fatal(each.ID, reloaded, err)
 		}
 		question := Check{User: asked.User, Queue: asked.Queue, Groups: asked.Groups}

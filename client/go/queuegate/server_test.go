@@ -89,7 +89,7 @@ func TestQueueVectors(t *testing.T) {
 			if err := os.WriteFile(policy, []byte(document.YAML), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if reloaded, err := client.Reload(t.Context()); !reloaded.Succeeded || err != nil {
+			if reloaded, err := client.Reload(t.Context(), ReloadOptions{}); !reloaded.Succeeded || err != nil {
 				t.Fatal(reloaded, err)
 			}
 			for _, asked := range document.Questions {
@@ -181,7 +181,7 @@ policies:
 		!slices.Equal(info.Partitions, []string{"default", "gpu", "hadoop"}) || info.Queues[0].Path != "root.analytics" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	reloaded, err := client.Reload(ctx)
+	reloaded, err := client.Reload(ctx, ReloadOptions{})
 	if err != nil || !reloaded.Succeeded || reloaded.Revision != 1 {
 		t.Errorf("%+v, %v", reloaded, err)
 	}
@@ -189,10 +189,10 @@ policies:
 	if err != nil || validated.Valid || validated.Diagnostics[0].Severity != "error" || validated.Diagnostics[0].Line != 1 {
 		t.Errorf("%+v, %v", validated, err)
 	}
-	if _, err := client.Invalidate(ctx, "", []string{"sue"}); err != nil {
+	if _, err := client.Invalidate(ctx, []string{"sue"}, InvalidateOptions{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.InvalidateAll(ctx, "default"); err != nil {
+	if _, err := client.InvalidateAll(ctx, InvalidateOptions{Partition: "default"}); err != nil {
 		t.Error(err)
 	}
 	if health, err := client.Health(ctx, "queuegate.v1.AccessService"); health != Serving || err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/apache/yunikorn-core/pkg/common/configs"
+	"github.com/queuegate/queuegate/client/go/queuegate"
 	"github.com/queuegate/queuegate/integrations/yunikorn/access"
 	"gopkg.in/yaml.v3"
 )
@@ -38,7 +39,7 @@ func Serve(root configs.QueueConfig) error {
 	if err != nil {
 		return err
 	}
-	reloaded, err := client.Reload(context.Background())
+	reloaded, err := client.Reload(context.Background(), queuegate.ReloadOptions{})
 	if err != nil {
 		return err
 	}

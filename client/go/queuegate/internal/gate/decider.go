@@ -63,7 +63,8 @@ func (d *decider) decide(question *Question) (Answer, bool) {
 func (d *decider) answer(from *state, made *remembered) (Answer, bool) {
 	answer, holds := d.check(from, made)
 	if holds && from.rights.report {
-		if !d.outbox.add(&made.question, answer) {
+		held := from.find(made.question.Partition, d.replica.partial)
+		if !d.outbox.add(&made.question, held.name, answer) {
 			return Answer{}, false
 		}
 		answer, holds = d.check(from, made) // writing may have taken long

@@ -4,6 +4,8 @@ package gate
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -25,8 +27,9 @@ const (
 // reportInterval is how often decisions are reported at least.
 const reportInterval = 200 * time.Millisecond
 
-// silence is how long a stream may be without a message before it is taken for dead.
-const silence = 5 * time.Second
+// silence is how long a stream may be without a message before it is taken for dead: less than a
+// lease, so that another one can be opened before it ends.
+const silence = 3 * time.Second
 
 // protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
 const protocolViolated = codes.DataLoss
@@ -76,12 +79,12 @@ type Gate struct {
 	nextPing time.Duration
 	applied  *queuegatev1.SyncRequest // to be sent
 	pause    time.Duration
-	reports  bool // whether the server of this stream takes them
+	lastEnd  string // of a stream, as it was logged
+	reports  bool   // whether the server of this stream takes them
 }
 
 // Start starts a gate, which connects in the background.
 func Start(options Options) *Gate {
-	base := time.Now()
 	g := &Gate{
 		options: options,
 		changed: make(chan struct{}, 1),
@@ -94,7 +97,7 @@ func Start(options Options) *Gate {
 	g.session = newSession(held, wanted, options.Name, options.Partitions, options.Outbox != nil)
 	g.decider = &decider{
 		replica: held, session: g.session, wants: wanted, memory: newMemory(), outbox: options.Outbox,
-		clock: func() time.Duration { return time.Since(base) }, // on the monotonic clock
+		clock: newClock(),
 	}
 	var background context.Context
 	background, g.cancel = context.WithCancel(context.Background())
@@ -176,7 +179,7 @@ func (g *Gate) run(ctx context.Context) {
 }
 
 // stream opens a stream and applies its messages until it ends; it returns why it has ended.
-func (g *Gate) stream(ctx context.Context) codes.Code {
+func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var isSilent atomic.Bool
@@ -187,7 +190,7 @@ func (g *Gate) stream(ctx context.Context) codes.Code {
 	defer watchdog.Stop()
 	stream, err := g.options.Open(ctx)
 	if err != nil {
-		return status.Code(err)
+		return err
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -200,14 +203,14 @@ func (g *Gate) stream(ctx context.Context) codes.Code {
 	for {
 		response, err := stream.Recv()
 		if isSilent.Load() {
-			return codes.Unavailable
+			return status.Errorf(codes.Unavailable, "the server has been silent for %v", silence)
 		}
 		if err != nil {
-			return status.Code(err)
+			return err
 		}
 		watchdog.Reset(silence)
 		if err := g.receive(response); err != nil {
-			return protocolViolated
+			return status.Errorf(protocolViolated, "the server does not follow the protocol: %v", err)
 		}
 	}
 }
@@ -290,14 +293,16 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	defer g.mutex.Unlock()
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
-		g.pause = firstPause
 		g.reports = opened.GetReportDecisions() && g.options.Outbox != nil
 		if !opened.GetResumed() {
 			g.resets.Add(1)
 		}
 	}
+	if response.GetPong() != nil {
+		g.pause = firstPause // streams that end before it are opened less and less often
+	}
 	if reported := response.GetReported(); reported != nil && g.options.Outbox != nil {
-		g.options.Outbox.confirmed(reported.GetId())
+		g.options.Outbox.confirmed(reported)
 		signal(g.wake)
 	}
 	answer, err := g.session.receive(response, g.decider.clock())
@@ -309,15 +314,21 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 }
 
 // ended notes why a stream has ended, and returns how long to wait before the next one.
-func (g *Gate) ended(code codes.Code) time.Duration {
+func (g *Gate) ended(err error) time.Duration {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
+	if end := fmt.Sprint(err); end != g.lastEnd && !g.isClosed.Load() {
+		g.lastEnd = end
+		slog.Warn("the stream of a gate has ended", "error", err)
+	}
 	var grace time.Duration
-	switch code {
+	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled: // the server is away, or shuts down
 		grace = g.options.Stale
-	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, protocolViolated:
+	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		g.session.end()
+	case protocolViolated:
+		g.session.reset()
 	}
 	g.decider.grace.Store(int64(grace))
 	pause := g.pause

@@ -2,7 +2,10 @@ package gate
 
 import (
 	"cmp"
-	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,46 +13,51 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
 const (
-	// maxOutbox is how many bytes of decisions may wait; then the server is asked instead.
-	maxOutbox = 64 << 20
+	// maxOutboxBytes is the limit of all files in the folder; beyond it the server is asked.
+	maxOutboxBytes = 64 << 20
 	// A segment is as large as one report may be.
-	maxSegment          = 512 << 10
+	maxSegmentBytes     = 256 << 10
 	maxSegmentDecisions = 1_000
 
 	segmentSuffix = ".decisions"
-	// brokenSuffix is added to a segment that cannot be read, for people to look at.
-	brokenSuffix = ".broken"
+	damagedSuffix = ".damaged"
+	rejectedName  = "rejected"
 )
 
 // An Outbox keeps decisions in a folder until the server's audit log has them, also over the end of
-// the process. Each decision is written to the newest segment before it is answered. A segment is a
-// file of messages, each after its length; it is reported as a whole, under its number, and deleted
+// the process. Each decision is written to the newest segment before it is answered, so it is lost
+// only with the machine or its disk. A segment is reported as a whole, under its number, and deleted
 // when that is confirmed.
 type Outbox struct {
 	folder string
-	lock   *os.File
+	lock   *os.File // nil once it is closed
 
 	mutex    sync.Mutex
-	size     int64 // of all segments
+	counts   OutboxCounts
 	sealed   []segment
 	newest   segment
 	file     *os.File // of the newest segment; nil before its first decision
 	buffer   []byte
-	inFlight uint64 // the number of the segment that has been reported; 0 if none
+	fault    string                  // why decisions cannot be kept; empty if they can
+	reported *queuegatev1.SyncReport // that of the oldest segment; nil if none waits for an answer
 }
 
-type segment struct {
-	number    uint64
-	size      int64
-	decisions int
+// OutboxCounts say what became of the decisions that a gate must report, since it was made.
+type OutboxCounts struct {
+	// WaitingBytes is the size of all files in the outbox.
+	WaitingBytes int64
+	// Confirmed decisions are in the server's audit log.
+	Confirmed uint64
+	// NotKept decisions found no room, or could not be written: the server was asked instead.
+	NotKept uint64
+	// Rejected decisions are not accepted by the server; they are in the file rejected.
+	Rejected uint64
+	// Damaged files could not be read completely; a copy of each has the suffix .damaged.
+	Damaged uint64
 }
 
 // OpenOutbox opens a folder, which is made if it does not exist. Only one outbox may have it.
@@ -76,105 +84,149 @@ func (o *Outbox) load() error {
 		return err
 	}
 	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			return err
+		}
+		o.counts.WaitingBytes += info.Size()
 		digits, isSegment := strings.CutSuffix(file.Name(), segmentSuffix)
 		number, err := strconv.ParseUint(digits, 10, 63)
 		if !isSegment || err != nil {
 			continue
 		}
-		info, err := file.Info()
-		if err != nil {
-			return err
-		}
-		o.sealed = append(o.sealed, segment{number: number, size: info.Size()})
-		o.size += info.Size()
-		o.newest.number = max(o.newest.number, number)
+		path := filepath.Join(o.folder, file.Name())
+		o.sealed = append(o.sealed, segment{number: number, path: path, size: info.Size()})
 	}
 	slices.SortFunc(o.sealed, func(a, b segment) int { return cmp.Compare(a.number, b.number) })
-	o.newest.number++
+	o.begin(1)
+	if len(o.sealed) > 0 {
+		o.begin(o.sealed[len(o.sealed)-1].number + 1)
+	}
 	return nil
 }
 
-// add keeps a decision; false if it cannot be kept, so that it must not be used.
-func (o *Outbox) add(question *Question, answer Answer) bool {
+// begin begins a segment, whose file is made with its first decision.
+func (o *Outbox) begin(number uint64) {
+	path := filepath.Join(o.folder, fmt.Sprintf("%020d", number)+segmentSuffix)
+	o.newest = segment{number: number, path: path}
+}
+
+// Counts says what became of the decisions.
+func (o *Outbox) Counts() OutboxCounts {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	var err error
-	message := localDecision(question, answer)
-	o.buffer = binary.AppendUvarint(o.buffer[:0], uint64(proto.Size(message)))
-	if o.buffer, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(o.buffer, message); err != nil {
+	return o.counts
+}
+
+// add keeps a decision about a partition; false if it cannot be kept, so that it must not be used.
+func (o *Outbox) add(question *Question, partition string, answer Answer) bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.lock == nil {
 		return false
 	}
-	if o.size+int64(len(o.buffer)) > maxOutbox || o.lock == nil {
-		return false
+	err := o.write(localDecision(question, partition, answer))
+	if err != nil {
+		o.counts.NotKept++
+	}
+	o.logFault(err)
+	return err == nil
+}
+
+func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
+	var err error
+	if o.buffer, err = appendRecord(o.buffer[:0], decision); err != nil {
+		return err
+	}
+	if o.counts.WaitingBytes+int64(len(o.buffer)) > maxOutboxBytes {
+		return fmt.Errorf("more than %d bytes wait", maxOutboxBytes)
 	}
 	if o.file == nil {
-		o.file, err = os.OpenFile(o.path(o.newest), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			o.file = nil
-			o.newest = segment{number: o.newest.number + 1}
-			return false
+		file, err := os.OpenFile(o.newest.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			o.begin(o.newest.number + 1)
 		}
+		if err != nil {
+			return err
+		}
+		o.file = file
 	}
-	written, err := o.file.Write(o.buffer)
-	o.size += int64(written)
-	o.newest.size += int64(written)
-	if err != nil { // a part of a decision is ignored at the end of a segment
-		o.seal()
-		return false
+	if _, err := o.file.WriteAt(o.buffer, o.newest.size); err != nil {
+		if o.file.Truncate(o.newest.size) != nil {
+			o.seal() // a part of a decision ends a segment
+		}
+		return err
 	}
+	o.counts.WaitingBytes += int64(len(o.buffer))
+	o.newest.size += int64(len(o.buffer))
 	o.newest.decisions++
-	if o.newest.size >= maxSegment || o.newest.decisions >= maxSegmentDecisions {
+	if o.newest.size >= maxSegmentBytes || o.newest.decisions >= maxSegmentDecisions {
 		o.seal()
 	}
-	return true
+	return nil
+}
+
+// logFault logs whether decisions can be kept, if that has changed.
+func (o *Outbox) logFault(err error) {
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	switch {
+	case fault == o.fault:
+	case err == nil:
+		slog.Warn("the outbox of a gate keeps decisions again", "outbox", o.folder)
+	default:
+		slog.Warn("the outbox of a gate keeps no decisions, so the server is asked", "outbox", o.folder, "error", err)
+	}
+	o.fault = fault
 }
 
 // next returns the next report; nil if there is nothing to report, or a report is to be confirmed.
 func (o *Outbox) next() *queuegatev1.SyncRequest {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if o.inFlight != 0 {
+	if o.reported != nil || o.lock == nil {
 		return nil
 	}
-	for len(o.sealed) > 0 || o.file != nil {
+	for len(o.sealed) > 0 || o.newest.size > 0 {
 		if len(o.sealed) == 0 {
 			o.seal()
 		}
 		oldest := o.sealed[0]
-		decisions, err := readSegment(o.path(oldest))
-		switch {
-		case err != nil:
-			_ = os.Rename(o.path(oldest), o.path(oldest)+brokenSuffix) // it is not read again in any case
-			o.drop()
-		case len(decisions) == 0:
-			o.delete()
-		default:
-			o.inFlight = oldest.number
-			report := &queuegatev1.SyncReport{Id: oldest.number, Decisions: decisions}
-			return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Report{Report: report}}
+		decisions, err := readSegment(oldest.path)
+		if err != nil {
+			o.setAside(oldest, len(decisions), err)
 		}
+		if len(decisions) > 0 {
+			o.reported = &queuegatev1.SyncReport{Id: oldest.number, Decisions: decisions}
+			return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Report{Report: o.reported}}
+		}
+		o.remove()
 	}
 	return nil
 }
 
 // confirmed deletes the decisions of a report.
-func (o *Outbox) confirmed(id uint64) {
+func (o *Outbox) confirmed(answer *queuegatev1.SyncReported) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if id != 0 && id == o.inFlight {
-		o.inFlight = 0
-		o.delete()
+	if o.reported == nil || o.reported.GetId() != answer.GetId() || o.lock == nil {
+		return
 	}
+	o.counts.Confirmed += uint64(len(o.reported.GetDecisions()))
+	o.reported = nil
+	o.remove()
 }
 
 // restart reports decisions again that were not confirmed.
 func (o *Outbox) restart() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.inFlight = 0
+	o.reported = nil
 }
 
-// Close keeps no more decisions.
+// Close keeps no more decisions; those in the folder are reported by the next outbox that has it.
 func (o *Outbox) Close() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -187,76 +239,36 @@ func (o *Outbox) Close() {
 	}
 }
 
-func (o *Outbox) path(of segment) string {
-	return filepath.Join(o.folder, strconv.FormatUint(of.number, 10)+segmentSuffix)
-}
-
 // seal ends the newest segment.
 func (o *Outbox) seal() {
 	o.file.Close()
 	o.file = nil
 	o.sealed = append(o.sealed, o.newest)
-	o.newest = segment{number: o.newest.number + 1}
+	o.begin(o.newest.number + 1)
 }
 
-// delete deletes the oldest segment. If that fails, a later process reports it again.
-func (o *Outbox) delete() {
-	_ = os.Remove(o.path(o.sealed[0]))
-	o.drop()
+// setAside keeps a copy of a damaged segment for people to look at.
+func (o *Outbox) setAside(damaged segment, readable int, fault error) {
+	kept := strings.TrimSuffix(damaged.path, segmentSuffix) + damagedSuffix
+	err := os.Link(damaged.path, kept)
+	if err == nil {
+		o.counts.WaitingBytes += damaged.size
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		o.counts.Damaged++
+		slog.Error("a file of the outbox of a gate is damaged; a copy is kept for you to look at",
+			"file", damaged.path, "copy", kept, "copying", err, "readable decisions", readable, "error", fault)
+	}
 }
 
-func (o *Outbox) drop() {
-	o.size -= o.sealed[0].size
+// remove removes the oldest segment: its decisions need not be reported any more.
+func (o *Outbox) remove() {
+	oldest := o.sealed[0]
 	o.sealed = o.sealed[1:]
-}
-
-// readSegment reads the decisions of a segment. The last one may be incomplete: then it has not been
-// answered.
-func readSegment(path string) ([]*queuegatev1.LocalDecision, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	if err := os.Remove(oldest.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		slog.Error("a file of the outbox of a gate cannot be removed; the next gate that uses it reports it again",
+			"error", err)
+		return
 	}
-	var decisions []*queuegatev1.LocalDecision
-	for {
-		length, prefix := binary.Uvarint(content)
-		if prefix <= 0 || length > uint64(len(content)-prefix) {
-			return decisions, nil
-		}
-		decision := &queuegatev1.LocalDecision{}
-		if err := proto.Unmarshal(content[prefix:][:length], decision); err != nil {
-			return nil, err
-		}
-		decisions = append(decisions, decision)
-		content = content[prefix:][length:]
-	}
-}
-
-func localDecision(question *Question, answer Answer) *queuegatev1.LocalDecision {
-	access := queuegatev1.AccessType_ACCESS_TYPE_SUBMIT
-	if question.Access == policy.Admin {
-		access = queuegatev1.AccessType_ACCESS_TYPE_ADMIN
-	}
-	partition := question.Partition
-	if partition == "" {
-		partition = policy.DefaultPartition
-	}
-	return &queuegatev1.LocalDecision{
-		Time:            timestamppb.Now(),
-		User:            question.User,
-		Partition:       partition,
-		Queue:           question.Queue,
-		Access:          access,
-		RealUser:        question.RealUser,
-		GroupsInRequest: uint32(len(question.Groups)),
-		Decision: &queuegatev1.CheckQueueAccessResponse{
-			Allowed:        answer.Allowed,
-			Reason:         queuegatev1.Reason(queuegatev1.Reason_value["REASON_"+strings.ToUpper(string(answer.Reason))]),
-			MatchedQueue:   answer.MatchedQueue,
-			MatchedSubject: answer.MatchedSubject,
-			PolicyRevision: answer.Revision,
-			EvaluatedQueue: answer.Evaluated,
-		},
-		Stale: answer.Stale,
-	}
+	o.counts.WaitingBytes -= oldest.size
 }

@@ -25,7 +25,7 @@ func openOutbox(t *testing.T, folder string) *Outbox {
 func (o *Outbox) addFor(users ...string) bool {
 	for _, user := range users {
 		answer := Answer{Decision: policy.Decision{Allowed: true, Reason: policy.User, MatchedSubject: user}, Revision: 7}
-		if !o.add(&Question{User: user, Queue: "root"}, answer) {
+		if !o.add(&Question{User: user, Queue: "root"}, "default", answer) {
 			return false
 		}
 	}
@@ -44,7 +44,7 @@ func (o *Outbox) report() (uint64, []string) {
 
 func files(t *testing.T, folder string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(folder, "*"+segmentSuffix+"*"))
+	found, err := filepath.Glob(filepath.Join(folder, "[0-9]*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,19 +70,19 @@ func TestReportsAreConfirmed(t *testing.T) {
 	if outbox.next() != nil {
 		t.Error("a report is not confirmed yet")
 	}
-	outbox.confirmed(first + 1)
+	outbox.confirmed(&queuegatev1.SyncReported{Id: first + 1})
 	outbox.restart()
 	if again, users := outbox.report(); again != first || len(users) != 2 {
 		t.Error(again, users)
 	}
-	outbox.confirmed(first)
+	outbox.confirmed(&queuegatev1.SyncReported{Id: first})
 	second, users := outbox.report()
 	if second <= first || !slices.Equal(users, []string{"eve"}) {
 		t.Error(first, second, users)
 	}
-	outbox.confirmed(second)
-	if left := files(t, folder); len(left) > 0 || outbox.size != 0 {
-		t.Error(left, outbox.size)
+	outbox.confirmed(&queuegatev1.SyncReported{Id: second})
+	if left := files(t, folder); len(left) > 0 || outbox.counts.WaitingBytes != 0 {
+		t.Error(left, outbox.counts.WaitingBytes)
 	}
 }
 
@@ -104,23 +104,81 @@ func TestReportsOutliveTheProcess(t *testing.T) {
 		if !slices.Equal(users, []string{want}) {
 			t.Error(users)
 		}
-		after.confirmed(id)
+		after.confirmed(&queuegatev1.SyncReported{Id: id})
 	}
 }
 
-func TestASegmentThatCannotBeRead(t *testing.T) {
-	folder := t.TempDir()
-	broken := append([]byte{4}, "\xff\xff\xff\xff"...)
-	if err := os.WriteFile(filepath.Join(folder, "3.decisions"), broken, 0o600); err != nil {
+func TestDamagedSegments(t *testing.T) {
+	for name, damage := range map[string]string{
+		"zeros":      strings.Repeat("\x00", 100),
+		"no message": "\x04\xff\xff\xff\xff",
+		"no length":  "\xff\xff\xff",
+		"too short":  "\x7fabc",
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			before := openOutbox(t, folder)
+			before.addFor("alice", "bob")
+			before.Close()
+			intact, err := os.ReadFile(before.sealed[0].path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			damaged := append(intact, damage...)
+			if err := os.WriteFile(filepath.Join(folder, "3.decisions"), damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "2.decisions"), []byte(damage), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			outbox := openOutbox(t, folder)
+			outbox.addFor("eve")
+			for _, want := range []string{"alice bob", "alice bob", "eve"} {
+				id, users := outbox.report()
+				if strings.Join(users, " ") != want {
+					t.Error(id, users)
+				}
+				outbox.confirmed(&queuegatev1.SyncReported{Id: id})
+			}
+			if left := files(t, folder); !slices.Equal(left, []string{"2.damaged", "3.damaged"}) {
+				t.Error(left)
+			}
+			kept := int64(len(damage) + len(damaged))
+			if want := (OutboxCounts{WaitingBytes: kept, Confirmed: 5, Damaged: 2}); outbox.Counts() != want {
+				t.Errorf("%+v instead of %+v", outbox.Counts(), want)
+			}
+		})
+	}
+}
+
+func TestDecisionsThatCannotBeWritten(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "outbox")
+	outbox := openOutbox(t, folder)
+	if err := os.Mkdir(outbox.newest.path, 0o700); err != nil { // a name that is in use is left out
 		t.Fatal(err)
 	}
-	outbox := openOutbox(t, folder)
-	outbox.addFor("alice")
-	if id, users := outbox.report(); id != 4 || len(users) != 1 {
-		t.Error(id, users)
+	if outbox.addFor("alice") || !outbox.addFor("bob") {
+		t.Error(outbox.Counts())
 	}
-	if left := files(t, folder); !slices.Contains(left, "3.decisions.broken") {
-		t.Error(left)
+	outbox.Close()
+	if outbox.addFor("eve") || outbox.next() != nil {
+		t.Error("it is closed")
+	}
+	if err := os.Rename(folder, folder+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	lost := openOutbox(t, folder)
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if lost.addFor("alice") || lost.Counts().NotKept != 1 || lost.next() != nil {
+		t.Error(lost.Counts())
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if !lost.addFor("alice") {
+		t.Error("it can be written again")
 	}
 }
 
@@ -134,19 +192,19 @@ func TestSegmentsAreBounded(t *testing.T) {
 		if len(users) != want {
 			t.Error(id, len(users))
 		}
-		outbox.confirmed(id)
+		outbox.confirmed(&queuegatev1.SyncReported{Id: id})
 	}
 	long := strings.Repeat("u", 1_000)
 	for outbox.addFor(long) {
 	}
-	if outbox.size > maxOutbox || outbox.size < maxOutbox-3_000 {
-		t.Error(outbox.size)
+	if outbox.counts.WaitingBytes > maxOutboxBytes || outbox.counts.WaitingBytes < maxOutboxBytes-3_000 {
+		t.Error(outbox.counts.WaitingBytes)
 	}
 	id, users := outbox.report()
-	if size := len(users) * len(long); size > maxSegment {
+	if size := len(users) * len(long); size > maxSegmentBytes {
 		t.Error(size)
 	}
-	outbox.confirmed(id)
+	outbox.confirmed(&queuegatev1.SyncReported{Id: id})
 	if !outbox.addFor(long) {
 		t.Error("there is room again")
 	}
@@ -181,7 +239,7 @@ func TestDecisionsAreReported(t *testing.T) {
 	submit, admin := queuegatev1.AccessType_ACCESS_TYPE_SUBMIT, queuegatev1.AccessType_ACCESS_TYPE_ADMIN
 	for i, want := range []*queuegatev1.LocalDecision{
 		{User: "alice", Partition: "default", Queue: "root", Access: submit, RealUser: "knox", GroupsInRequest: 2, Decision: granted},
-		{User: "alice", Partition: "[rm]default", Queue: "root.x", Access: admin, GroupsInRequest: 1, Decision: denied},
+		{User: "alice", Partition: "default", Queue: "root.x", Access: admin, GroupsInRequest: 1, Decision: denied},
 		{User: "alice", Partition: "default", Queue: "root", Access: submit, RealUser: "knox", GroupsInRequest: 2, Decision: granted, Stale: true},
 	} {
 		if time := decisions[i].GetTime(); !time.IsValid() || time.GetSeconds() == 0 {

@@ -55,9 +55,9 @@ func newReplica(partial bool, onPolicy func()) *replica {
 	return r
 }
 
-// find returns the policy of a requested partition, if this gate knows its rules. The exact name counts first, then the name
-// without the ID of a resource manager; but not if the server may have a partition of the exact
-// name that this replica does not follow.
+// find returns the policy of a requested partition, if this gate knows its rules. The exact name
+// counts first, then the name without the ID of a resource manager; but not if the server may have a
+// partition of the exact name that this replica does not follow.
 func (s *state) find(name string, partial bool) *held {
 	found := s.policies[name]
 	if found == nil && (name == "" || !partial) {

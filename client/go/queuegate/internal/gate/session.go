@@ -2,6 +2,7 @@ package gate
 
 import (
 	"crypto/rand"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	// lease.
 	maxPings = 32
 	// maxHeld is how many policies may be announced as held; further ones are sent again.
-	maxHeld = 100
+	maxHeld = 10_000
 )
 
 // A session is the protocol of a gate, over all its streams: which state it may decide from, and
@@ -32,6 +33,7 @@ type session struct {
 	instance   []byte
 	canReport  bool
 
+	isOpen    bool // the server has answered the first message of the stream
 	lease     time.Duration
 	epoch     []byte // nil if there is nothing to resume
 	announced []byte
@@ -57,6 +59,7 @@ func newSession(r *replica, w *wants, name string, partitions []string, canRepor
 
 // open returns the first message of a new stream. The one before it has ended.
 func (s *session) open() *queuegatev1.SyncRequest {
+	s.isOpen = false
 	s.pings = nil
 	s.replica.dropParts()
 	s.wants.clear()
@@ -87,15 +90,18 @@ func (s *session) ping(now time.Duration) *queuegatev1.SyncRequest {
 }
 
 // receive takes a message of the server and returns the answer to it, if it needs one. An error says
-// that the message has no place here.
+// that the message breaks the protocol; the caller must reset the session then.
 func (s *session) receive(
 	response *queuegatev1.SyncResponse, now time.Duration,
 ) (*queuegatev1.SyncRequest, error) {
+	if response.GetMessage() != nil && response.GetOpened() == nil && !s.isOpen {
+		return nil, errors.New("the first message must be `opened`")
+	}
 	switch message := response.GetMessage().(type) {
 	case *queuegatev1.SyncResponse_Pong:
 		s.startLease(message.Pong.GetId())
 	case *queuegatev1.SyncResponse_Opened:
-		s.greeted(message.Opened)
+		return nil, s.greeted(message.Opened)
 	case *queuegatev1.SyncResponse_Policy:
 		return nil, s.replica.add(message.Policy)
 	case *queuegatev1.SyncResponse_Forget:
@@ -127,7 +133,18 @@ func (s *session) end() {
 	s.replica.startAnew()
 }
 
-func (s *session) greeted(opened *queuegatev1.SyncOpened) {
+// reset stops deciding, and has the next stream send everything.
+func (s *session) reset() {
+	s.end()
+	s.replica.dropParts()
+	clear(s.replica.held)
+}
+
+func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
+	if opened.GetLeaseMillis() == 0 || opened.GetPingIntervalMillis() == 0 {
+		return errors.New("`opened` must have a lease and a ping interval")
+	}
+	s.isOpen = true
 	s.announced = opened.GetEpoch()
 	s.lease = time.Duration(opened.GetLeaseMillis()) * time.Millisecond
 	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
@@ -141,6 +158,7 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) {
 		// The lease of another server does not cover the state of this one.
 		s.end()
 	}
+	return nil
 }
 
 // startLease extends the lease to that of a ping: it runs from when the ping was sent.

@@ -100,10 +100,35 @@ func TestOnlyConfirmedPositionsAreResumed(t *testing.T) {
 	}
 }
 
-func TestAtMostAHundredPoliciesAreAnnounced(t *testing.T) {
+func TestServersThatDoNotFollowTheProtocol(t *testing.T) {
+	for name, wrong := range map[string]*queuegatev1.SyncResponse{
+		"a policy before `opened`": whole("default", "bob"),
+		"a pong before `opened`":   pong(1),
+		"no lease":                 opened(func(o *queuegatev1.SyncOpened) { o.LeaseMillis = 0 }),
+		"no ping interval":         opened(func(o *queuegatev1.SyncOpened) { o.PingIntervalMillis = 0 }),
+	} {
+		w := newWorld(t).live(whole("default", "alice"))
+		w.session.open()
+		if _, err := w.session.receive(wrong, w.now); err == nil {
+			t.Error(name)
+		}
+		w.expect("alice", "root", policy.User) // the lease lasts
+		w.session.reset()
+		w.expect("alice", "root", "")
+		if message := w.session.open().GetOpen(); message.Resume != nil || len(message.Held) > 0 {
+			t.Error(name, message)
+		}
+		w.receive(&queuegatev1.SyncResponse{}) // of a newer server
+		w.receive(opened(nil), whole("default", "alice"), checkpoint(1))
+		w.renew()
+		w.expect("alice", "root", policy.User)
+	}
+}
+
+func TestAnnouncedPoliciesAreBounded(t *testing.T) {
 	w := newWorld(t)
-	for i := range 120 {
-		w.receive(whole(fmt.Sprint("p", i), "*"))
+	for i := range maxHeld + 1 {
+		w.decider.replica.held[fmt.Sprint("p", i)] = &held{}
 	}
 	if held := w.session.open().GetOpen().GetHeld(); len(held) != maxHeld {
 		t.Error(len(held))

@@ -16,6 +16,8 @@ const (
 	refreshRetry = time.Second
 	// never is earlier than every time, even with any grace.
 	never = time.Duration(math.MinInt64 / 2)
+	// forever is later than every time.
+	forever = time.Duration(math.MaxInt64 / 2)
 )
 
 // A userKey is a partition and the name of a user.

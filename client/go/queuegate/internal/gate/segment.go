@@ -1,0 +1,81 @@
+package gate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// A segment is a file of decisions, each a message after its length.
+type segment struct {
+	number    uint64
+	path      string
+	size      int64
+	decisions int
+}
+
+// appendRecord appends a decision as it is in a segment.
+func appendRecord(to []byte, decision *queuegatev1.LocalDecision) ([]byte, error) {
+	to = binary.AppendUvarint(to, uint64(proto.Size(decision)))
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(to, decision)
+}
+
+// readSegment reads the decisions of a segment up to the first fault; an error describes the fault.
+func readSegment(path string) ([]*queuegatev1.LocalDecision, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var decisions []*queuegatev1.LocalDecision
+	for rest := content; len(rest) > 0; {
+		length, prefix := binary.Uvarint(rest)
+		decision := &queuegatev1.LocalDecision{}
+		if prefix <= 0 || length > uint64(len(rest)-prefix) ||
+			proto.Unmarshal(rest[prefix:][:length], decision) != nil || !isPossible(decision) {
+			return decisions, fmt.Errorf("there is no complete decision at byte %d", len(content)-len(rest))
+		}
+		decisions = append(decisions, decision)
+		rest = rest[prefix:][length:]
+	}
+	return decisions, nil
+}
+
+// isPossible returns whether a gate can have written this: a file system may leave other bytes, for
+// example zeros, when the machine fails.
+func isPossible(decision *queuegatev1.LocalDecision) bool {
+	return decision.GetUser() != "" && decision.GetQueue() != "" &&
+		decision.GetDecision().GetReason() != queuegatev1.Reason_REASON_UNSPECIFIED &&
+		decision.GetTime().IsValid()
+}
+
+func localDecision(question *Question, partition string, answer Answer) *queuegatev1.LocalDecision {
+	access := queuegatev1.AccessType_ACCESS_TYPE_SUBMIT
+	if question.Access == policy.Admin {
+		access = queuegatev1.AccessType_ACCESS_TYPE_ADMIN
+	}
+	return &queuegatev1.LocalDecision{
+		Time:            timestamppb.Now(),
+		User:            question.User,
+		Partition:       partition,
+		Queue:           question.Queue,
+		Access:          access,
+		RealUser:        question.RealUser,
+		GroupsInRequest: uint32(len(question.Groups)),
+		Decision: &queuegatev1.CheckQueueAccessResponse{
+			Allowed:        answer.Allowed,
+			Reason:         queuegatev1.Reason(queuegatev1.Reason_value["REASON_"+strings.ToUpper(string(answer.Reason))]),
+			MatchedQueue:   answer.MatchedQueue,
+			MatchedSubject: answer.MatchedSubject,
+			PolicyRevision: answer.Revision,
+			EvaluatedQueue: answer.Evaluated,
+		},
+		Stale: answer.Stale,
+	}
+}
