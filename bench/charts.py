@@ -213,15 +213,38 @@ def courses(
     return document(bottom + 56 + 20 * len(below), title, upwards, parts)
 
 
-def document(height: float, title: str, note: str, parts: Sequence[str]) -> str:
-    """Return a picture with a title and a line below it."""
-    colours = "".join(f".{name}{{color:{colour}}}" for name, colour in _LIGHT.items())
-    dark = "".join(f".{name}{{color:{colour}}}" for name, colour in _DARK.items())
+def document(
+    height: float,
+    title: str,
+    note: str,
+    parts: Sequence[str],
+    *,
+    colours: Mapping[str, tuple[str, str]] | None = None,
+) -> str:
+    """Return a picture with a title and a line below it.
+
+    Args:
+        height: In pixels.
+        title: The one idea of the picture.
+        note: The line below the title.
+        parts: The elements.
+        colours: More colours by name, each for light and for dark pages.
+
+    """
+    also = colours or {}
+    light = "".join(
+        f".{name}{{color:{colour}}}"
+        for name, colour in (_LIGHT | {each: pair[0] for each, pair in also.items()}).items()
+    )
+    dark = "".join(
+        f".{name}{{color:{colour}}}"
+        for name, colour in (_DARK | {each: pair[1] for each, pair in also.items()}).items()
+    )
     style = (
         "text{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:currentColor}"
         "rect,circle{fill:currentColor}path{stroke:currentColor;fill:none}"
         ".line{stroke-width:2}.title{font-weight:600;font-size:15px}"
-        f"{colours}@media(prefers-color-scheme:dark){{{dark}}}"
+        f"{light}@media(prefers-color-scheme:dark){{{dark}}}"
     )
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}"'

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench import plots
-from tests.e2e.documentation import terminal_pictures
+from queuegate_server.sync.session import LEASE
+from tests.e2e.documentation import lease_picture, terminal_pictures
 
 PICTURES = sorted(Path("docs/pictures").glob("*.svg"))
 
@@ -20,6 +21,15 @@ def test_terminals_show_the_output_of_today() -> None:
     for name, picture in terminal_pictures.draw():
         committed = (terminal_pictures.PICTURES / f"{name}.svg").read_text()
         assert committed == picture, "run `make pictures`"
+
+
+def test_leases_show_the_protocol() -> None:
+    run = lease_picture.play()
+    sent, pong_came = run.second.late_pong
+    assert [each.does for each in run.first.does[-1:]] == [lease_picture.NOW]
+    old = next(each for each in run.second.does if each.does == lease_picture.BEFORE)
+    assert old.begin < sent + LEASE == old.end < run.returned < pong_came + LEASE
+    assert lease_picture.PICTURE.read_text() == lease_picture.draw(), "run `make pictures`"
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=[path.name for path in PICTURES])
