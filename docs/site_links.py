@@ -1,4 +1,4 @@
-"""A hook of mkdocs: links to files outside docs/ lead to the repository."""
+"""Hooks of mkdocs: links to files outside docs/ lead to the repository, and no page asks GitHub."""
 
 import re
 from pathlib import Path
@@ -20,3 +20,13 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
         return f"{config.repo_url}/{kind}/main/{target.relative_to(docs.parent)}{link[2]}"
 
     return _LINK.sub(on_site, markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Keep the theme's script from asking GitHub for the stars of the repository."""
+    return output.replace(' data-md-component="source"', "")
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Do the same for the page of addresses that do not exist."""
+    return on_post_page(output_content)

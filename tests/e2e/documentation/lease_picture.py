@@ -183,20 +183,16 @@ def draw() -> str:
     until = sent + LEASE
     parts += [
         *_lease(axis, "first", 252, sent, until),
-        text(
-            place(sent) + 8, 270, "the lease: 5 s from when the gate sent the ping", colour="first"
-        ),
+        text(place(sent) + 8, 270, "the lease: 5 s from when the ping was sent", colour="first"),
         *_lease(axis, "second", 292, arrives, arrives + LEASE),
-        text(
-            place(arrives) + 8, 310, "counted from the pong, it would be too long", colour="second"
-        ),
+        text(place(arrives) + 8, 310, "if it began when the pong came", colour="second"),
         *_key(_BOTTOM + 44),
     ]
     return document(
         _BOTTOM + 60,
         "A lease, and a call that waits for it",
-        f"gate 2: the pong to its ping at {sent:g} s comes at {arrives:g} s, then nothing before "
-        f"{AGAIN:g} s",
+        f"gate 2 sends a ping at {sent:g} s; the pong comes at {arrives:g} s, and then nothing "
+        f"until {AGAIN:g} s",
         parts,
         colours=COLOURS,
     )

@@ -32,6 +32,8 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert pages
     assert {found for page in pages for found in loads.findall(page.read_text())} == set()
+    # The script of the theme would ask GitHub about the repository.
+    assert not any('data-md-component="source"' in page.read_text() for page in pages)
     styles = "".join(style.read_text() for style in site.rglob("*.css"))
     assert re.findall(r"(?:@import|url\()[^;)]*//[^;)]*", styles) == []
 
