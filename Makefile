@@ -83,7 +83,7 @@ check: $(CHECK) ## run linters and type checker only
 docs: $(CHECK) ## serve the documentation on 127.0.0.1:8000, and build it anew when it changes
 	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
 
-docs-generated: $(TEST) ## write the pages of docs/reference that are made from the code
+docs-generated: $(TEST) ## write what is made from the code: pages of docs/reference, and the schema of the Helm values
 	$(BIN)/python -m docs.generate
 
 audit: $(CHECK) ## look for known vulnerabilities in the pinned packages, if the index answers

@@ -1,4 +1,4 @@
-"""For every test: an environment without our settings, and bounded random cases."""
+"""For every test: an environment that does not depend on the machine, and bounded random cases."""
 
 import logging
 import os
@@ -18,6 +18,19 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("queuegate")
+
+
+# Of the shell, the terminal and the `make` that run the tests, and of libraries whose settings are
+# those of a test.
+for _name in [*os.environ]:
+    if _name.startswith(("QUEUEGATE_", "LDAP", "KRB5", "GRPC_")) or _name in {
+        *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"),
+        *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"),
+        *("CDPATH", "BASH_ENV", "ENV", "POSIXLY_CORRECT", "PYTHONWARNINGS"),
+    }:
+        del os.environ[_name]
+# A proxy is for packages from elsewhere: all servers of the tests are on this machine.
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1"
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,10 +60,3 @@ def _logging() -> Iterator[None]:
     for name in ("queuegate_server", "queuegate_server.identity"):
         logging.getLogger(name).setLevel(logging.NOTSET)
         logging.getLogger(name).handlers = []
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the developer's own settings out of the tests."""
-    for name in [name for name in os.environ if name.startswith("QUEUEGATE_")]:
-        monkeypatch.delenv(name)

@@ -59,6 +59,7 @@ def test_the_environment_is_asked_for_the_address(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy")
     for name in ("http_proxy", "grpc_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with ScriptedServer() as server:

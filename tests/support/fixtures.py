@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import go_toolchain
-from tests.support.go_toolchain import HELM, KUSTOMIZE, PROMTOOL, GoFailed
+from tests.support.go_toolchain import HELM, KUSTOMIZE, PROMTOOL, GoFailed, Program
 from tests.support.servers import queuegate_server
 
 if TYPE_CHECKING:
@@ -83,19 +83,23 @@ def go() -> Path:
 @pytest.fixture(scope="session")
 def kustomize(go: Path) -> Path:
     """The command `kustomize`; a module that uses it has the time limit `BUILD_SECONDS`."""
-    assert go.is_file()
-    return KUSTOMIZE.built()
+    return _built(KUSTOMIZE)
 
 
 @pytest.fixture(scope="session")
 def helm(go: Path) -> Path:
     """The command `helm`; a module that uses it has the time limit `BUILD_SECONDS`."""
-    assert go.is_file()
-    return HELM.built()
+    return _built(HELM)
 
 
 @pytest.fixture(scope="session")
 def promtool(go: Path) -> Path:
     """The command `promtool`; a module that uses it has the time limit `BUILD_SECONDS`."""
-    assert go.is_file()
-    return PROMTOOL.built()
+    return _built(PROMTOOL)
+
+
+def _built(program: Program) -> Path:
+    try:
+        return program.built()
+    except GoFailed as error:
+        pytest.skip(str(error))

@@ -52,12 +52,16 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     checks = sum(each.checks for each in ran)
     counts = {"tests": len(ran), "checks": checks, "failed": len(failures)}
     if output == findings.TEXT:
-        click.echo(f"{len(ran)} tests, {checks} checks: {len(failures)} failed")
+        click.echo(f"{_count(len(ran), 'test')}, {_count(checks, 'check')}: {len(failures)} failed")
     else:
         findings.write(output, "test", failures, counts)
     if junit is not None:
         _write_junit(junit, ran)
     sys.exit(EXIT_NO if failures else 0)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _files(folders: Iterable[str]) -> Iterator[Path]:

@@ -109,7 +109,8 @@ async def _failure(
             full = _responses.explanation(access_pb2.ExplainQueueAccessResponse.FromString(data))
             full = replace(full, groups=_of_file(full.groups))
             meant = await _meant(services, asked, decision.evaluated_queue)
-            shown = [*render.explanation(asked, full, Colours(on=False), meant)]
+            lines = render.explanation(asked, full, Colours(on=False), meant)
+            shown = "\n".join(lines).split("\n")
     except ValueError as error:
         differences = [str(error)]
     except Exception as error:

@@ -280,13 +280,19 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
             kind = get_args(kind)[0 if isinstance(part, int) else -1]
         if isinstance(kind, UnionType):
             kind = get_args(kind)[0]
-        if get_origin(kind) is Annotated:
-            kind = get_args(kind)[0]
+        kind = _plain(kind)
         if kind is ConfiguredResolver:
             kind = _options(tree)
+    if get_origin(kind) is tuple:
+        # One section may stand for a list of one.
+        kind = _plain(get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind.model_fields
     return {}
+
+
+def _plain(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _options(tree: Any) -> type[BaseModel] | None:

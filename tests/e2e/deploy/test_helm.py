@@ -1,5 +1,6 @@
 """The Helm chart: linted, rendered in several shapes, the same as the manifests, startable."""
 
+import json
 import os
 import re
 import shutil
@@ -8,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import trustme
 import yaml
 
+from queuegate_server.settings.load import load_settings
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
     VERSIONS,
@@ -24,6 +27,7 @@ from tests.support.manifests import (
     loaded,
     of_kind,
     own_containers,
+    settings_of,
     started,
 )
 
@@ -41,6 +45,7 @@ partitions:
 CALLER = {
     "dns:yunikorn-scheduler.yunikorn.svc": {"roles": ["check", "read"], "assert_groups": True}
 }
+SECRET = {"path": "/x", "secret": "a"}
 CERT_MANAGER = {"enabled": True, "certificate": {"certManager": True}}
 EVERYTHING = {
     "image": {"repository": "queuegate", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
@@ -234,12 +239,90 @@ def without_helm(value: Any) -> Any:
         ({"server": {"pod": {"hostNetwork": True}}}, "hostNetwork"),
         ({"image": {"digest": "sha256:1"}}, "digest"),
         ({"webhook": {"enabled": True}}, "make webhook-certificate"),
+        ({"server": {"mounts": [SECRET, SECRET]}}, "server.mounts: /x: the pod has the folder /x"),
+        (
+            {"server": {"mounts": [{**SECRET, "path": "/etc/yunikorn"}]}},
+            "server.mounts: /etc/yunikorn: the pod has the folder /etc/yunikorn/defaults",
+        ),
+        (
+            {"webhook": {**CERT_MANAGER, "mounts": [{**SECRET, "path": "/etc/queuegate/tls/"}]}},
+            "webhook.mounts: /etc/queuegate/tls: the pod has the folder /etc/queuegate/tls",
+        ),
     ],
 )
 def test_wrong_values_are_refused(chart: Helm, values: dict[str, Any], said: str) -> None:
     done = chart.run("template", "queuegate", str(CHART), values=values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("transprot: grpcio", "transprot"),
+        ("transport: uds", "settings/transport"),
+        ("drain: {grace: 20 s}", "settings/drain/grace"),
+        ("limits: {max_message: 4 MB}", "settings/limits/max_message"),
+        ("resolvers: {corp: {type: ldap, user_base: ou=p, url: x}}", "'url'"),
+        ("resolvers: {corp: {lookup_timeout: 1s}}", "'type'"),
+        ("listen: [127.0.0.1:50051]", "settings/listen/0"),
+        ("listen: null", "settings.listen: no address for other pods"),
+        ("listen: [{address: '127.0.0.1:50051'}]", "settings.listen: no address for other pods"),
+        ("listen: [{address: '0.0.0.0:50052', insecure: true}]", "0.0.0.0:50052: the Service"),
+        ("listen: [{address: '10.0.0.1:50051', insecure: true}]", "10.0.0.1:50051: the Service"),
+        ("listen: [{address: '0.0.0.0:50051'}]", "0.0.0.0:50051: set tls"),
+        ("listen: [{address: 'unix:/run/q.sock'}]", "unix:/run/q.sock: no folder in the pod"),
+        ("ops: {listen: '0.0.0.0:9090'}", "settings.ops.listen: must be 0.0.0.0:9464"),
+        ("ops: null", "settings.ops.listen: must be 0.0.0.0:9464"),
+        ("transport: native", "settings.transport: native serves on loopback only"),
+        ("audit: {path: /var/log/audit.log}", "settings.audit.path: no folder in the pod"),
+        ("policy: {path: /etc/hadoop/conf/fair-scheduler.xml}", "add `configs: null`"),
+        ("policies: [{path: /etc/hadoop/conf/fair-scheduler.xml}]", "add `policy: null`"),
+        ("callers: {tokens: {dashboard: {roles: [check]}}}", "set server.settings.callers.token_f"),
+    ],
+)
+def test_settings_that_the_server_would_refuse(chart: Helm, settings: str, said: str) -> None:
+    """Or that the chart's own objects would not fit."""
+    values = {"server": {"settings": yaml.safe_load(settings)}}
+    done = chart.run("template", "queuegate", str(CHART), values=values)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("drain", "seconds"),
+    [
+        ({}, 40),
+        ({"delay": "1m30s", "grace": "500ms"}, 101),
+        ({"delay": 0, "grace": 45.5}, 56),
+        ({"delay": None, "grace": None}, 30),
+        (None, 30),
+    ],
+)
+def test_a_pod_has_the_time_to_drain(chart: Helm, drain: object, seconds: int) -> None:
+    manifests = chart.template({"server": {"settings": {"drain": drain}}})
+    ((pod, _),) = own_containers(manifests)
+    assert pod["terminationGracePeriodSeconds"] == seconds
+
+
+def test_numbers_reach_the_server_as_they_are_written(chart: Helm) -> None:
+    limits = {"max_concurrent_calls": 1_000_000, "max_message": 1_073_741_824, "caller_rate": 0.5}
+    manifests = chart.template({"server": {"settings": {"limits": limits}}})
+    ((pod, _),) = own_containers(manifests)
+    (text,) = settings_of(manifests, pod).values()
+    loaded_limits = load_settings(content=text.encode(), file=Path("queuegate.yaml")).limits
+    assert loaded_limits.max_concurrent_calls == 1_000_000
+    assert loaded_limits.max_message == 1_073_741_824
+    assert loaded_limits.caller_rate == 0.5
+
+
+def test_the_schema_takes_every_setting() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    settings = yaml.safe_load(Path("examples/queuegate.yaml").read_text(encoding="utf-8"))
+    settings["listen"] = [{"address": address} for address in settings["listen"]]
+    settings["resolvers"]["teams"] = {"type": "of-another-distribution", "any": "option"}
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.Draft7Validator(schema).validate({"server": {"settings": settings}})
 
 
 @pytest.mark.parametrize("shape", ["default", "webhook alone", "everything"])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import chart
 from docs.generate.pages import PAGES
 from tests.e2e.documentation.reader import CHECKOUT
 
@@ -12,6 +13,10 @@ from tests.e2e.documentation.reader import CHECKOUT
 def test_page_is_up_to_date(name: str) -> None:
     committed = CHECKOUT / "docs" / "reference" / name
     assert committed.read_text() == PAGES[name](), "run `make docs-generated`"
+
+
+def test_the_schema_of_the_helm_chart_is_up_to_date() -> None:
+    assert chart.SCHEMA.read_text() == chart.generate(), "run `make docs-generated`"
 
 
 def test_pages_say_that_they_are_generated() -> None:

@@ -11,6 +11,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
     ("text", "fault"),
     [
         ("listen: [a: b]", "1:10: error: listen[0].a: unknown key (known keys are address, group"),
+        ("listen: {a: b}", "1:10: error: listen.a: unknown key (known keys are address, group"),
         ("listen: [[a]]", "1:10: error: listen[0]: must be a section of keys and values"),
         ("listen: ['[::]:1']", "1:10: error: listen[0]: [::]:1 can be reached from other machines"),
         (

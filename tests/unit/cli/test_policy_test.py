@@ -109,7 +109,7 @@ def test_a_failure_suggests_the_queue_that_was_meant(folder: Path) -> None:
     (folder / "some_test.yaml").write_text(TESTS.replace("root.a,", "root.analytic,"))
     done = run(".")
     assert done.exit_code == 1
-    place = "root.analytic does not exist; decided at root; did you mean root.analytics?\n"
+    place = "\n      root.analytic does not exist; decided at root; did you mean root.analytics?\n"
     assert done.stdout.count(place) == 3
 
 

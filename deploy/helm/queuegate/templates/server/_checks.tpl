@@ -1,0 +1,70 @@
+{{/* Refuses settings that the server would refuse in this pod, or that the Service, the probes and
+the network policy do not fit. values.schema.json has refused unknown keys and wrong types. */}}
+{{- define "queuegate.checkServer" -}}
+{{- $settings := .Values.server.settings -}}
+{{- $served := false -}}
+{{- range $settings.listen -}}
+{{- $host := regexReplaceAll ":[0-9]*$" .address "" -}}
+{{- if hasPrefix "unix:" .address -}}
+{{- fail (printf "server.settings.listen: %s: no folder in the pod is writable, and no other container could open the socket; remove it" .address) -}}
+{{- else if or (eq $host "localhost" "[::1]") (hasPrefix "127." $host) -}}
+{{- else if not (has .address (list "0.0.0.0:50051" "[::]:50051")) -}}
+{{- fail (printf "server.settings.listen: %s: the Service and the network policy know port 50051 on all addresses only: write 0.0.0.0:50051 or [::]:50051" .address) -}}
+{{- else if not (or .tls .insecure) -}}
+{{- fail (printf "server.settings.listen: %s: set tls (certificate_file, key_file), or allow plaintext with insecure: true" .address) -}}
+{{- else -}}
+{{- $served = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $served -}}
+{{- fail "server.settings.listen: no address for other pods: add 0.0.0.0:50051 with tls, which the Service knows" -}}
+{{- end -}}
+{{- if not (has (dig "ops" "listen" "" $settings) (list "0.0.0.0:9464" "[::]:9464")) -}}
+{{- fail "server.settings.ops.listen: must be 0.0.0.0:9464 or [::]:9464, where the probes and Prometheus ask" -}}
+{{- end -}}
+{{- if eq (dig "transport" "grpcio" $settings) "native" -}}
+{{- fail "server.settings.transport: native serves on loopback only, and callers come from other pods: remove it" -}}
+{{- end -}}
+{{- if not (has (dig "audit" "path" "-" $settings | default "-") (list "-")) -}}
+{{- fail "server.settings.audit.path: no folder in the pod is writable: write \"-\", for standard output" -}}
+{{- end -}}
+{{- $policy := $settings.policy | default dict -}}
+{{- $folders := or $policy.configs $policy.defaults -}}
+{{- if and $settings.policies (or $folders $policy.path) -}}
+{{- fail "server.settings.policies: replaces server.settings.policy: add `policy: null` beside it" -}}
+{{- end -}}
+{{- if and $policy.path $folders -}}
+{{- fail "server.settings.policy.path: replaces the scheduler's ConfigMaps: add `configs: null` and `defaults: null` beside it" -}}
+{{- end -}}
+{{- $callers := $settings.callers | default dict -}}
+{{- if and $callers.tokens (not $callers.token_file) -}}
+{{- fail "server.settings.callers.tokens: set server.settings.callers.token_file, too, to a file in one of server.mounts" -}}
+{{- end -}}
+{{- include "queuegate.checkMounts" (list "server" .Values.server "/etc/queuegate" "/run/secrets/queuegate") -}}
+{{- end -}}
+
+{{/* Refuses mounts in, above or at another folder of the pod; the argument is a list: the part, its
+values, and the folders that only this part has. */}}
+{{- define "queuegate.checkMounts" -}}
+{{- $part := first . -}}
+{{- $taken := concat (slice . 2) (list "/etc/yunikorn/defaults" "/etc/yunikorn/configs") -}}
+{{- range (index . 1).mounts -}}
+{{- $path := clean .path -}}
+{{- range $taken -}}
+{{- if or (hasPrefix (printf "%s/" .) (printf "%s/" $path)) (hasPrefix (printf "%s/" $path) (printf "%s/" .)) -}}
+{{- fail (printf "%s.mounts: %s: the pod has the folder %s; choose another one" $part $path .) -}}
+{{- end -}}
+{{- end -}}
+{{- $taken = append $taken $path -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The seconds of a duration of the settings: 30s, 250ms, 1h30m, or a number. */}}
+{{- define "queuegate.seconds" -}}
+{{- $factors := dict "ms" 0.001 "s" 1.0 "" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0 -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h|d)?" (toString .) -1 -}}
+{{- $seconds = addf $seconds (mulf (regexFind "^[0-9.]+" . | float64) (get $factors (regexFind "[a-z]*$" .))) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
