@@ -109,7 +109,7 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
         "groups, pairs at random, so that some repeat; all pairs were asked before except in the "
         "rows *new*, where none was. Processor time. A pair is looked up in the response cache by "
         "the bytes of the CheckQueueAccessRequest that it stands for; making these bytes, and the "
-        "look-up, take most of the time.",
+        "lookup, take most of the time.",
         ("questions", "users", "queues", "what", "µs for one check", "checks/s on one core"),
     )
     slowest = 0.0

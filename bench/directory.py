@@ -59,9 +59,9 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 async def _measure(directory: BigDirectory, scale: Scale, part: Part) -> None:
     latency = Table(
-        "A cold look-up, one after the other",
+        "A cold lookup, one after the other",
         "`LdapResolver.resolve` for a new user each time, over StartTLS on loopback. Milliseconds.",
-        ("strategy", "look-ups", "p50", "p90", "p99", "largest", "groups of a user"),
+        ("strategy", "lookups", "p50", "p90", "p99", "largest", "groups of a user"),
     )
     for name, given in _STRATEGIES.items():
         latency.add(name, *await _latency(directory, given, 200 if scale.is_quick else 2_000))
@@ -120,13 +120,13 @@ async def _latency(directory: BigDirectory, given: dict[str, Any], times: int) -
 
 async def _throughput(directory: BigDirectory, scale: Scale, targets: list[Target]) -> Table:
     table = Table(
-        "Cold look-ups per second",
-        f"`{_AT_ONCE}` look-ups at once on the connection of `LdapResolver`, without "
+        "Cold lookups per second",
+        f"`{_AT_ONCE}` lookups at once on the connection of `LdapResolver`, without "
         "encryption, against pools of plain python-ldap connections with a thread each that make "
         "the same searches and read the same names. `LdapResolver` has one connection to a server, "
         "and no setting for more: the pool of its size, which the goal is about, is the pool of 1. "
         "The pool of 8 shows what a directory gives to more connections and threads. Below the "
-        "rates: microseconds of processor time of the asking process for one look-up. The loop of "
+        "rates: microseconds of processor time of the asking process for one lookup. The loop of "
         "`LdapResolver` has no time left meanwhile, so that a second connection would make it no "
         "faster; more `workers` do.",
         ("strategy", "queuegate", "pool of 1", "ratio", "pool of 8", "ratio"),
@@ -168,7 +168,7 @@ async def _throughput(directory: BigDirectory, scale: Scale, targets: list[Targe
         reached = statistics.median(compared[1])
         targets.append(
             Target(
-                f"cold look-ups with {name}, against a python-ldap pool of the same size (1)",
+                f"cold lookups with {name}, against a python-ldap pool of the same size (1)",
                 f"at least {_GOAL}",
                 f"{reached:.2f}",
                 reached >= _GOAL,

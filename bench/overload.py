@@ -146,7 +146,7 @@ _WHY: Final = (
     "server sheds: long calls (batches, columns, lists of queues) are worked on one after "
     "another, each first come, first served, and a call whose turn comes too late is refused "
     "(`limits.max_wait`, an eighth of it once an overload lasts). So do single questions about "
-    "users whose groups have to be looked up: with a directory that takes 200 ms, 64 look-ups "
+    "users whose groups have to be looked up: with a directory that takes 200 ms, 64 lookups "
     "at once, and three times as many new users as it can answer, p99 was 0.93 s over grpcio "
     "and 0.91 s over native (2.2 s before the line for it was kept short), unloaded 0.20 s, and "
     "nothing was dropped.\n\n"

@@ -25,7 +25,7 @@ from queuegate_server.transports import stalls
 _INTRODUCTION: Final = """\
 Every input has a bound, so that no caller and no file can exhaust the server. This page lists the
 bounds that are fixed. Others are settings: calls at once, streams, rates, times and the size of a
-message in [`limits`](settings.md#limits), look-ups in [`resolvers`](settings.md#resolversname),
+message in [`limits`](settings.md#limits), lookups in [`resolvers`](settings.md#resolversname),
 users in [`cache`](settings.md#partitionsnamecache).
 """
 

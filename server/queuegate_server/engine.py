@@ -51,10 +51,10 @@ class GroupsUnavailable(Exception):
         self.retry_after = retry_after
 
 
-class TooManyLookUps(GroupsUnavailable):
-    """The resolver was not asked because it already has too many look-ups to do."""
+class TooManyLookups(GroupsUnavailable):
+    """The resolver was not asked because it already has too many lookups to do."""
 
-    message = "groups are needed and resolver {!r} has too many look-ups"
+    message = "groups are needed and resolver {!r} has too many lookups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Engine:
             The verdict, or None if the groups must be looked up first.
 
         Raises:
-            GroupsUnavailable: The decision depends on groups, and a look-up has just failed.
+            GroupsUnavailable: The decision depends on groups, and a lookup has just failed.
         """
         user, groups, served, path, access, real_user = query
         decision = decide(served.partition, path, access, user, groups or None, real_user=real_user)
@@ -287,7 +287,7 @@ class Engine:
             return outcome.groups
         if isinstance(outcome, LookupFailed):
             retry_after = max(0.0, entry.expires_at - self._clock())
-            failure = TooManyLookUps if outcome.too_many else GroupsUnavailable
+            failure = TooManyLookups if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, retry_after)
         return None
 

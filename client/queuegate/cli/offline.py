@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from queuegate_server.settings.model import Settings
 
 _TIMEOUT: Final = 30.0
-"""Seconds for a call. Look-ups in a directory have limits of their own."""
+"""Seconds for a call. Lookups in a directory have limits of their own."""
 _ASK_NOBODY: Final = frozenset({"none", "test"})
 """Types of resolvers whose answers are the same on each machine."""
 _NO_GROUPS: Final = (
@@ -52,12 +52,12 @@ class OfflineClient(ClientMethods):
         Raises:
             RequestRejected: The server's code is not installed, or a file is not valid.
         """
-        # The command reports itself what a server would log, but for why a look-up failed.
+        # The command reports itself what a server would log, but for why a lookup failed.
         logging.getLogger("queuegate_server").setLevel(logging.ERROR)
         if config is not None:
-            look_ups = logging.getLogger("queuegate_server.identity")
-            look_ups.setLevel(logging.WARNING)
-            look_ups.handlers = [_StderrHandler()]
+            lookups = logging.getLogger("queuegate_server.identity")
+            lookups.setLevel(logging.WARNING)
+            lookups.handlers = [_StderrHandler()]
         try:
             channel = _InProcessChannel(_settings(policy, config), has_settings=config is not None)
         except ModuleNotFoundError as error:

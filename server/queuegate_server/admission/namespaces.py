@@ -52,7 +52,7 @@ class CachedNamespaces:
             fetch: Returns the annotations of a namespace. It may block, and raises
                 NamespaceUnknown.
             clock: A monotonic clock in seconds.
-            lookup_seconds: How long a caller waits for a look-up.
+            lookup_seconds: How long a caller waits for a lookup.
         """
         self._fetch = fetch
         self._clock = clock

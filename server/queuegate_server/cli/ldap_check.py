@@ -141,7 +141,7 @@ async def _look_up(
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
-    """Yield findings that a look-up of the server would only count."""
+    """Yield findings that a lookup of the server would only count."""
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "

@@ -43,7 +43,7 @@ MAX_SHARED_GROUPS: Final = 4096
 
 @dataclass(slots=True, eq=False)
 class CacheEntry:
-    """The outcome of a look-up of one user, and its lifetime. Only the cache changes an entry."""
+    """The outcome of a lookup of one user, and its lifetime. Only the cache changes an entry."""
 
     user: str
     outcome: Outcome
@@ -57,12 +57,12 @@ class CacheEntry:
     """When a decision made with the entry ceases to hold, by the monotonic clock. From then on a
     use starts a refresh. NEVER as soon as the entry is replaced, invalidated or evicted."""
     failure: "CacheEntry | None" = None
-    """The failed look-up that came after these groups were resolved."""
+    """The failed lookup that came after these groups were resolved."""
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A look-up under way. Its answer is stored unless the reservation has become outdated."""
+    """A lookup under way. Its answer is stored unless the reservation has become outdated."""
 
     user: str
     outdated: bool = False
@@ -93,12 +93,12 @@ class CacheStats:
     misses: int = 0
     """The caller had to wait for the resolver."""
     refreshes: int = 0
-    """Look-ups of users whose groups were known: ahead of their expiry, or after it."""
+    """Lookups of users whose groups were known: ahead of their expiry, or after it."""
     invalidated: int = 0
     """Entries dropped on request."""
     outdated: int = 0
     """Answers that were not stored because the user was invalidated, or asked for again,
-    after the look-up had started."""
+    after the lookup had started."""
     groups: Occupancy = field(default_factory=Occupancy)
     """Users whose groups are known."""
     negative: Occupancy = field(default_factory=Occupancy)
@@ -235,29 +235,29 @@ class GroupCache:
         return entry is not None and self._clock() >= entry.refresh_at
 
     def negative_entry(self, user: str) -> CacheEntry | None:
-        """Return the failed look-up after which the user must not be looked up yet."""
+        """Return the failed lookup after which the user must not be looked up yet."""
         entry = self._find(user)
         if entry is None or entry.failure is None or self._clock() >= entry.failure.expires_at:
             return None
         return entry.failure
 
     def reserve(self, user: str) -> Reservation:
-        """Register a look-up that starts. It ends with `commit` or `abort`."""
+        """Register a lookup that starts. It ends with `commit` or `abort`."""
         reservation = Reservation(user)
         self._reservations.setdefault(user, []).append(reservation)
         return reservation
 
     def abort(self, reservation: Reservation) -> None:
-        """End a look-up without an answer."""
+        """End a lookup without an answer."""
         reservations = self._reservations[reservation.user]
         reservations.remove(reservation)
         if not reservations:
             del self._reservations[reservation.user]
 
     def commit(self, reservation: Reservation, outcome: Outcome) -> CacheEntry:
-        """Store the answer of a look-up and return it as an entry.
+        """Store the answer of a lookup and return it as an entry.
 
-        It is not stored if the user was invalidated since the look-up started, or a look-up
+        It is not stored if the user was invalidated since the lookup started, or a lookup
         that started later has been answered. A failure never replaces a usable answer.
         """
         reservations = self._reservations[reservation.user]
@@ -289,7 +289,7 @@ class GroupCache:
     def invalidate(self, users: Collection[str]) -> int:
         """Drop the entries of some users and return how many were usable.
 
-        The answers of look-ups under way for them will not be stored.
+        The answers of lookups under way for them will not be stored.
         """
         now = self._clock()
         dropped = 0

@@ -13,7 +13,7 @@ from queuegate_server.throttling import TokenBucket
 class ResolverChain:
     """Asks resolvers one after the other, each with its own guards.
 
-    A failed look-up of one of them is a failed look-up: nobody knows whether that resolver would
+    A failed lookup of one of them is a failed lookup: nobody knows whether that resolver would
     have known the user.
     """
 
@@ -29,7 +29,7 @@ class ResolverChain:
         self.is_local: bool = all(member.is_local for member in members)
         self._members = tuple(members)
         self._mode = mode
-        # With `first`, look-ups of users that the first resolver knows need no other one, so the
+        # With `first`, lookups of users that the first resolver knows need no other one, so the
         # others must not hold them up.
         self._always_asked = self._members if mode == "union" else self._members[:1]
         self.refresh_bucket = _EveryBucket([each.refresh_bucket for each in self._always_asked])
@@ -41,7 +41,7 @@ class ResolverChain:
 
     @property
     def waiting(self) -> int:
-        """How many look-ups are queued."""
+        """How many lookups are queued."""
         return sum(member.waiting for member in self._always_asked)
 
     async def resolve(self, user: str) -> Outcome:

@@ -2,14 +2,14 @@
 
 GroupResolver    one per partition
   GroupCache       answers that are known
-  SingleFlight     one look-up of a user at a time
+  SingleFlight     one lookup of a user at a time
   RefreshQueue     looks known users up again, at a limited rate
 ResolverChain    where the settings name a chain; asks several of the following
 GuardedResolver  one per resolver, however many partitions use it
-  Bulkhead             bounds the look-ups at the same time
-  CircuitBreaker       stops look-ups while the resolver fails
-  Timeout              bounds the time of a look-up
-  ExceptionContainment turns an exception into a failed look-up
+  Bulkhead             bounds the lookups at the same time
+  CircuitBreaker       stops lookups while the resolver fails
+  Timeout              bounds the time of a lookup
+  ExceptionContainment turns an exception into a failed lookup
   the resolver
 """
 
@@ -38,14 +38,14 @@ _LOG = logging.getLogger(__name__)
 OPEN_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
-"""One in this number of concurrent look-ups may be a refresh."""
+"""One in this number of concurrent lookups may be a refresh."""
 QUEUE_REFRESH_SHARE: Final = 8
-"""The same while look-ups are queued: a flood of names must not stop refreshes, because groups that
+"""The same while lookups are queued: a flood of names must not stop refreshes, because groups that
 are not refreshed become too old to be used."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 _GIVEN_UP: Final = LookupFailed(
-    "the look-up was given up: the server is stopping, or the partition has a new resolver"
+    "the lookup was given up: the server is stopping, or the partition has a new resolver"
 )
 
 
@@ -70,7 +70,7 @@ class SharedSource(Source, Protocol):
 
     @property
     def waiting(self) -> int:
-        """How many look-ups are queued."""
+        """How many lookups are queued."""
 
 
 class GuardedResolver:
@@ -92,7 +92,7 @@ class GuardedResolver:
             resolver: The resolver. A local one (`is_local`) needs no guard but the last.
             options: The bounds.
             clock: A monotonic clock, in seconds.
-            observe: Called with the outcome and the seconds of each look-up, refused ones
+            observe: Called with the outcome and the seconds of each lookup, refused ones
                 included.
         """
         self.name = name
@@ -113,7 +113,7 @@ class GuardedResolver:
     def refresh_capacity(self) -> int:
         """How many refreshes may run at this moment.
 
-        Most look-ups are left to users about whom nothing is known, and while the circuit breaker
+        Most lookups are left to users about whom nothing is known, and while the circuit breaker
         is open nobody is refreshed.
         """
         if self.breaker.refuses:
@@ -125,7 +125,7 @@ class GuardedResolver:
 
     @property
     def waiting(self) -> int:
-        """How many look-ups are queued."""
+        """How many lookups are queued."""
         return self.bulkhead.waiting
 
     async def resolve(self, user: str) -> Outcome:
@@ -301,7 +301,7 @@ class GroupResolver:
         if entry is not None:
             return Resolution(entry, cached=True, stale=False)
         failure = self._cache.negative_entry(user)
-        # While the resolver is unavailable or busy, a look-up would not change the answer.
+        # While the resolver is unavailable or busy, a lookup would not change the answer.
         if self._cache.has_groups(user) and (
             failure is not None or not self._refresh(user) or self._source.waiting
         ):
@@ -318,7 +318,7 @@ class GroupResolver:
         return None if groups is None else Resolution(groups[0], cached=True, stale=groups[1])
 
     def _refresh(self, user: str) -> bool:
-        """Start or queue the look-up of a known user; return False if it is not under way yet."""
+        """Start or queue the lookup of a known user; return False if it is not under way yet."""
         return self.is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
@@ -331,7 +331,7 @@ class GroupResolver:
         """Return the answer of the resolver.
 
         Raises:
-            TimeoutError: It did not come in time; the look-up goes on.
+            TimeoutError: It did not come in time; the lookup goes on.
         """
         if self.is_local and not self._closed:
             return await self._look_up(user)

@@ -14,10 +14,10 @@ _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
 """A queue that has not been empty for this part of `lookup_timeout` is no burst. From then on a
-look-up is refused if it would wait for longer than this part, and than `MIN_LOOK_UPS` take."""
-MIN_LOOK_UPS: Final = 3
+lookup is refused if it would wait for longer than this part, and than `MIN_LOOKUPS` take."""
+MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
-"""The weight of the newest look-up in the average duration."""
+"""The weight of the newest lookup in the average duration."""
 
 
 class ExceptionContainment:
@@ -35,7 +35,7 @@ class ExceptionContainment:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Something inside the source was cancelled, not this look-up.
+            # Something inside the source was cancelled, not this lookup.
             return self._fault(user, error)
         except Exception as error:
             return self._fault(user, error)
@@ -52,7 +52,7 @@ class ExceptionContainment:
 
 
 class Timeout:
-    """Cancels a look-up that takes longer than some seconds of the event loop's clock."""
+    """Cancels a lookup that takes longer than some seconds of the event loop's clock."""
 
     def __init__(self, name: str, seconds: float, source: Source) -> None:
         self._name = name
@@ -71,7 +71,7 @@ class Timeout:
 
 
 class CircuitState(StrEnum):
-    """Whether look-ups reach the resolver."""
+    """Whether lookups reach the resolver."""
 
     CLOSED = "closed"
     """They do."""
@@ -84,7 +84,7 @@ class CircuitState(StrEnum):
 class CircuitBreaker:
     """Stops asking a source while it fails.
 
-    It opens for `breaker_pause` after the look-ups of `breaker_failures` different users failed
+    It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed
     with no success between: a source may fail for one broken entry again and again while it
     serves everybody else. Only LookupFailed is a failure.
     """
@@ -113,7 +113,7 @@ class CircuitBreaker:
 
     @property
     def refuses(self) -> bool:
-        """Whether a look-up would be refused at this moment."""
+        """Whether a lookup would be refused at this moment."""
         state = self.state
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
@@ -130,7 +130,7 @@ class CircuitBreaker:
             if changes == self._changes:
                 self._probing = False
             raise
-        # If the breaker has changed since the look-up began, the outcome does not count.
+        # If the breaker has changed since the lookup began, the outcome does not count.
         if changes == self._changes:
             self._record(user, outcome)
         return outcome
@@ -160,7 +160,7 @@ class CircuitBreaker:
 
 
 class Bulkhead:
-    """Limits how many look-ups run at once (`max_concurrent`), and how many more are queued
+    """Limits how many lookups run at once (`max_concurrent`), and how many more are queued
     (`max_waiting`, each for `lookup_timeout`).
 
     The queue serves a burst of new users, such as a batch after the start. It is bounded so
@@ -178,21 +178,21 @@ class Bulkhead:
         self._source = source
         self._clock = clock
         self.waiting = 0
-        """How many look-ups are queued."""
+        """How many lookups are queued."""
         self.running = 0
-        """How many look-ups are under way."""
+        """How many lookups are under way."""
         self._queued_since = 0.0
         """When the queue was last empty."""
         self._duration = 0.0
-        """The average duration of a look-up, in seconds."""
+        """The average duration of a lookup, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user; return LookupFailed if there are too many look-ups."""
+        """Look up one user; return LookupFailed if there are too many lookups."""
         if self._semaphore.locked():
             if self.waiting >= self._max_waiting or self._is_overloaded():
-                return LookupFailed("too many look-ups", too_many=True)
+                return LookupFailed("too many lookups", too_many=True)
             if not await self._acquire_in_time():
-                detail = f"too many look-ups: none could start within {self._max_wait:g} s"
+                detail = f"too many lookups: none could start within {self._max_wait:g} s"
                 return LookupFailed(detail, too_many=True)
         else:
             await self._semaphore.acquire()
@@ -208,12 +208,12 @@ class Bulkhead:
             self._semaphore.release()
 
     def _is_overloaded(self) -> bool:
-        """Return whether another look-up would have to wait for too long."""
+        """Return whether another lookup would have to wait for too long."""
         burst = self._max_wait * BURST_SHARE
         if not self.waiting or self._clock() - self._queued_since < burst:
             return False
         wait = self.waiting / self._max_concurrent * self._duration
-        return wait > max(burst, MIN_LOOK_UPS * self._duration)
+        return wait > max(burst, MIN_LOOKUPS * self._duration)
 
     async def _acquire_in_time(self) -> bool:
         if not self.waiting:

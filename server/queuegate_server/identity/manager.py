@@ -22,7 +22,7 @@ from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
 
 LookupObserver = Callable[[Outcome, float], None]
-"""Called with the outcome and the seconds of each look-up."""
+"""Called with the outcome and the seconds of each lookup."""
 
 
 class PartitionIdentity(Protocol):
@@ -96,7 +96,7 @@ class ResolverManager:
             settings: The settings.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
-            observe: Returns the observer of a resolver's look-ups, by its name and where it is
+            observe: Returns the observer of a resolver's lookups, by its name and where it is
                 defined: by name in the `settings`, or by its type in the `policy`.
             around: Wraps each resolver, given its name.
             resolver_type: Returns the type of a name, or raises BadResolverType.

@@ -17,7 +17,7 @@ class CacheOptions(Section):
         30.0, description="How long a user that does not exist is taken not to exist."
     )
     failure_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = Field(
-        5.0, description="How long to wait after a failed look-up of a user before the next one."
+        5.0, description="How long to wait after a failed lookup of a user before the next one."
     )
     max_entries: int = Field(
         100_000,
@@ -33,8 +33,8 @@ class CacheOptions(Section):
     )
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.25,
-        description="How long a caller waits for a look-up before such groups are used instead; "
-        "the look-up goes on.",
+        description="How long a caller waits for a lookup before such groups are used instead; "
+        "the lookup goes on.",
     )
 
 
@@ -42,10 +42,10 @@ class ResolverOptions(Section):
     """Settings of a resolver of any type, durations in seconds; each type derives its own."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
-        2.0, description="How long one look-up may take."
+        2.0, description="How long one lookup may take."
     )
     max_concurrent: int = Field(
-        64, ge=1, le=10_000, description="How many look-ups run at once at most."
+        64, ge=1, le=10_000, description="How many lookups run at once at most."
     )
     refresh_rate: float = Field(
         500.0,
@@ -58,18 +58,18 @@ class ResolverOptions(Section):
         10_000,
         ge=0,
         le=1_000_000,
-        description="How many further look-ups may be queued, for lookup_timeout at most; more are "
+        description="How many further lookups may be queued, for lookup_timeout at most; more are "
         "refused at once, and fewer are queued while the queue does not get shorter.",
     )
     breaker_failures: int = Field(
         5,
         ge=1,
         le=10_000,
-        description="After look-ups of this many users failed in a row, the resolver is not asked "
+        description="After lookups of this many users failed in a row, the resolver is not asked "
         "for breaker_pause.",
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        5.0, description="How long a failing resolver is not asked before one look-up tries it."
+        5.0, description="How long a failing resolver is not asked before one lookup tries it."
     )
 
 

@@ -1,7 +1,7 @@
-"""Refresh-ahead: look-ups of users whose groups are known already.
+"""Refresh-ahead: lookups of users whose groups are known already.
 
 After an outage the groups of all users may have expired. If every user were looked up at the
-next check, checks would wait for look-ups, and look-ups for each other. So refreshes start first
+next check, checks would wait for lookups, and lookups for each other. So refreshes start first
 in, first out, and both their rate and their number at the same time are bounded; meanwhile
 checks use the groups that are known.
 """
@@ -33,8 +33,8 @@ class RefreshQueue:
     """A first-in, first-out queue of users to look up again.
 
     Args:
-        start: Starts the look-up of a user and returns its task, or None if the user needs no
-            look-up any more.
+        start: Starts the lookup of a user and returns its task, or None if the user needs no
+            lookup any more.
         capacity: Returns how many refreshes may run at this moment; 0 while the resolver must
             not be asked.
         bucket: Limits how many refreshes start in a second.
@@ -50,7 +50,7 @@ class RefreshQueue:
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
-        """None once closed: otherwise this object and the owner of the look-ups would be a cycle.
+        """None once closed: otherwise this object and the owner of the lookups would be a cycle.
         """
         self._capacity = capacity
         self._bucket = bucket
@@ -64,7 +64,7 @@ class RefreshQueue:
         return len(self._queue)
 
     def add(self, user: str) -> bool:
-        """Start the look-up of a user, or queue it; return whether it was started.
+        """Start the lookup of a user, or queue it; return whether it was started.
 
         Nothing happens while the resolver must not be asked.
         """

@@ -1,4 +1,4 @@
-"""The outcomes of a look-up, and the interface of a resolver."""
+"""The outcomes of a lookup, and the interface of a resolver."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,7 +30,7 @@ class LookupFailed:
     detail: str
     """Why, for people; holds no secret."""
     too_many: bool = False
-    """Whether the source was not even asked, because too many look-ups are under way."""
+    """Whether the source was not even asked, because too many lookups are under way."""
 
 
 Outcome = Found | NoSuchUser | LookupFailed

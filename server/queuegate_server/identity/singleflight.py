@@ -1,4 +1,4 @@
-"""Single flight: one look-up of a user at a time, however many callers wait for it."""
+"""Single flight: one lookup of a user at a time, however many callers wait for it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""Counters of calls and look-ups, which a collector reads at each scrape."""
+"""Counters of calls and lookups, which a collector reads at each scrape."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
 CALL_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 )  # fmt: skip
-"""Upper bounds in seconds: a check takes a tenth of a millisecond, a look-up up to seconds."""
+"""Upper bounds in seconds: a check takes a tenth of a millisecond, a lookup up to seconds."""
 LOOKUP_BUCKETS: Final = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
@@ -66,7 +66,7 @@ class MethodCounters:
 
 
 class ResolverCounters:
-    """The look-ups of one resolver."""
+    """The lookups of one resolver."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -74,7 +74,7 @@ class ResolverCounters:
         self.durations = Histogram(LOOKUP_BUCKETS)
 
     def add(self, outcome: Outcome, seconds: float) -> None:
-        """Count a look-up."""
+        """Count a lookup."""
         self.outcomes[outcome_name(outcome)] += 1
         self.durations.add(seconds)
 
@@ -87,7 +87,7 @@ def outcome_name(outcome: Outcome) -> str:
 
 
 class LookupCounters:
-    """The look-ups of all resolvers, including those that are no longer in use."""
+    """The lookups of all resolvers, including those that are no longer in use."""
 
     def __init__(self) -> None:
         """Start without resolvers."""
@@ -95,5 +95,5 @@ class LookupCounters:
         """By the resolver's name and where it is defined."""
 
     def of_resolver(self, name: str, defined_in: str) -> Callable[[Outcome, float], None]:
-        """Return a function that counts the look-ups of a resolver."""
+        """Return a function that counts the lookups of a resolver."""
         return self.resolvers.setdefault((name, defined_in), ResolverCounters()).add

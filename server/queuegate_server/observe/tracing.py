@@ -1,4 +1,4 @@
-"""Spans of calls and look-ups, exported over OTLP in the background.
+"""Spans of calls and lookups, exported over OTLP in the background.
 
 This is the only module that knows OpenTelemetry, which is imported only if tracing is enabled.
 Spans contain no name of a user, a group or a queue.
@@ -97,7 +97,7 @@ class Tracer:
         return traced
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
-        """Put a span around each look-up of a resolver, as a child of the call's span."""
+        """Put a span around each lookup of a resolver, as a child of the call's span."""
         return _TracedResolver(name, resolver, self)
 
     async def close(self) -> None:

@@ -122,7 +122,7 @@ class AccessLog:
             (REQUEST_ID, request.request_id),
         )
         if isinstance(error, GroupsUnavailable):
-            # The failed look-up is cached for longer than a client retries by itself.
+            # The failed lookup is cached for longer than a client retries by itself.
             trailers += ((_PUSHBACK_TRAILER, "-1"),)
         await self._context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 

@@ -243,7 +243,7 @@ class Slot:
     async def pause_if_due(self) -> None:
         """Pause if the call has computed for long enough."""
         if self._clock() >= self._step_end:
-            # Look-ups of the call that go on at the same time pause one after another: all at once,
+            # Lookups of the call that go on at the same time pause one after another: all at once,
             # they would compute for a step each before others run.
             async with self._pausing:
                 if self._clock() >= self._step_end:

@@ -1,6 +1,6 @@
 """Decides all checks of a request: the runner behind batches, streams and columns.
 
-Checks that the response cache answers cost a dictionary look-up each. The rest is decided while
+Checks that the response cache answers cost a dictionary lookup each. The rest is decided while
 the request holds the slot of the admission queue, and so are checks whose resolver asks nobody.
 Checks that wait for a directory do so without the slot, a few at a time.
 """
@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 CHUNK: Final = 10_000
 """Checks that the response cache answers, in a few milliseconds, without a pause."""
-MAX_LOOK_UPS: Final = 16
-"""Look-ups of one request at the same time."""
+MAX_LOOKUPS: Final = 16
+"""Lookups of one request at the same time."""
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
@@ -109,7 +109,7 @@ class BatchRunner:
         *,
         trusted: bool,
     ) -> None:
-        """Decide the checks that wait for a look-up."""
+        """Decide the checks that wait for a lookup."""
 
         async def decide(waiting: tuple[int, Query]) -> None:
             index, query = waiting
@@ -127,7 +127,7 @@ async def for_each(
     work: Callable[[T], Awaitable[None]],
     pause_if_due: Callable[[], Awaitable[None]],
 ) -> None:
-    """Do work that may wait for look-ups for each item, MAX_LOOK_UPS items at a time.
+    """Do work that may wait for lookups for each item, MAX_LOOKUPS items at a time.
 
     Args:
         items: The items.
@@ -142,7 +142,7 @@ async def for_each(
             await pause_if_due()
 
     # Not a TaskGroup: on Python 3.11, cancelling it leaves a cycle that holds the whole request.
-    await asyncio.gather(*(worker() for _ in range(min(MAX_LOOK_UPS, len(items)))))
+    await asyncio.gather(*(worker() for _ in range(min(MAX_LOOKUPS, len(items)))))
 
 
 def failed(error: Exception) -> FailedCheck:

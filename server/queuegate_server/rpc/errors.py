@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
 from queuegate.v1 import errors_pb2, status_pb2
-from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookUps, UnknownPartition
+from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookups, UnknownPartition
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
@@ -138,7 +138,7 @@ _REASONS: Final = {
     UnreadableRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
     UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
     GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
-    TooManyLookUps: errors_pb2.ERROR_REASON_OVERLOADED,
+    TooManyLookups: errors_pb2.ERROR_REASON_OVERLOADED,
     NotReady: errors_pb2.ERROR_REASON_NOT_READY,
     NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
     **{kind: reason for kind, (_, reason) in _CODES.items()},
@@ -188,7 +188,7 @@ def to_status(error: Exception) -> CallStatus:
                 f"partition {error.name!r} does not exist; partitions are: {names}{more}",
             )
         case GroupsUnavailable():
-            too_many = isinstance(error, TooManyLookUps)
+            too_many = isinstance(error, TooManyLookups)
             return _status(
                 grpc.StatusCode.RESOURCE_EXHAUSTED if too_many else grpc.StatusCode.UNAVAILABLE,
                 _REASONS[type(error)],

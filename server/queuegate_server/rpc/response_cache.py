@@ -84,7 +84,7 @@ class ResponseCache:
         self._generations = _empty()
 
     def newest(self, snapshot: Snapshot, *, trusted: bool) -> Mapping[bytes, CachedResponse]:
-        """Return the newer generation, for many look-ups at once.
+        """Return the newer generation, for many lookups at once.
 
         A response in it is valid only if `entry.refresh_at` is in the future; `get` finds those
         that are not in it.

@@ -21,8 +21,8 @@ from queuegate_server.rpc.interceptors import (
 _LIMITED_BY_SERVICER: Final = frozenset(
     {"queuegate.v1.AccessService.CheckQueueAccess", "queuegate.v1.SyncService.Sync"}
 )
-"""A check that needs no look-up is answered before another call begins, so it takes no room; the
-servicer takes room for look-ups only. Streams of SyncService, which are idle mostly, have a bound
+"""A check that needs no lookup is answered before another call begins, so it takes no room; the
+servicer takes room for lookups only. Streams of SyncService, which are idle mostly, have a bound
 of their own.
 """
 

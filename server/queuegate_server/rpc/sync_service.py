@@ -32,7 +32,7 @@ MAX_WAITING: Final = 10_000
 MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream ends: callers ping once a second."""
 LOOKUPS: Final = 8
-"""Look-ups for one stream at the same time."""
+"""Lookups for one stream at the same time."""
 STALE_LIFETIME: Final = 1.0
 """Seconds for which groups that have expired are sent: until the resolver is asked again."""
 _REASONS: Final = frozenset(REASONS.values())

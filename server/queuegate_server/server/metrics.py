@@ -62,7 +62,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_cache_requests": (
         Counter,
         (
-            "Look-ups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
+            "Lookups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
             "failure), stale_hit (expired groups: the resolver fails, or the refresh is queued), "
             "miss. Repeated requests, which the response cache answers, do not reach it."
         ),
@@ -94,20 +94,20 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_cache_invalidated": (Counter, "Entries dropped on request.", _PARTITION),
     "queuegate_cache_outdated": (
         Counter,
-        "Look-ups whose result was outdated when they finished.",
+        "Lookups whose result was outdated when they finished.",
         _PARTITION,
     ),
     "queuegate_resolver_lookups": (
         Counter,
         (
-            "Look-ups, including those that were rejected or timed out: found, no_such_user, "
+            "Lookups, including those that were rejected or timed out: found, no_such_user, "
             "could_not_ask."
         ),
         (*_RESOLVER, "outcome"),
     ),
     "queuegate_resolver_lookup_seconds": (
         Histogram,
-        "Duration of look-ups, including their time in the queue.",
+        "Duration of lookups, including their time in the queue.",
         _RESOLVER,
     ),
     "queuegate_resolver_breaker_state": (
@@ -117,12 +117,12 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_resolver_lookups_running": (
         Gauge,
-        "Look-ups in progress (max_concurrent).",
+        "Lookups in progress (max_concurrent).",
         _RESOLVER,
     ),
     "queuegate_resolver_lookups_waiting": (
         Gauge,
-        "Look-ups in the queue (max_waiting).",
+        "Lookups in the queue (max_waiting).",
         _RESOLVER,
     ),
     "queuegate_ldap_steps": (
@@ -137,7 +137,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_ldap_events": (
         Counter,
         (
-            "Unusual events in look-ups: retried, ambiguous (several users match), depth_reached "
+            "Unusual events in lookups: retried, ambiguous (several users match), depth_reached "
             "(a walk ended at nested_depth), other_spelling (only names in another spelling), "
             "outside_base (ignored entries outside of user_base and group_base), skipped_names "
             "(groups without a readable name)."

@@ -140,7 +140,7 @@ async def test_a_cancelled_lookup_disturbs_nobody(case: Case, resolver: Resolver
         outcome = await resolver.resolve(user)
         if outcome == Found(groups):
             return
-        # The cancelled look-up of this user may take a moment to come back.
+        # The cancelled lookup of this user may take a moment to come back.
         assert isinstance(outcome, LookupFailed)
         await asyncio.sleep(0.01)
     pytest.fail("the user cannot be looked up any more")

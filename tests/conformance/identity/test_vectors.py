@@ -25,7 +25,7 @@ FAILING_LISTS = {"testuser5", "invalid-gid-user"}
 
 
 class _Counting:
-    """Counts the look-ups of a resolver; answers from a script if there is one."""
+    """Counts the lookups of a resolver; answers from a script if there is one."""
 
     def __init__(
         self, kind: str, script: dict[str, Any], failure: Outcome, clock: ManualClock
@@ -101,7 +101,7 @@ def test_user_names(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", named("convert"))
 async def test_convert(vector: dict[str, Any]) -> None:
-    """A question with groups is about the name only; one without is a look-up.
+    """A question with groups is about the name only; one without is a lookup.
 
     Forced submissions are the scheduler's: callers of ours get the answer of an unforced one,
     so that only made-up users and groups differ.
@@ -137,37 +137,37 @@ are refreshed ahead of their expiry."""
 # Scenario -> step -> our answer, and why it is not the reference's.
 DIFFERENCES: dict[str, dict[int, tuple[str, str]]] = {
     "negative-without-cleaner": {
-        3: ("failed, 2 look-ups", RETRIED),
-        4: ("failed, 3 look-ups", RETRIED),
-        5: ("failed, 4 look-ups", RETRIED),
+        3: ("failed, 2 lookups", RETRIED),
+        4: ("failed, 3 lookups", RETRIED),
+        5: ("failed, 4 lookups", RETRIED),
     },
     "partial-failure": {
-        1: ("failed, 2 look-ups", RETRIED),
-        2: ("failed, 2 look-ups", RETRIED),
-        4: ("failed, 2 look-ups", NOT_KEPT),
+        1: ("failed, 2 lookups", RETRIED),
+        2: ("failed, 2 lookups", RETRIED),
+        4: ("failed, 2 lookups", NOT_KEPT),
     },
-    "provided-groups-clear-failure": {2: ("failed, 1 look-ups", NOT_KEPT)},
+    "provided-groups-clear-failure": {2: ("failed, 1 lookups", NOT_KEPT)},
     "provided-groups-replace": {
-        2: ("a, 1 look-ups", NOT_KEPT),
-        4: ("a, 2 look-ups", NOT_KEPT),
-        5: ("a, 2 look-ups", NOT_KEPT),
+        2: ("a, 1 lookups", NOT_KEPT),
+        4: ("a, 2 lookups", NOT_KEPT),
+        5: ("a, 2 lookups", NOT_KEPT),
     },
     "forced-unknown": {
-        1: ("failed, 1 look-ups", NOT_KEPT),
-        2: ("failed, 2 look-ups", NOT_KEPT),
-        6: ("failed, 2 look-ups", NOT_KEPT),
+        1: ("failed, 1 lookups", NOT_KEPT),
+        2: ("failed, 2 lookups", NOT_KEPT),
+        6: ("failed, 2 lookups", NOT_KEPT),
     },
-    "forced-empty": {1: ("failed, 1 look-ups", NOT_KEPT)},
-    "no-resolver": {2: ("bob, 1 look-ups", NOT_KEPT)},
+    "forced-empty": {1: ("failed, 1 lookups", NOT_KEPT)},
+    "no-resolver": {2: ("bob, 1 lookups", NOT_KEPT)},
     "failure-recovers, could not ask": {
-        1: ("g1, 2 look-ups", RETRIED),
-        3: ("g1, 2 look-ups", RETRIED),
-        6: ("g1, 3 look-ups", REFRESHED),
+        1: ("g1, 2 lookups", RETRIED),
+        3: ("g1, 2 lookups", RETRIED),
+        6: ("g1, 3 lookups", REFRESHED),
     },
     "expired-then-failing, could not ask": {
-        1: ("g1 g2 (stale), 2 look-ups", STALE),
-        2: ("g1 g2 (stale), 2 look-ups", STALE),
-        5: ("g1 g2 (stale), 3 look-ups", STALE),
+        1: ("g1 g2 (stale), 2 lookups", STALE),
+        2: ("g1 g2 (stale), 2 lookups", STALE),
+        5: ("g1 g2 (stale), 3 lookups", STALE),
     },
 }
 
@@ -189,10 +189,10 @@ async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
         answer = await groups.resolve(step["user"])
         outcome, expected = answer.entry.outcome, step["expect"]
         ours = " ".join(outcome.groups) if isinstance(outcome, Found) else "failed"
-        ours += f"{' (stale)' * answer.stale}, {resolver.lookups} look-ups"
+        ours += f"{' (stale)' * answer.stale}, {resolver.lookups} lookups"
         await run_ready_callbacks()
         reference = " ".join(expected["groups"]) if expected["ok"] else "failed"
-        if ours != f"{reference}, {step['lookups']} look-ups":
+        if ours != f"{reference}, {step['lookups']} lookups":
             differences[number] = ours
     name = scenario["id"]
     if scenario["resolver"] == "script" and isinstance(failure, LookupFailed):

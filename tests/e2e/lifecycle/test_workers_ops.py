@@ -115,7 +115,7 @@ def test_documented_metrics_of_workers(server: RunningServer) -> None:
     for name, (kind, labels) in documented("Metrics of the server").items():
         each = kind == "gauge" and name in served and "worker" in served[name][1]
         expected[name] = (kind, tuple(sorted((*labels, "worker"))) if each else labels)
-    # Some have no value here: there are no look-ups and no directory.
+    # Some have no value here: there are no lookups and no directory.
     assert served.keys() == expected.keys()
     assert {name for name, entry in served.items() if entry != expected[name] and entry[1]} == set()
 

@@ -1,7 +1,7 @@
 """Answers of a directory: groups or a defined failure, and no group that the answers do not name.
 
 The first byte of an input selects the options. Then come the answers to the searches of one
-look-up in their order, either as the driver returns them or, if the first byte is 128 or more,
+lookup in their order, either as the driver returns them or, if the first byte is 128 or more,
 as bytes on the connection, which ends after them.
 """
 

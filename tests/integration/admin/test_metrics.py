@@ -152,7 +152,7 @@ def test_known_traffic(setup: Setup) -> None:
     assert 0.2 <= of("grpc_server_handling_seconds_sum", *CALL) < 60
 
     cache = "queuegate_cache_requests_total"
-    assert of(cache, "default", "miss") == 13  # ten of them in one batch, for one look-up
+    assert of(cache, "default", "miss") == 13  # ten of them in one batch, for one lookup
     assert of(cache, "default", "failure_hit") == 1
     assert of("queuegate_cache_entries", "default", "groups") == 1
     assert of("queuegate_cache_entries", "default", "negative") >= 2

@@ -156,7 +156,7 @@ def test_expired_groups_are_used_while_the_directory_is_down(directory: Scripted
             "stale_cache",
             ("sam", "staff"),
         )
-        # A definite "no such user" ends it, at the next look-up.
+        # A definite "no such user" ends it, at the next lookup.
         directory.answer({"sam": {"unknown": "left the company"}})
         eventually(lambda: client.check("sam", "root.work").reason, "unknown_user")
         directory.answer({"sam": DOWN})
@@ -202,7 +202,7 @@ def test_a_hung_look_up_delays_nobody_else(directory: ScriptedDirectory) -> None
         assert client.check("hung", "root.open").allowed
 
 
-def test_more_look_ups_than_may_run_fail_fast(directory: ScriptedDirectory) -> None:
+def test_more_lookups_than_may_run_fail_fast(directory: ScriptedDirectory) -> None:
     directory.answer({"*": {"groups": ["staff"], "seconds": HANGS}})
     options: dict[str, Any] = {"max_concurrent": 4, "max_waiting": 4, "lookup_timeout": "1s"}
     with two_partitions(directory, **options) as server, client_without_retries(server) as client:

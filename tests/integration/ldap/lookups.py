@@ -1,4 +1,4 @@
-"""Waiting for look-ups, and timing them."""
+"""Waiting for lookups, and timing them."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ async def until_found(resolver: LdapResolver, seconds: float = 60) -> None:
 
 
 async def until_asked(resolver: LdapResolver, url: str, seconds: float = 60) -> None:
-    """Wait until look-ups go to this server."""
+    """Wait until lookups go to this server."""
     end = time.monotonic() + seconds
 
     def asked() -> int:

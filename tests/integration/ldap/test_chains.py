@@ -74,7 +74,7 @@ def test_groups_and_decisions(config: Path, own_directory: Slapd) -> None:
             # The table knows this user and cannot list the groups.
             with pytest.raises(GroupsUnavailable, match=f"resolver '{partition}' could not be"):
                 client.check("testuser5", "root.team", partition=partition)
-        # Look-ups are counted by resolver: bob's three; testuser1's and testuser2's.
+        # Lookups are counted by resolver: bob's three; testuser1's and testuser2's.
         ops = ops_address(server)
         lookups = "queuegate_resolver_lookups_total"
         assert value(ops, lookups, "corp", "settings", "found") == 5

@@ -34,7 +34,7 @@ async def test_row_9_restart_while_idle_is_not_noticed(
 
 
 async def asked(opened: LdapResolver, count: int) -> list[asyncio.Task[tuple[Outcome, float]]]:
-    """Return look-ups that wait for an answer of the first server, which hangs."""
+    """Return lookups that wait for an answer of the first server, which hangs."""
     assert opened.directory
     connection = await opened.directory.pool.servers[0].connection()
     pending = [asyncio.create_task(timed(opened)) for _ in range(count)]
@@ -58,7 +58,7 @@ async def test_row_10_killed_with_requests_in_flight(
     assert opened.statistics.retried == 30
 
 
-async def test_row_10_without_another_server_look_ups_fail_immediately(
+async def test_row_10_without_another_server_lookups_fail_immediately(
     resolver: Build, own_directory: Slapd
 ) -> None:
     opened = await resolver(own_directory, operation_timeout=30)

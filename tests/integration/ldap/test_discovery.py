@@ -88,7 +88,7 @@ async def test_dns_that_does_not_answer_is_given_up(name_server: Asked) -> None:
         await discover_servers("corp.test", encrypted=False, timeout=0.2, resolver=resolver)
 
 
-async def test_look_ups_go_to_the_discovered_servers(
+async def test_lookups_go_to_the_discovered_servers(
     resolver: Build, directory: Slapd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[object] = [

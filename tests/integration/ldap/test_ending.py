@@ -1,4 +1,4 @@
-"""Row 32 of the failure matrix: shutdown, and what look-ups leave behind."""
+"""Row 32 of the failure matrix: shutdown, and what lookups leave behind."""
 
 import asyncio
 import sys
@@ -52,7 +52,7 @@ async def test_row_32_the_process_ends_while_a_server_hangs(
     assert process.returncode == 0
 
 
-async def test_cancelled_look_ups_leave_nothing_behind(resolver: Build, directory: Slapd) -> None:
+async def test_cancelled_lookups_leave_nothing_behind(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory)
     assert await opened.resolve("bob") == BOB
     before = descriptors()

@@ -34,7 +34,7 @@ from tests.support.servers.slapd import Slapd
 FAST = {"connect_timeout": 0.4, "operation_timeout": 0.4, "lookup_timeout": 2}
 PATIENT = {"connect_timeout": 1.5, "operation_timeout": 1.5, "lookup_timeout": 20}
 HANGS = 25
-"""Seconds that only an unbounded look-up takes, even on a busy machine."""
+"""Seconds that only an unbounded lookup takes, even on a busy machine."""
 MANY = [f"nobody{n}" for n in range(50)]
 
 
@@ -214,7 +214,7 @@ async def test_row_8_server_that_takes_binds_and_no_searches_is_left_alone(
         assert len(fake.searches) == 3
 
 
-async def test_row_10_look_ups_lost_with_one_connection_are_one_failure(
+async def test_row_10_lookups_lost_with_one_connection_are_one_failure(
     resolver: Build, directory: Slapd
 ) -> None:
     async with proxy_to(directory.port) as proxy:

@@ -160,7 +160,7 @@ def test_an_outage_does_not_flood_the_log(server: RunningServer) -> None:
     eventually(logged_calls, calls)
     seconds = time.monotonic() - begin + 1
     written = [entry for entry in server.logs if entry["level"] == "warning"]
-    # Calls and look-ups: unavailable, overloaded, could not be asked.
+    # Calls and lookups: unavailable, overloaded, could not be asked.
     assert len(written) <= 3 * (MAX_LINES + 1) * (seconds + 1)
 
 

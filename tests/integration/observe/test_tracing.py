@@ -123,7 +123,7 @@ def test_a_failure_is_an_error_and_a_call_without_a_look_up_has_no_span_of_one(
         assert attributes(call)["rpc.grpc.status_code"] == 14
         assert attributes(lookup)["queuegate.outcome"] == "could_not_ask"
         collector.spans.clear()
-        # A call without a look-up has no span of one, and another trace.
+        # A call without a lookup has no span of one, and another trace.
         assert ask(server, "alice") is grpc.StatusCode.OK
         [only] = collector.wait_for(1).values()
         assert only.trace_id != call.trace_id

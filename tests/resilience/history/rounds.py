@@ -57,7 +57,7 @@ def run(
         restarts: How often the server is killed or stopped, and started again.
         invalidates: Whether caches are invalidated. If not, groups live as long as they may, and
             the directory is away at times.
-        busy: The seconds by which the machine may delay the end of a look-up.
+        busy: The seconds by which the machine may delay the end of a lookup.
         seed: Of the random choices.
         fault: The fault to plant in the server.
     """

@@ -28,7 +28,7 @@ CACHE = {
     "stale_wait": "50ms",
 }
 SLOW = (0.02, 0.1, 0.3)
-"""Seconds of slow look-ups: enough for the groups to change before the answer comes."""
+"""Seconds of slow lookups: enough for the groups to change before the answer comes."""
 
 
 class World:

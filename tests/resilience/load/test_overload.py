@@ -130,13 +130,13 @@ async def test_work_that_nobody_waits_for_stops_or_is_shared(setup: Setup) -> No
     directory = setup.directory
     directory.answer({"*": {"groups": ["none"], "seconds": 0.03}})
     async with queuegate.aio.Client(setup.addresses[1], timeout=60) as client:
-        # A look-up that has begun goes on; the next caller gets its answer.
+        # A lookup that has begun goes on; the next caller gets its answer.
         directory.answer({"shared": {"groups": ["none"], "seconds": 0.4}})
         with pytest.raises(queuegate.DeadlineExceeded):
             await client.check("shared", queue, timeout=0.1)
         assert (await client.check("shared", queue)).reason == "no_match"
         assert directory.asked("shared") == 1
-        # The look-ups of a batch that have not begun never do: few are under way at once.
+        # The lookups of a batch that have not begun never do: few are under way at once.
         questions = [queuegate.Check(f"batched-{number}", queue) for number in range(10_000)]
         with pytest.raises(queuegate.DeadlineExceeded):
             await client.check_many(questions, timeout=0.3)

@@ -92,7 +92,7 @@ class Connection:
     up: deque[sync_pb2.SyncRequest] = field(default_factory=deque)
     down: deque[sync_pb2.SyncResponse] = field(default_factory=deque)
     lookups: list[tuple[int, int]] = field(default_factory=list)
-    """The versions that look-ups under way will return, and the positions before them."""
+    """The versions that lookups under way will return, and the positions before them."""
 
 
 @dataclass(eq=False)
@@ -213,7 +213,7 @@ class World:
                 "want": gate.wants < bounds.wants,
                 "server receives": connection.up,
                 "gate receives": connection.down,
-                "look-up ends": connection.lookups,
+                "lookup ends": connection.lookups,
                 "server sends": True,
             }
             yield from ((action, index) for action, may in on_stream.items() if may)
@@ -345,5 +345,5 @@ _ON_STREAM: Final[Mapping[str, Callable[[World, Gate, Connection], bool | None]]
     "server receives": World._server_receives,
     "server sends": World._server_sends,
     "gate receives": World._gate_receives,
-    "look-up ends": World._look_up_ends,
+    "lookup ends": World._look_up_ends,
 }

@@ -9,7 +9,7 @@ from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, 
 class FakeDirectory:
     """Knows the users that a test names.
 
-    Look-ups wait while `hold` is clear; `broken` makes them fail, `error` makes them raise.
+    Lookups wait while `hold` is clear; `broken` makes them fail, `error` makes them raise.
     """
 
     def __init__(self, **users: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ HANGS = 1e6
 
 
 class ScriptedDirectory:
-    """A user directory that answers what a test says, from the next look-up on."""
+    """A user directory that answers what a test says, from the next lookup on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class ScriptedDirectory:
 
     def resolver(self, **options: Any) -> dict[str, Any]:
         """Return an entry for `resolvers` of the settings; its breaker never opens, and no
-        look-up takes too long because the machine is busy.
+        lookup takes too long because the machine is busy.
         """
         return {
             "type": "scripted",
@@ -69,7 +69,7 @@ class ScriptedDirectory:
         (self.folder / "released").touch()
 
     def asked(self, user: str | None = None) -> int:
-        """Say how many look-ups reached the resolver, of one user or of all."""
+        """Say how many lookups reached the resolver, of one user or of all."""
         record = self.folder / "asked"
         users = record.read_text().splitlines() if record.exists() else []
         return len(users) if user is None else users.count(user)

@@ -14,7 +14,7 @@ from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, 
 
 
 class ScriptedOptions(ResolverOptions):
-    """Where the script is: `answers.json` in a folder; `asked` there gets a line a look-up, and
+    """Where the script is: `answers.json` in a folder; `asked` there gets a line a lookup, and
     once there is `released`, no answer is held back any more.
     """
 

@@ -43,7 +43,7 @@ class Stack:
         return await self.groups.invalidate_all()
 
     async def held(self, user: str = "sue", **how: bool) -> asyncio.Task[Resolution]:
-        """Return a look-up that the directory is keeping waiting."""
+        """Return a lookup that the directory is keeping waiting."""
         self.directory.hold.clear()
         task = asyncio.create_task(self.groups.resolve(user, **how))
         await run_ready_callbacks()

@@ -1,4 +1,4 @@
-"""The look-up of namespaces: remembered, asked once, and never guessed."""
+"""The lookup of namespaces: remembered, asked once, and never guessed."""
 
 import asyncio
 import contextlib

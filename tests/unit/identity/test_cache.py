@@ -221,7 +221,7 @@ def test_users_who_came_within_a_second_are_refreshed_apart(clock: ManualClock) 
     cache = GroupCache(CacheOptions(), clock, clock, random.Random(7).random)
     due = [(start + number / USERS, f"u{number}") for number in range(USERS)]
     seconds: Counter[int] = Counter()
-    # All are in use all the time: each look-up begins when it is due.
+    # All are in use all the time: each lookup begins when it is due.
     while due[0][0] < start + 900:
         at, user = due[0]
         clock.now = at

@@ -18,7 +18,7 @@ from tests.support.fakes.clock import ManualClock
 # Results of `describe_entry`.
 G, N, F, S, NOTHING = "groups", "nobody", "failure", "stale", "nothing"
 
-# The known answer, and the outcome of a later look-up -> the answer for a decision. Times are
+# The known answer, and the outcome of a later lookup -> the answer for a decision. Times are
 # seconds after the first answer; groups expire at 300 and are stale up to 3 900.
 
 

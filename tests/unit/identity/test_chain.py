@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 DOWN = "the directory is down"
 ABSENT = "not in the directory"
 Groups = tuple[str, ...] | None | str
-"""The groups of the user in a resolver, None for no such user, or why the look-up fails."""
+"""The groups of the user in a resolver, None for no such user, or why the lookup fails."""
 
 
 def guarded(name: str, groups: Groups = None, **bounds: float) -> GuardedResolver:
@@ -127,13 +127,13 @@ async def test_a_slow_resolver_is_limited_by_its_own_time_and_bounds() -> None:
     look_up = asyncio.create_task(chain.resolve("sue"))
     await run_ready_callbacks()
     refused = await chain.resolve("bob")
-    assert refused == LookupFailed("resolver 'b': too many look-ups", too_many=True)
+    assert refused == LookupFailed("resolver 'b': too many lookups", too_many=True)
     assert await look_up == LookupFailed("resolver 'b': no answer within 0.001 s")
     assert slow.cancelled == 1
 
 
 @pytest.mark.parametrize(("mode", "waiting"), [("first", 0), ("union", 2)])
-async def test_queued_look_ups_count_where_every_look_up_asks(
+async def test_queued_lookups_count_where_every_look_up_asks(
     mode: ChainMode, waiting: int
 ) -> None:
     slow = FakeDirectory()
@@ -142,11 +142,11 @@ async def test_queued_look_ups_count_where_every_look_up_asks(
     members = [guarded("a"), GuardedResolver("b", slow, options, clock=ManualClock())]
     chain = ResolverChain("all", members, mode)
     reverse = ResolverChain("reverse", members[::-1], mode)
-    look_ups = [asyncio.create_task(chain.resolve(user)) for user in ("sue", "bob", "joe")]
+    lookups = [asyncio.create_task(chain.resolve(user)) for user in ("sue", "bob", "joe")]
     await run_ready_callbacks()
     assert (chain.waiting, reverse.waiting) == (waiting, 2)
     slow.hold.set()
-    await asyncio.gather(*look_ups)
+    await asyncio.gather(*lookups)
     assert (chain.waiting, reverse.waiting) == (0, 0)
 
 

@@ -157,7 +157,7 @@ async def _opened(directory: FakeDirectory, clock: ManualClock) -> CircuitBreake
 async def _held(
     breaker: CircuitBreaker, directory: FakeDirectory
 ) -> tuple[asyncio.Task[Outcome], asyncio.Event]:
-    """Return a look-up under way, and the event that releases it."""
+    """Return a lookup under way, and the event that releases it."""
     directory.hold = asyncio.Event()
     look_up = asyncio.create_task(breaker.resolve("sue"))
     await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from tests.support.fakes.loop import run_ready_callbacks
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
 CLOSING = LookupFailed(
-    "the look-up was given up: the server is stopping, or the partition has a new resolver"
+    "the lookup was given up: the server is stopping, or the partition has a new resolver"
 )
 
 
@@ -72,7 +72,7 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     await run_ready_callbacks()
     assert (shared.bulkhead.running, shared.bulkhead.waiting) == (2, 1)
     refused = await two.resolve("d")
-    assert refused.entry.outcome == LookupFailed("too many look-ups", too_many=True)
+    assert refused.entry.outcome == LookupFailed("too many lookups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert directory.most_running == 2

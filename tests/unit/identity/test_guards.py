@@ -1,4 +1,4 @@
-"""The bounds of a look-up: its time, how many at once, and that nothing is raised."""
+"""The bounds of a lookup: its time, how many at once, and that nothing is raised."""
 
 import asyncio
 import logging
@@ -120,7 +120,7 @@ async def test_running_and_waiting_lookups_are_bounded() -> None:
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
-    assert await source.resolve("u5") == LookupFailed("too many look-ups", too_many=True)
+    assert await source.resolve("u5") == LookupFailed("too many lookups", too_many=True)
     directory.hold.set()
     assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 5
     assert directory.most_running == 3
@@ -129,13 +129,13 @@ async def test_running_and_waiting_lookups_are_bounded() -> None:
     assert await source.resolve("u5") == Found(("g",))
 
 
-async def test_without_a_queue_further_look_ups_fail_at_once() -> None:
+async def test_without_a_queue_further_lookups_fail_at_once() -> None:
     directory = FakeDirectory(sue=("g",), bob=("g",))
     directory.hold.clear()
     source = bulkhead(directory, 1, 0, 60)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == LookupFailed("too many look-ups", too_many=True)
+    assert await source.resolve("bob") == LookupFailed("too many lookups", too_many=True)
     directory.hold.set()
     assert await first == Found(("g",))
 
@@ -147,7 +147,7 @@ async def test_the_wait_is_bounded() -> None:
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
     assert await source.resolve("bob") == LookupFailed(
-        "too many look-ups: none could start within 0.01 s", too_many=True
+        "too many lookups: none could start within 0.01 s", too_many=True
     )
     assert directory.asked["bob"] == 0
     directory.hold.set()
@@ -157,7 +157,7 @@ async def test_the_wait_is_bounded() -> None:
 
 async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock) -> None:
     """A burst is served, however long its queue is. What follows before the queue was empty is
-    refused as soon as it would wait for longer than three look-ups take.
+    refused as soon as it would wait for longer than three lookups take.
     """
     directory = FakeDirectory(**{f"u{number}": ("g",) for number in range(99)})
     directory.hold.clear()
@@ -165,7 +165,7 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await run_ready_callbacks()
     assert (source.running, source.waiting) == (2, 12)
-    clock.advance(0.5)  # what a look-up takes
+    clock.advance(0.5)  # what a lookup takes
     directory.hold.set()
     await run_ready_callbacks()
     assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 14
@@ -173,7 +173,7 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await run_ready_callbacks()
     clock.advance(1.1)
-    assert await source.resolve("u50") == LookupFailed("too many look-ups", too_many=True)
+    assert await source.resolve("u50") == LookupFailed("too many lookups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert await source.resolve("u50") == Found(("g",))

@@ -26,7 +26,7 @@ class Timer:
 
 
 class World:
-    """A queue on a manual clock and timers; look-ups last until the test ends them."""
+    """A queue on a manual clock and timers; lookups last until the test ends them."""
 
     def __init__(self, capacity: int = 1_000_000) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Single flight: one look-up of a user, joined by all callers and owned by none."""
+"""Single flight: one lookup of a user, joined by all callers and owned by none."""
 
 import asyncio
 from collections import Counter

@@ -159,7 +159,7 @@ async def test_expired_groups_are_the_answer_while_the_source_takes_long(stack: 
     stack.directory.hold.clear()
     for _ in range(2):
         assert await stack.resolve() == ("stale g1", True)
-    assert stack.asked() == 2, "the look-up goes on"
+    assert stack.asked() == 2, "the lookup goes on"
     stranger = asyncio.create_task(stack.resolve("bob"))
     fresh = asyncio.create_task(stack.resolve(bypass_cache=True))
     await asyncio.sleep(2 * CacheOptions().stale_wait)
@@ -263,7 +263,7 @@ async def test_how_many_refreshes_may_run(stack: Stack) -> None:
         await stack.resolve(user)
     assert stack.guarded.refresh_capacity == 0, "the source is left alone"
     stack.clock.advance(10)
-    assert stack.guarded.refresh_capacity == 1, "one look-up tries whether it is back"
+    assert stack.guarded.refresh_capacity == 1, "one lookup tries whether it is back"
 
 
 async def test_nobody_waits_for_groups_behind_names_that_are_looked_up(clock: ManualClock) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import weakref
 
-from queuegate_server.rpc.batch import MAX_LOOK_UPS, for_each
+from queuegate_server.rpc.batch import MAX_LOOKUPS, for_each
 
 
 class Item:
@@ -12,7 +12,7 @@ class Item:
 
 
 async def test_a_cancelled_batch_leaves_no_cycle() -> None:
-    items = [Item() for _ in range(2 * MAX_LOOK_UPS)]
+    items = [Item() for _ in range(2 * MAX_LOOKUPS)]
     kept = [weakref.ref(item) for item in items]
     begun: list[int] = []
     cancelled: list[int] = []
@@ -31,7 +31,7 @@ async def test_a_cancelled_batch_leaves_no_cycle() -> None:
     task = asyncio.create_task(for_each(items, hang, pause_if_due))
     del items
     await asyncio.sleep(0.01)
-    assert len(begun) == MAX_LOOK_UPS
+    assert len(begun) == MAX_LOOKUPS
     gc.disable()
     try:
         task.cancel()

@@ -44,14 +44,14 @@ class NssOptions(ResolverOptions):
         16,
         ge=1,
         le=256,
-        description="How many look-ups block at once at most; further ones wait for a thread.",
+        description="How many lookups block at once at most; further ones wait for a thread.",
     )
 
 
 class NssResolver:
     """Resolves users from the user and group databases of the host.
 
-    These may ask a directory that hangs, so look-ups run in threads that can be abandoned: one
+    These may ask a directory that hangs, so lookups run in threads that can be abandoned: one
     that hangs holds up neither the other users nor the end of the process.
     """
 
@@ -60,7 +60,7 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Build the resolver around the C library, or another blocking look-up."""
+        """Build the resolver around the C library, or another blocking lookup."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 
@@ -72,9 +72,9 @@ class NssResolver:
         try:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
-            return LookupFailed("an earlier look-up of the user still hangs")
+            return LookupFailed("an earlier lookup of the user still hangs")
         except AllThreadsHang:
-            return LookupFailed("every thread for look-ups hangs")
+            return LookupFailed("every thread for lookups hangs")
 
     async def close(self) -> None:
         """End the idle threads; those that hang end with the process."""

@@ -4,7 +4,7 @@ resolver      the resolver as the rest of the server knows it
 options       the settings, checked without the network; defaults from presets and YuniKorn's Secret
 fields        the types of these settings
 driver        whether python-ldap can be loaded, and does what the settings need
-directory     one look-up: which server, which user, what is repeated
+directory     one lookup: which server, which user, what is repeated
 pool          the servers, failover and fail-back; a connection to each, kept in the background
 bind          opening a bound connection; kerberos_child is a program that binds by a ticket
 bridge        TCP, StartTLS, TLS, and the bytes between them and libldap

@@ -54,7 +54,7 @@ class LdapConnection:
         """Why the connection ended; None while it has not."""
         self.ended = asyncio.Event()
         self.quiet = asyncio.Event()
-        """Set while no look-up uses the connection."""
+        """Set while no lookup uses the connection."""
         self.quiet.set()
         self._users = 0
         self.is_active_directory: bool | None = None

@@ -1,4 +1,4 @@
-"""Look-ups in an open directory: the server that is asked, the user's entry, and the groups.
+"""Lookups in an open directory: the server that is asked, the user's entry, and the groups.
 
 This module and those that it imports need the driver.
 """

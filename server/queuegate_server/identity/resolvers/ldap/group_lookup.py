@@ -52,7 +52,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 class GroupLookup:
-    """One look-up of the groups of one user.
+    """One lookup of the groups of one user.
 
     Their names are kept in order of arrival, each once, up to `max_groups`.
     """

@@ -1,4 +1,4 @@
-"""The steps that look-ups and connections consist of, for metrics and for `ldap-check`."""
+"""The steps that lookups and connections consist of, for metrics and for `ldap-check`."""
 
 import logging
 import time
@@ -71,17 +71,17 @@ class LdapStatistics:
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
     """By server and step."""
     retried: int = 0
-    """Look-ups that were repeated on another connection."""
+    """Lookups that were repeated on another connection."""
     ambiguous: int = 0
-    """Look-ups that matched several users."""
+    """Lookups that matched several users."""
     other_spelling: int = 0
-    """Look-ups that matched only entries whose name is spelled differently."""
+    """Lookups that matched only entries whose name is spelled differently."""
     skipped_names: int = 0
     """Groups without a readable name."""
     outside_base: int = 0
     """Entries that a server returned although they are outside of `user_base` or `group_base`."""
     depth_reached: int = 0
-    """Look-ups that still found groups at the level `nested_depth`, and left out those above."""
+    """Lookups that still found groups at the level `nested_depth`, and left out those above."""
 
     def note_outside(self, dn: str, base: str) -> None:
         """Count and log an entry outside of a base, which is ignored."""

@@ -1,6 +1,6 @@
 """The settings of the resolver `ldap`, checked without the network.
 
-A fault that would make every look-up fail, whatever the directory answers, is a fault of the
+A fault that would make every lookup fail, whatever the directory answers, is a fault of the
 settings: a missing driver as well as a file that cannot be read.
 """
 
@@ -94,10 +94,10 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """Settings of the resolver `ldap`. Durations are in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
-        5.0, description="How long one look-up may take, failover included."
+        5.0, description="How long one lookup may take, failover included."
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        1.0, description="How long a failing directory is left alone before one look-up tries it."
+        1.0, description="How long a failing directory is left alone before one lookup tries it."
     )
     preset: PresetName | None = Field(
         None, description="Kind of directory; supplies defaults for options that are not set."

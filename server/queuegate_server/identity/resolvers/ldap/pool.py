@@ -165,13 +165,13 @@ class ServerConnection:
                 self._waiting -= 1
 
     def note_success(self) -> None:
-        """Note that the server answered a look-up."""
+        """Note that the server answered a lookup."""
         self._failed_requests = 0
 
     def note_failure(self, connection: LdapConnection, fault: LdapFault) -> None:
-        """Note that the server failed a look-up on a connection.
+        """Note that the server failed a lookup on a connection.
 
-        All look-ups that were lost with one connection count as one failure.
+        All lookups that were lost with one connection count as one failure.
         """
         if connection.lost is not None:
             if connection is self._last_lost:
@@ -285,7 +285,7 @@ class ServerConnection:
                 with contextlib.suppress(LdapFault):
                     await connection.verify()
         if not self._is_preferred and not self._waiting:
-            # A look-up that was lost with the connection may wait for the next one by now.
+            # A lookup that was lost with the connection may wait for the next one by now.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None

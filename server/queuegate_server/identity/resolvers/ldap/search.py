@@ -1,4 +1,4 @@
-"""The searches of one look-up on one connection: each bounded, and whole or a failure."""
+"""The searches of one lookup on one connection: each bounded, and whole or a failure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class LdapEntry:
 
 
 class SearchSession:
-    """The searches of one look-up. All methods raise LdapFault."""
+    """The searches of one lookup. All methods raise LdapFault."""
 
     def __init__(self, connection: LdapConnection) -> None:
         self._connection = connection
