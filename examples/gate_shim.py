@@ -18,6 +18,9 @@ def verdict(gate: queuegate.Gate, user: str, queue: str) -> str:
         decision = gate.check(user, queue)
     except queuegate.CouldNotAsk as error:
         return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
+    except queuegate.NotPermitted as error:
+        # The shim lacks a credential or a role. Rejecting every application would be wrong.
+        return f"wait: {error}"
     except (queuegate.QueuegateError, ValueError) as error:
         return f"reject: {error}"
     who = "the gate" if gate.decided > before else "the server"

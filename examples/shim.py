@@ -18,6 +18,9 @@ def verdict(client: queuegate.Client, user: str, queue: str) -> str:
     except queuegate.CouldNotAsk as error:
         # Not a no: keep the application and ask again, at the earliest after this time.
         return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
+    except queuegate.NotPermitted as error:
+        # The shim lacks a credential or a role. Rejecting every application would be wrong.
+        return f"wait: {error}"
     except (queuegate.QueuegateError, ValueError) as error:
         return f"reject: {error}"
     if not decision:

@@ -37,6 +37,9 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 - Ask again after `RESOURCE_EXHAUSTED` with `RATE_LIMITED` or `OVERLOADED`, and after `UNAVAILABLE`,
   when `RetryInfo` says so, or else after a second. All other errors need a change: of the request,
   of the policy, or of the caller's rights.
+- `PERMISSION_DENIED` and `UNAUTHENTICATED` are about the caller, never about the user in the
+  question: the deployment is at fault. A shim keeps the application, asks again, and alerts an
+  administrator. If it rejected the application instead, one wrong setting would reject all of them.
 - Set a deadline. The clients for Python and Go have one second by default, and within it repeat a
   call that ended with `UNAVAILABLE` up to three times.
 """

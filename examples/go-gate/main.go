@@ -51,8 +51,9 @@ func verdict(ctx context.Context, gate *queuegate.Gate, user, queue string) stri
 		how = "decided here"
 	}
 	switch {
-	case errors.Is(err, queuegate.ErrCouldNotAsk):
-		return fmt.Sprintf("wait: %v", err) // not a no: keep the application and ask again
+	case errors.Is(err, queuegate.ErrCouldNotAsk), errors.Is(err, queuegate.ErrNotPermitted):
+		// Not a no, also where the shim lacks a role: keep the application and ask again.
+		return fmt.Sprintf("wait: %v", err)
 	case err != nil:
 		return fmt.Sprintf("reject: %v", err)
 	case !decision.Allowed:

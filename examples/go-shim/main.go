@@ -88,7 +88,7 @@ func rejection(
 			return ""
 		case err == nil:
 			return fmt.Sprintf("%s may not submit to %s (%s)", question.User, question.Queue, decision.Reason)
-		case ctx.Err() != nil || !errors.Is(err, queuegate.ErrCouldNotAsk) || !errors.As(err, &failed):
+		case ctx.Err() != nil || !mayWait(err) || !errors.As(err, &failed):
 			return err.Error() // asking again does not help
 		}
 		// Neither a yes nor a no: the application waits.
@@ -96,4 +96,10 @@ func rejection(
 		log.Printf("%s waits %v: %v", application.GetApplicationID(), wait, err)
 		time.Sleep(wait)
 	}
+}
+
+// mayWait returns whether an error is not the application's fault: there is no answer now, or this
+// shim lacks a credential or a role.
+func mayWait(err error) bool {
+	return errors.Is(err, queuegate.ErrCouldNotAsk) || errors.Is(err, queuegate.ErrNotPermitted)
 }

@@ -154,9 +154,10 @@ def test_without_an_answer_an_application_waits(shim: Path) -> None:
     status = grpc.StatusCode.UNAVAILABLE
     pushback = [("grpc-retry-pushback-ms", "-1")]
     down = Fault(status, "directory down", "RESOLVER_UNAVAILABLE", [soon], pushback)
+    no_role = Fault(grpc.StatusCode.PERMISSION_DENIED, "no role", "CALLER_NOT_PERMITTED")
     with ScriptedServer() as server:
-        server.script.fail("CheckQueueAccess", down)
+        server.script.fail("CheckQueueAccess", down, no_role)
         request = {"new": [application("app-1", "root.a", user="alice")]}
         responses, log = answers(shim, server.address, request)
     assert responses == [{"accepted": [{"applicationID": "app-1"}]}]
-    assert log == "app-1 waits 1s: directory down\n"
+    assert log == "app-1 waits 1s: directory down\napp-1 waits 1s: no role\n"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import grpc
+import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
@@ -58,6 +59,25 @@ def test_shim() -> None:
         server.script.fail("CheckQueueAccess", down)
         assert say("alice root.a") == "wait 5 s: directory down"
         assert say("alice root.a").startswith("admit")
+        shim.stdin.close()
+        assert shim.wait(60) == 0
+
+
+@pytest.mark.parametrize("example", ["shim.py", "gate_shim.py"])
+def test_a_shim_without_a_role_rejects_nothing(example: str, policy: Path) -> None:
+    nobody = ("--policy", str(policy), "--set", "callers={loopback: {roles: []}}")
+    with (
+        running_server(*nobody) as server,
+        subprocess.Popen(
+            [sys.executable, str(EXAMPLES / example)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "QUEUEGATE_ADDRESS": server.address},
+        ) as shim,
+    ):
+        assert answer(shim, "alice root").startswith("wait: this call needs the role check")
+        assert shim.stdin
         shim.stdin.close()
         assert shim.wait(60) == 0
 
