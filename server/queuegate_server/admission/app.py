@@ -64,7 +64,9 @@ class AdmissionMetrics:
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",
-            "Requests to the webhook, by endpoint and outcome.",
+            "Requests to the webhook, by endpoint and outcome: allowed, patched (allowed with the "
+            "annotation added), denied; answered with an HTTP error: malformed, too_large, slow, "
+            "disconnected (the request did not arrive), overloaded (too many large ones), failed.",
             ("endpoint", "outcome"),
             registry=self.registry,
         )

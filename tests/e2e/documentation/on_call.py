@@ -12,6 +12,7 @@ from tests.e2e.documentation.directories import openldap
 from tests.e2e.documentation.environments import CERTIFICATES
 from tests.e2e.documentation.reader import Reader
 from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.webhook import running_webhook
 
 _SETTINGS: Final = """\
 listen:
@@ -41,6 +42,19 @@ resolvers:
 partitions:
   default: {resolver: corp}
 """
+
+_REVIEW: Final = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "operation": "CREATE",
+        "namespace": "default",
+        "userInfo": {"username": "alice"},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}},
+    },
+}
 
 
 @contextmanager
@@ -99,4 +113,13 @@ def after_a_mistake(reader: Reader) -> Iterator[None]:
 def with_workers(reader: Reader) -> Iterator[None]:
     """Like `at_work`, with two workers."""
     with at_work(reader, "workers: 2\n"):
+        yield
+
+
+@contextmanager
+def webhook(reader: Reader) -> Iterator[None]:
+    """The admission webhook, with its operations port on 127.0.0.1:9465. It was asked once."""
+    with running_webhook(reader.folder / "etc/queuegate") as running:
+        reader.port(9465, int(running.ops.rpartition(":")[2]))
+        running.review("/mutate", _REVIEW)
         yield

@@ -34,6 +34,10 @@ _ALERTS: Final = {
         on_call.with_directory,
     ),
     "queuegate-reload-failed.md": (on_call.after_a_mistake,),
+    "queuegate-webhook-certificate-expires.md": (on_call.webhook,),
+    "queuegate-webhook-down.md": (on_call.webhook,),
+    "queuegate-webhook-errors.md": (on_call.webhook,),
+    "queuegate-webhook-reload-failed.md": (on_call.webhook,),
     "queuegate-workers-missing.md": (on_call.with_workers,),
     "queuegate-workers-replaced.md": (on_call.with_workers,),
 }
