@@ -5,21 +5,23 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from docs.generate.markdown import code, page, table
-from queuegate.v1 import access_pb2
+from queuegate.v1 import access_pb2, sync_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.observe.audit_chain import START, chained
-from queuegate_server.rpc.decision_records import Answered, Failed, Record
+from queuegate_server.rpc.decision_records import Answered, Failed, Record, Reported
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text, one JSON object a line. Each decision is a
 record: of a batch, a column request or a stream, each check; of an `Explain…` call, its decision.
 `ListQueues` makes none, and neither does a call that is rejected before a decision: too many calls
-at once, a caller without the role. With `records: denials` allowed requests make none.
+at once, a caller without the role. With `records: denials` allowed requests make none. Decisions
+that a [gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are records, too.
 """
 _EXAMPLES: Final = """\
 ## Examples
 
-A denial, a request about an application, and a request that could not be decided:
+A denial, a request about an application, a request that could not be decided, and a decision that a
+gate made and reported:
 """
 _CHAIN: Final = """\
 ## Hash chain
@@ -30,10 +32,11 @@ chain goes on in the next file after a rotation, and after a restart.
 _SAMPLE_CHAIN: Final = "The first record of a chain:"
 _TIME: Final = 1_795_270_515.701522
 _KEYS: Final[Mapping[str, str]] = {
-    "time": "When the request was decided: UTC, RFC 3339, with microseconds.",
+    "time": "When the request was decided: UTC, RFC 3339, with microseconds. With `decided_by`, by"
+    " the clock of the gate.",
     "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
     " [`callers`](settings.md#callers).",
-    "method": "The [call](api.md#queuegatev1accessservice).",
+    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for the report of a gate.",
     "user": "The user of the request. Absent if a batch was rejected as a whole.",
     "partition": "The partition of the request; `default` if it named none.",
     "groups_in_request": "How many groups the request had. Absent if it had none.",
@@ -48,6 +51,10 @@ _KEYS: Final[Mapping[str, str]] = {
     "matched_queue": "The queue whose ACL matched; empty if none did. Absent with `error`.",
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
+    "decided_by": "The name of the gate that decided and reported it. Absent if the server decided."
+    " A gate reports at least once: after a failure, the same decision may be recorded twice.",
+    "stale": "`true` if the gate decided [without a"
+    " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
 _CHAIN_KEYS: Final = {
     "sequence": "Counts the records of the chain, from 1.",
@@ -58,7 +65,7 @@ _CHAIN_KEYS: Final = {
 
 def generate() -> str:
     """Return the page."""
-    examples = [_denial(), _application(), _error()]
+    examples = [_denial(), _application(), _error(), _reported()]
     # Every record has keys that are described, in this order.
     for record in examples:
         assert list(record) == [key for key in _KEYS if key in record]
@@ -144,3 +151,24 @@ def _error() -> Record:
     )
     content = request.SerializeToString()
     return Failed("CheckQueueAccess", _TIME, "unix", content, "resolver_unavailable").record()
+
+
+def _reported() -> Record:
+    decision = sync_pb2.LocalDecision(
+        user="sue",
+        partition="default",
+        queue="root.analytics.reports",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+        decision=access_pb2.CheckQueueAccessResponse(
+            allowed=True,
+            reason=access_pb2.REASON_USER,
+            matched_queue="root.analytics.reports",
+            matched_subject="sue",
+            policy_revision=1,
+        ),
+        stale=True,
+    )
+    decision.time.FromNanoseconds(round(_TIME * 1e9))
+    reported = Reported("token:shim", "shim-7f9c/4711", [decision], denials_only=False)
+    (record,) = reported.records()
+    return record

@@ -41,12 +41,13 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
   question: the deployment is at fault. A shim keeps the application, asks again, and alerts an
   administrator. If it rejected the application instead, one wrong setting would reject all of them.
 - Set a deadline. The clients for Python and Go have one second by default, and within it repeat a
-  call that ended with `UNAVAILABLE` up to three times.
+  call that ended with `UNAVAILABLE` or `CANCELLED` up to three times.
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
         "The message is larger than `limits.max_message`, or than the client accepts: send less at"
-        " once. The Python client raises `MessageTooLarge`."
+        " once. The Python client raises `MessageTooLarge`. Or the metadata is larger than"
+        " `limits.connections.max_metadata`, or too many health watches are open."
     ),
     "UNAVAILABLE": (
         "Nothing listens at the address, or the connection broke. With TLS also a certificate that"
@@ -55,10 +56,13 @@ _CAUSES: Final = {
     ),
     "CANCELLED": (
         "The server dropped a waiting call: it shuts down, or far more calls arrive than it can"
-        " answer. Ask again, as the Python client does."
+        " answer. Ask again, as the clients for Python and Go do."
     ),
     "DEADLINE_EXCEEDED": "No answer came within the caller's time limit. Ask again later.",
     "UNIMPLEMENTED": "The server is not queuegate, or an older one. Check the address.",
+    "UNKNOWN": (
+        "With `transport: native`: the metadata is larger than `limits.connections.max_metadata`."
+    ),
 }
 _PYTHON: Final = """\
 ## Exceptions of the Python client

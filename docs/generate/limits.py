@@ -5,14 +5,22 @@ from typing import Final
 
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
-from queuegate_server.admission import bodies, connections
+from queuegate.gate import outbox, replica
+from queuegate_server.admin import http
+from queuegate_server.admission import bodies, connections, review
+from queuegate_server.admission import settings as admission
 from queuegate_server.config_fields import written_size
-from queuegate_server.files import configmap
+from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import source_text, xml_reader, yaml_reader
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.rpc import (
+    access_service,
+    admission_queue,
+    application_service,
     columns,
+    health,
     policy_service,
+    sync_service,
     tokens,
     user_group_service,
     validation,
@@ -20,6 +28,7 @@ from queuegate_server.rpc import (
 )
 from queuegate_server.server import wiring
 from queuegate_server.settings import callers, listeners, load
+from queuegate_server.sync import event_log, session
 from queuegate_server.transports import stalls
 
 _INTRODUCTION: Final = """\
@@ -45,8 +54,15 @@ def generate() -> str:
         "## Reloads",
         "A changed policy is parsed in a child process. Beyond its limits, the reload fails.",
         table(head, _reloads()),
-        "## Connections",
+        "## Calls and connections",
+        "Calls beyond one of them end with `RESOURCE_EXHAUSTED`, unless the table says otherwise.",
         table(head, _connections()),
+        "## Gates",
+        "The first six are for callers of `SyncService`; the clients for Python and Go keep them.",
+        table(head, _gates()),
+        "## The admission webhook",
+        "A request beyond one of them is answered with an HTTP error, or denied.",
+        table(head, _webhook()),
     )
 
 
@@ -60,6 +76,12 @@ def _requests() -> list[tuple[str, str]]:
         ("Users, and queues, of a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
         ("Users of an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
         ("Text of a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
+        ("View ACL, and modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
+        (
+            "Queues of a page of `ListQueues`; more are on the next page",
+            f"{_count(access_service.MAX_PAGE_SIZE)}"
+            f" ({_count(access_service.DEFAULT_PAGE_SIZE)} by default)",
+        ),
         ("Annotation `user.info`", _size(user_info.MAX_BYTES)),
         (
             "Answer that the Python client accepts (gRPC's default is 4 MiB)",
@@ -75,7 +97,9 @@ def _files() -> list[tuple[str, str]]:
         ("Settings", _size(load.MAX_BYTES)),
         ("Levels of YAML; nodes", f"{yaml_reader.MAX_DEPTH}; {_count(yaml_reader.MAX_NODES)}"),
         ("Levels of XML; elements", f"{xml_reader.MAX_DEPTH}; {_count(xml_reader.MAX_ELEMENTS)}"),
+        ("Certificate, key, and `callers.token_file`", f"{_size(watcher.MAX_BYTES)} each"),
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),
+        ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),
         ("Name in `callers.certificates`", f"{callers.MAX_NAME_LENGTH} characters"),
         ("Path of a Unix socket", f"{listeners.MAX_SOCKET_PATH_BYTES} bytes"),
     ]
@@ -95,13 +119,75 @@ def _reloads() -> list[tuple[str, str]]:
 
 def _connections() -> list[tuple[str, str]]:
     return [
-        ("Calls whose request is still arriving", _count(stalls.MAX_RECEIVING)),
+        (
+            "Calls whose request is still arriving; beyond it, the oldest one ends",
+            _count(stalls.MAX_RECEIVING),
+        ),
+        (
+            "Requests of long calls that wait or are worked on; beyond it, long calls are refused",
+            _size(admission_queue.MAX_REQUESTS),
+        ),
         (
             "Answers that callers have not read; beyond it, long calls are refused",
             _size(wiring.MAX_UNREAD),
         ),
-        ("Connections of the admission webhook", _count(connections.MAX_CONNECTIONS)),
-        ("Body of an admission review", _size(bodies.MAX_BODY_BYTES)),
+        (
+            "Single request that does not count as a long call",
+            _size(admission_queue.MAX_SHORT_REQUEST),
+        ),
+        ("`ValidatePolicy` at once", _count(policy_service.MAX_VALIDATIONS)),
+        ("Watches of the health service", _count(health.MAX_WATCHES)),
+        (
+            "Connections of the operations port; further ones wait for a moment, and are closed",
+            _count(http.MAX_CONNECTIONS),
+        ),
+    ]
+
+
+def _gates() -> list[tuple[str, str]]:
+    return [
+        ("Name of a gate", f"{sync_service.MAX_NAME_BYTES} bytes of UTF-8"),
+        ("Partitions that a gate names", _count(sync_service.MAX_PARTITIONS)),
+        ("Users of a message that asks for groups", _count(sync_service.MAX_WANTED)),
+        (
+            "Users whose groups one gate waits for; beyond it, its stream ends with `OVERLOADED`",
+            _count(sync_service.MAX_WAITING),
+        ),
+        ("Decisions of a report", _count(sync_service.MAX_REPORTED)),
+        (
+            "Silence of a gate; then its stream ends with `DRAINING`",
+            f"{sync_service.MAX_SILENCE:g} s",
+        ),
+        (
+            "Changes that a gate may miss while it is away; after more it starts anew",
+            _count(event_log.MAX_EVENTS),
+        ),
+        ("Time for which a gate decides after the last answer", f"{session.LEASE:g} s"),
+        ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
+        (
+            "Decisions that wait in an outbox; beyond it, the gate asks the server",
+            _size(outbox.MAX_BYTES),
+        ),
+    ]
+
+
+def _webhook() -> list[tuple[str, str]]:
+    return [
+        (
+            "Connections; a new one replaces the one that has been idle for longest",
+            _count(connections.MAX_CONNECTIONS),
+        ),
+        ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
+        (
+            f"Bodies above {_size(bodies.SMALL_BODY_BYTES)} at once, of each endpoint;"
+            f" further ones wait for {bodies.WAIT_SECONDS:g} s",
+            _count(bodies.LARGE_BODIES),
+        ),
+        ("Entries of a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
+        (
+            "Regular expression in its settings",
+            f"{_count(admission.MAX_PATTERN_CHARACTERS)} characters",
+        ),
     ]
 
 

@@ -49,8 +49,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
-    """UNAVAILABLE: the server is about to end, and ends this stream after it has
-    answered all that it had read; requests without an answer must be sent again.
+    """UNAVAILABLE: the server ends this stream after it has answered all that it had
+    read: it is about to end, the rights of the caller have changed, or a caller of
+    SyncService was silent. Open it again; requests without an answer must be sent again.
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """UNAVAILABLE: the decision cannot be written to the audit log, and is not
@@ -103,8 +104,9 @@ several workers did not confirm a call that all must carry out;
 google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
-"""UNAVAILABLE: the server is about to end, and ends this stream after it has
-answered all that it had read; requests without an answer must be sent again.
+"""UNAVAILABLE: the server ends this stream after it has answered all that it had
+read: it is about to end, the rights of the caller have changed, or a caller of
+SyncService was silent. Open it again; requests without an answer must be sent again.
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
 """UNAVAILABLE: the decision cannot be written to the audit log, and is not

@@ -18,9 +18,9 @@ JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The API server reads no request that is longer, and stores objects of half that size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
-_LARGE_BODIES: Final = 4
+LARGE_BODIES: Final = 4
 """For each endpoint: at most 36 MiB of large bodies are in memory."""
-_WAIT_SECONDS: Final = 1.5
+WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0
 """How long a body may take to arrive."""
@@ -43,7 +43,7 @@ class LargeBodies:
 
     def __init__(self) -> None:
         """Start with all places free."""
-        self._places = asyncio.Semaphore(_LARGE_BODIES)
+        self._places = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager
     async def place(self, request: web.Request) -> AsyncIterator[None]:
@@ -55,7 +55,7 @@ class LargeBodies:
         if length is not None and length > MAX_BODY_BYTES:
             raise _too_large()
         try:
-            async with asyncio.timeout(_WAIT_SECONDS):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await self._places.acquire()
         except TimeoutError:
             message = "too many large bodies at once"

@@ -12,7 +12,7 @@ from queuegate.policy.acl import WHITE_SPACE
 from queuegate.user_info import DEPRECATED_LABEL, LABEL_KEY_VARIABLE
 from queuegate_server.formats.yunikorn import go_regexp
 
-_MAX_PATTERN_CHARACTERS: Final = 64 * 1024
+MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -68,8 +68,8 @@ def compile_patterns(text: str) -> Patterns:
 
     A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises InvalidPattern.
     """
-    if len(text) > _MAX_PATTERN_CHARACTERS:
-        raise InvalidPattern(f"longer than {_MAX_PATTERN_CHARACTERS} characters")
+    if len(text) > MAX_PATTERN_CHARACTERS:
+        raise InvalidPattern(f"longer than {MAX_PATTERN_CHARACTERS} characters")
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return Patterns(text, tuple(_compile(part) for part in parts if part))
 

@@ -21,8 +21,8 @@ from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message
 from queuegate_server.rpc.response_cache import ResponseCache
 
-_DEFAULT_PAGE_SIZE: Final = 1_000
-_MAX_PAGE_SIZE: Final = 10_000
+DEFAULT_PAGE_SIZE: Final = 1_000
+MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
 """Queues that are listed without a pause."""
 _BATCH_FIELD: Final = access_pb2.StreamQueueAccessResponse.BATCH_FIELD_NUMBER
@@ -215,7 +215,7 @@ class AccessServicer(ApplicationServicer):
             request = await slot.run(data, partial(wire.parse, access_pb2.ListQueuesRequest, data))
             snapshot = self._engine.snapshot
             query, after = validation.list_query(request, snapshot, trusted=trusted)
-            size = min(request.page_size or _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE)
+            size = min(request.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
             paths = query.served.partition.paths
             # One more than a page holds shows whether there is another page.
             start = bisect.bisect_right(paths, after)

@@ -26,7 +26,7 @@ from queuegate_server.rpc.response_cache import CheckResponse, answered
 
 _Check = access_pb2.CheckApplicationAccessRequest
 
-_MAX_ACL_BYTES: Final = 1_048_576
+MAX_ACL_BYTES: Final = 1_048_576
 _ACTIONS: Final = {
     access_pb2.APPLICATION_ACTION_VIEW: Action.VIEW,
     access_pb2.APPLICATION_ACTION_VIEW_LOGS: Action.VIEW_LOGS,
@@ -214,8 +214,8 @@ def _application(
     queue = validation.queue("application.queue", stated.queue, served, violations)
     validation.user_name("application.owner", stated.owner, violations)
     for field, text in (("view_acl", stated.view_acl), ("modify_acl", stated.modify_acl)):
-        if len(text) > _MAX_ACL_BYTES:
-            violations.append((f"application.{field}", f"is longer than {_MAX_ACL_BYTES} bytes"))
+        if len(text) > MAX_ACL_BYTES:
+            violations.append((f"application.{field}", f"is longer than {MAX_ACL_BYTES} bytes"))
     target = ""
     if action is Action.MOVE:
         target = validation.queue("target_queue", request.target_queue, served, violations)

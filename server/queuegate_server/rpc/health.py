@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
-_MAX_WATCHES: Final = 50
+MAX_WATCHES: Final = 50
 """Anyone who can connect may watch, but must not use up the calls of everyone else."""
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -60,9 +60,9 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
         """Send the status of a service, and then each change of it."""
-        if self._watches >= _MAX_WATCHES:
+        if self._watches >= MAX_WATCHES:
             await context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{_MAX_WATCHES} watches are open, the maximum"
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MAX_WATCHES} watches are open, the maximum"
             )
         self._watches += 1
         try:

@@ -22,7 +22,7 @@ from queuegate_server.sync.hub import SyncHub
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""
-_MAX_VALIDATIONS: Final = 16
+MAX_VALIDATIONS: Final = 16
 """Validations that run, one at a time, or wait."""
 _CHUNK: Final = 100
 """Queues or diagnostics that are converted without a pause."""
@@ -94,8 +94,8 @@ class PolicyServicer:
         if format_name not in FILE_FORMATS:
             known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
-        if self._validations >= _MAX_VALIDATIONS:
-            raise Overloaded(f"{_MAX_VALIDATIONS} validations run or wait, which is the limit")
+        if self._validations >= MAX_VALIDATIONS:
+            raise Overloaded(f"{MAX_VALIDATIONS} validations run or wait, which is the limit")
         self._validations += 1
         try:
             async with self._validating:

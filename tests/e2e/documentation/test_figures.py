@@ -21,3 +21,10 @@ def test_figures_are_measured(page: str) -> None:
     quoted = set(QUOTED.findall(Path(page).read_text()))
     assert len(quoted) >= 5
     assert sorted(quoted - measured()) == []
+
+
+def test_the_commits_of_the_runs() -> None:
+    page = Path("docs/explanation/performance.md").read_text()
+    runs = re.findall(r"^\|.*\| ([0-9a-f]{7}) \|.*\[`(bench/\w+\.md)`\]", page, re.MULTILINE)
+    assert len(runs) == 4
+    assert [run for run in runs if run[0] not in Path(run[1]).read_text()] == []

@@ -50,8 +50,9 @@ const (
 	// several workers did not confirm a call that all must carry out;
 	// google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
-	// UNAVAILABLE: the server is about to end, and ends this stream after it has
-	// answered all that it had read; requests without an answer must be sent again.
+	// UNAVAILABLE: the server ends this stream after it has answered all that it had
+	// read: it is about to end, the rights of the caller have changed, or a caller of
+	// SyncService was silent. Open it again; requests without an answer must be sent again.
 	ErrorReason_ERROR_REASON_DRAINING ErrorReason = 8
 	// UNAVAILABLE: the decision cannot be written to the audit log, and is not
 	// sent without its record; google.rpc.RetryInfo says when to try again.
