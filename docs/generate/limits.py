@@ -67,6 +67,7 @@ def generate() -> str:
 
 
 def _requests() -> list[tuple[str, str]]:
+    default = _count(access_service.DEFAULT_PAGE_SIZE)
     return [
         ("Name of a user or group", f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Groups of a user in a request", _count(validation.MAX_GROUPS)),
@@ -79,8 +80,7 @@ def _requests() -> list[tuple[str, str]]:
         ("View ACL, and modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
         (
             "Queues of a page of `ListQueues`; more are on the next page",
-            f"{_count(access_service.MAX_PAGE_SIZE)}"
-            f" ({_count(access_service.DEFAULT_PAGE_SIZE)} by default)",
+            f"{_count(access_service.MAX_PAGE_SIZE)} ({default} by default)",
         ),
         ("Annotation `user.info`", _size(user_info.MAX_BYTES)),
         (
@@ -172,17 +172,15 @@ def _gates() -> list[tuple[str, str]]:
 
 
 def _webhook() -> list[tuple[str, str]]:
+    small = _size(bodies.SMALL_BODY_BYTES)
+    further = f"further ones wait for {bodies.WAIT_SECONDS:g} s"
     return [
         (
             "Connections; a new one replaces the one that has been idle for longest",
             _count(connections.MAX_CONNECTIONS),
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
-        (
-            f"Bodies above {_size(bodies.SMALL_BODY_BYTES)} at once, of each endpoint;"
-            f" further ones wait for {bodies.WAIT_SECONDS:g} s",
-            _count(bodies.LARGE_BODIES),
-        ),
+        (f"Bodies above {small} at once, of each endpoint; {further}", _count(bodies.LARGE_BODIES)),
         ("Entries of a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
         (
             "Regular expression in its settings",

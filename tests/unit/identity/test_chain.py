@@ -133,9 +133,7 @@ async def test_a_slow_resolver_is_limited_by_its_own_time_and_bounds() -> None:
 
 
 @pytest.mark.parametrize(("mode", "waiting"), [("first", 0), ("union", 2)])
-async def test_queued_lookups_count_where_every_look_up_asks(
-    mode: ChainMode, waiting: int
-) -> None:
+async def test_queued_lookups_count_where_every_look_up_asks(mode: ChainMode, waiting: int) -> None:
     slow = FakeDirectory()
     slow.hold.clear()
     options = ResolverOptions(max_concurrent=1)
