@@ -12,6 +12,8 @@ from queuegate_server.admission import settings as admission
 from queuegate_server.config_fields import written_size
 from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import source_text, xml_reader, yaml_reader
+from queuegate_server.formats.yunikorn import placement
+from queuegate_server.identity.resolvers.ldap import fields, filters, options
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.rpc import (
     access_service,
@@ -101,6 +103,13 @@ def _files() -> list[tuple[str, str]]:
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),
         ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),
         ("Name in `callers.certificates`", f"{callers.MAX_NAME_LENGTH} characters"),
+        ("Filter of a directory", f"{_count(filters.MAX_CHARS)} characters"),
+        ("DN in the settings of a directory", f"{_count(fields.MAX_DN_CHARS)} characters"),
+        ("Password file of a directory", f"{_count(options.MAX_PASSWORD_BYTES)} bytes"),
+        (
+            "Regular expression in a `queues.yaml`; a longer one is not checked, with a warning",
+            f"{_count(placement.MAX_PATTERN)} characters",
+        ),
         ("Path of a Unix socket", f"{listeners.MAX_SOCKET_PATH_BYTES} bytes"),
     ]
 
@@ -132,7 +141,7 @@ def _connections() -> list[tuple[str, str]]:
             _size(wiring.MAX_UNREAD),
         ),
         (
-            "Single request that does not count as a long call",
+            "Single check that does not wait for its turn; a larger one is a long call",
             _size(admission_queue.MAX_SHORT_REQUEST),
         ),
         ("`ValidatePolicy` at once", _count(policy_service.MAX_VALIDATIONS)),

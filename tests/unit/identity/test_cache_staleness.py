@@ -77,6 +77,17 @@ def test_how_long_groups_are_stale(
     assert describe_entry(cache, "sue", clock.now) == then
 
 
+def test_another_max_stale_counts_at_once(clock: ManualClock) -> None:
+    """The runbook relies on it: a reload ends the use of expired groups, entries there included."""
+    cache = build_cache(clock)
+    store_outcome(cache, "sue", GROUPS)
+    clock.advance(400)
+    store_outcome(cache, "sue", DOWN)
+    assert describe_entry(cache, "sue", clock.now) == S
+    cache.reconfigure(CacheOptions(max_stale=0))
+    assert describe_entry(cache, "sue", clock.now) == F
+
+
 def test_a_definite_no_ends_stale_groups_for_good(clock: ManualClock) -> None:
     cache = build_cache(clock)
     store_outcome(cache, "sue", GROUPS)

@@ -28,7 +28,7 @@ except ImportError:  # google-re2 has no wheel for this version of Python
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
 _REGEXP_CHARACTER: Final = re.compile(r"[\^$*+?()\[{}|]")
-_MAX_PATTERN: Final = 10_000
+MAX_PATTERN: Final = 10_000
 """Characters of a regular expression. RE2 takes a minute for 200 000 that open brackets."""
 _FILTER_TYPES: Final = frozenset({"", "allow", "deny"})
 _FIXED: Final = "fixed"
@@ -92,9 +92,9 @@ def _check_only_entry(
     remedy = "correct it; regular expressions are those of Go (RE2)"
     if not _REGEXP_CHARACTER.search(entry.text):
         diagnostics.error(entry, message, remedy)
-    elif len(entry.text) > _MAX_PATTERN:
+    elif len(entry.text) > MAX_PATTERN:
         message = f"the regular expression {quoted(entry.text)} is too long to be checked"
-        diagnostics.warning(entry, message, f"shorten it to {_MAX_PATTERN} characters")
+        diagnostics.warning(entry, message, f"shorten it to {MAX_PATTERN} characters")
     elif go_regexp is None:
         message = f"the regular expression {quoted(entry.text)} was not checked"
         diagnostics.warning(entry, message, "install google-re2 to have it checked")

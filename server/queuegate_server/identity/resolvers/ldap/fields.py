@@ -18,7 +18,7 @@ from queuegate_server.identity.resolvers.ldap.filters import (
     enclosed,
 )
 
-_MAX_DN_CHARS: Final = 4096
+MAX_DN_CHARS: Final = 4096
 _MAX_FILE_BYTES: Final = 65_536
 _ATTRIBUTE_TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
 _ESCAPED_CHAR: Final = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
@@ -33,7 +33,7 @@ _KEYTAB_VERSIONS: Final = (b"\5\1", b"\5\2")
 
 def is_dn(text: str) -> bool:
     """Return whether a text is a distinguished name (RFC 4514); that of the root is empty."""
-    return len(text) <= _MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
+    return len(text) <= MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
 
 
 def _check_dn(value: str) -> str:

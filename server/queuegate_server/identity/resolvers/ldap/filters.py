@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
 """Our placeholder for the user's name, and YuniKorn's."""
-_MAX_DEPTH: Final = 32
-_MAX_CHARS: Final = 8192
+MAX_DEPTH: Final = 32
+MAX_CHARS: Final = 8192
 _ATTRIBUTE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)(?:;[A-Za-z0-9-]+)*"
 _ITEM: Final = re.compile(
     rf"(?P<attribute>{_ATTRIBUTE})?(?P<rule>(?::dn)?(?::{_ATTRIBUTE})?(?=:=):)?"
@@ -47,8 +47,8 @@ def enclosed(text: str) -> str:
 
 def assertions(text: str) -> tuple[Assertion, ...]:
     """Return the comparisons in a filter. Raises BadFilter."""
-    if len(text) > _MAX_CHARS:
-        raise BadFilter(f"is longer than {_MAX_CHARS} characters")
+    if len(text) > MAX_CHARS:
+        raise BadFilter(f"is longer than {MAX_CHARS} characters")
     found: list[Assertion] = []
     end = _filter(text, 0, 0, found)
     if end != len(text):
@@ -58,8 +58,8 @@ def assertions(text: str) -> tuple[Assertion, ...]:
 
 def _filter(text: str, at: int, depth: int, found: list[Assertion]) -> int:
     """Parse the filter at a position; return the position after it."""
-    if depth > _MAX_DEPTH:
-        raise BadFilter(f"is nested deeper than {_MAX_DEPTH} levels")
+    if depth > MAX_DEPTH:
+        raise BadFilter(f"is nested deeper than {MAX_DEPTH} levels")
     _expect(text, at, "(")
     at += 1
     operator = text[at : at + 1]

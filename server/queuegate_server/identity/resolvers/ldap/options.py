@@ -39,7 +39,7 @@ from queuegate_server.identity.resolvers.ldap.fields import (
     UserFilterText,
 )
 
-_MAX_PASSWORD_BYTES: Final = 4096
+MAX_PASSWORD_BYTES: Final = 4096
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"]
@@ -328,12 +328,12 @@ class LdapOptions(GroupOptions, ResolverOptions):
         file = self.bind_password_file
         if file is None:
             return b""
-        password = read_regular(file, _MAX_PASSWORD_BYTES)
+        password = read_regular(file, MAX_PASSWORD_BYTES)
         if self.secrets_dir is not None and file == self.secrets_dir / TRIMMED_FILE:
             password = password.strip()
         else:
             password = password.removesuffix(b"\n").removesuffix(b"\r")
-        if not password or b"\0" in password or len(password) > _MAX_PASSWORD_BYTES:
+        if not password or b"\0" in password or len(password) > MAX_PASSWORD_BYTES:
             raise ValueError(f"bind_password_file {file} contains no password")
         return password
 
