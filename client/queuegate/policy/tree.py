@@ -81,6 +81,11 @@ class Queue:
             admin if isinstance(admin, str) else admin.text,
         )
 
+    def has_acls_of(self, other: "Queue") -> bool:
+        """Return whether two queues of one grammar certainly have the same ACLs; parses none."""
+        mine = self._submit_acl, self._admin_acl
+        return mine == (other._submit_acl, other._admin_acl)  # noqa: SLF001 - of the same class
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -117,6 +122,8 @@ class Partition:
     short_names: Mapping[str, str] = field(default_factory=dict)
     """Paths of queues by their last level. A name that several queues share maps to itself,
     which is not the path of any queue."""
+    parse_acl: Callable[[str], Acl] = field(default=acl.parse, repr=False)
+    """The grammar of the ACLs that were added as texts."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
@@ -236,6 +243,7 @@ class PartitionBuilder:
         self._resolver_type = resolver_type
         self._resolver_place = resolver_place
         self._cluster = cluster
+        self._grammar = parse_acl
         self._parse = functools.lru_cache(MAX_SHARED_ACLS)(parse_acl)
         self._queues: dict[str, Queue] = {}
         self._sorted_paths: list[str] = []
@@ -280,6 +288,7 @@ class PartitionBuilder:
             self._cluster,
             self._resolver_place,
             self._short_names,
+            self._grammar,
         )
 
 

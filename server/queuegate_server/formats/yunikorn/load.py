@@ -31,6 +31,7 @@ RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn reads any other text as `none`."""
 
 NO_PARTITION: Final = "the document defines no partition: every request will be answered NOT_FOUND"
+_GRAMMARS: Final = {names: partial(parse, names=names) for names in AclNames}
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
 
@@ -68,7 +69,7 @@ def load_queues(
                 kind = resolver.text if resolver else ""
                 position = (resolver.line, resolver.column) if resolver else (0, 0)
                 builder = PartitionBuilder(
-                    name, kind, resolver_place=position, parse_acl=partial(parse, names=names)
+                    name, kind, resolver_place=position, parse_acl=_GRAMMARS[names]
                 )
                 builder.add(queues)
                 built[name] = builder.build()

@@ -1,0 +1,343 @@
+"""Who gains and who loses access from one version of a partition to another, queue by queue.
+
+A queue grants what the queues above it grant, and more. So the difference at a queue follows from
+the difference at its parent and from the names of its own ACLs: queues whose ACLs did not change,
+below a queue without a difference, cost one comparison.
+
+Queues that only one version has are compared, too: where one is missing, its nearest existing
+ancestor decides.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access
+from queuegate.policy.names import ROOT, parent_path
+from queuegate.policy.reach import SubjectKind
+from queuegate.policy.tree import Partition
+
+Names: TypeAlias = frozenset[str]
+Expand: TypeAlias = Callable[[Names, Names, Names], tuple[Names, ...]]
+"""Returns what to compare for the users, the groups and the proxies that an ACL lists, in parts
+that may overlap."""
+
+_NOBODY: Final[Names] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some names, or everybody but some."""
+
+    names: Names = _NOBODY
+    everybody: bool = False
+    """True: everybody but `names`."""
+
+    def __contains__(self, name: object) -> bool:
+        return (name in self.names) is not self.everybody
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nobody is selected."""
+        return not self.names and not self.everybody
+
+
+NOBODY: Final = Selection()
+
+
+@dataclass(slots=True, eq=False)
+class QueueDifference:
+    """What changes at a queue and was the same at its parent."""
+
+    queue: str
+    access: Access
+    gained: Selection
+    """Who gets in now and did not before."""
+    lost: Selection
+    below: int = 0
+    """The number of queues below that inherit the whole difference."""
+    partly_below: int = 0
+    """The number of queues below that inherit a part of it: where the names were or stay listed."""
+
+
+def written(kind: SubjectKind, name: str) -> str:
+    """Return a name as differences by names have it: `user:sue`, `group:dev`, `proxy:hue`."""
+    return f"{kind}:{name}"
+
+
+def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
+    """Expand ACLs to their names, which differ if the access of anybody can differ."""
+    return tuple(
+        frozenset(written(kind, name) for name in names)
+        for kind, names in (
+            (SubjectKind.USER, users),
+            (SubjectKind.GROUP, groups),
+            (SubjectKind.PROXY, proxies),
+        )
+        if names
+    )
+
+
+def compare(
+    old: Partition, new: Partition, access: Access, expand: Expand = by_name
+) -> list[QueueDifference]:
+    """Return the differences of two versions of a partition, sorted by queue.
+
+    Args:
+        old: The partition before.
+        new: The partition after, of the same scheduler.
+        access: The kind of access.
+        expand: What to compare: by default names; for people, it returns the members of groups.
+    """
+    found: list[QueueDifference] = []
+    for queue in walk(old, new, access, expand):
+        for each in queue.whole:
+            each.below += 1
+        for each in queue.part:
+            each.partly_below += 1
+        if queue.starting is not None:
+            found.append(queue.starting)
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class _Level:
+    """The names that a queue adds to those of the queues above."""
+
+    above: "_Level | None"
+    users: Names
+    groups: Names
+    proxies: Names
+    expand: Expand
+    _parts: tuple[Names, ...] | None = None
+
+    @property
+    def parts(self) -> tuple[Names, ...]:
+        if self._parts is None:
+            self._parts = self.expand(self.users, self.groups, self.proxies)
+        return self._parts
+
+    def all(self) -> Names:
+        """Return the names of this level and of all above it."""
+        parts: list[Names] = []
+        level: _Level | None = self
+        while level is not None:
+            parts += level.parts
+            level = level.above
+        return _NOBODY.union(*parts)
+
+    def remove_from(self, names: Names) -> Names:
+        """Return those names that this level does not list; the argument if that is all."""
+        for part in self.parts:
+            if not names.isdisjoint(part):
+                names -= part
+        return names
+
+    def is_same(self, other: "_Level") -> bool:
+        return (self.users, self.groups, self.proxies) == (
+            other.users,
+            other.groups,
+            other.proxies,
+        )
+
+
+class _Side(NamedTuple):
+    """Who may use a queue in one version."""
+
+    is_open: bool
+    level: _Level | None
+    own: _Level | None
+    """The level, if it is the queue's own."""
+
+    def all(self) -> Names:
+        return _NOBODY if self.level is None else self.level.all()
+
+
+_CLOSED: Final = _Side(is_open=False, level=None, own=None)
+_OPEN: Final = _Side(is_open=True, level=None, own=None)
+
+
+@dataclass(slots=True, eq=False)
+class ComparedQueue:
+    """The difference at a queue, with what it inherits."""
+
+    queue: str
+    gained: Selection
+    lost: Selection
+    starting: QueueDifference | None = None
+    """What its parent does not have."""
+    whole: tuple[QueueDifference, ...] = ()
+    """The differences of queues above that it inherits whole."""
+    part: tuple[QueueDifference, ...] = ()
+    """Those that it inherits in part."""
+
+
+_SAME: Final = ComparedQueue("", NOBODY, NOBODY)
+
+
+class _Reader:
+    """Reads the levels of a partition."""
+
+    def __init__(self, partition: Partition, access: Access, expand: Expand) -> None:
+        self._partition = partition
+        self._access = access
+        self._expand = expand
+        self._sides = {"": _CLOSED}
+
+    def side(self, path: str) -> _Side:
+        """Return who may use a queue."""
+        found = self._sides.get(path)
+        if found is None:
+            found = self._sides[path] = self._read(path, self.side(parent_path(path)))
+        return found
+
+    def _read(self, path: str, above: _Side) -> _Side:
+        chain = self._partition.chain(path, self._access)
+        if chain.otherwise is IN_RECOVERY_QUEUE:
+            return _CLOSED
+        if chain.otherwise is not None and chain.otherwise.allowed:
+            return _OPEN
+        users, groups, proxies = _NOBODY, _NOBODY, _NOBODY
+        if path == ROOT:
+            # The administrators of the cluster come above the root.
+            users, groups = map(frozenset, chain.merged())
+        elif chain.queue == path:
+            users, groups = chain.users, chain.groups
+        if (queue := self._partition.queues.get(path)) is not None:
+            proxies = queue.admin_acl.proxies
+            if self._access is Access.SUBMIT:
+                proxies |= queue.submit_acl.proxies
+        if not (users or groups or proxies):
+            return above if above.own is None else _Side(False, above.level, None)
+        own = _Level(above.level, users, groups, proxies, self._expand)
+        return _Side(False, own, own)
+
+
+def walk(
+    old: Partition, new: Partition, access: Access, expand: Expand = by_name
+) -> Iterator[ComparedQueue]:
+    """Yield each queue of either version at which the access of anybody differs, parents first."""
+    sides = _Reader(old, access, expand), _Reader(new, access, expand)
+    is_one_grammar = old.parse_acl is new.parse_acl
+    compared: dict[str, ComparedQueue] = {}
+    for path in sorted({*old.queues, *new.queues}):
+        parent = compared.get(parent_path(path), _SAME)
+        was, now = old.queues.get(path), new.queues.get(path)
+        may_skip = parent is _SAME and is_one_grammar and path != ROOT
+        if may_skip and was and now and was.has_acls_of(now):
+            continue
+        queue = _compare(path, parent, sides[0].side(path), sides[1].side(path), access)
+        if not (queue.gained.is_empty and queue.lost.is_empty):
+            compared[path] = queue
+            yield queue
+
+
+def _compare(
+    path: str, parent: ComparedQueue, before: _Side, after: _Side, access: Access
+) -> ComparedQueue:
+    if before.level is None and after.level is None and before.is_open is after.is_open:
+        return _SAME
+    has_same_names = before.is_open is after.is_open and (
+        after.own is None
+        if before.own is None
+        else after.own is not None and before.own.is_same(after.own)
+    )
+    inherits_nothing = parent.gained.is_empty and parent.lost.is_empty
+    if has_same_names and (inherits_nothing or before.own is None):
+        gained, lost = parent.gained, parent.lost
+    else:
+        gained = _only_in(after, before, parent.gained)
+        lost = _only_in(before, after, parent.lost)
+    starting = None
+    if gained is not parent.gained or lost is not parent.lost:
+        started = _new_in(gained, parent.gained), _new_in(lost, parent.lost)
+        if not (started[0].is_empty and started[1].is_empty):
+            starting = QueueDifference(path, access, *started)
+    whole, part = _inherited(parent, gained, lost)
+    return ComparedQueue(path, gained, lost, starting, whole, part)
+
+
+def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
+    """Return who gets in by one side only.
+
+    Args:
+        one: The side that lets them in.
+        other: The side that does not.
+        inherited: The result for the parent.
+    """
+    if other.is_open:
+        return NOBODY
+    if one.is_open:
+        if inherited.everybody and other.own is None:
+            return inherited
+        names = other.all()
+        found = Selection(names, everybody=True)
+        return inherited if inherited == found else found
+    names = inherited.names
+    if other.own is not None:
+        names = other.own.remove_from(names)
+    if one.own is not None and not (other.own and one.own.is_same(other.own)):
+        added = _NOBODY.union(*one.own.parts)
+        level = other.level
+        while added and level is not None:
+            added = level.remove_from(added)
+            level = level.above
+        names = names | added if added else names
+    return inherited if names is inherited.names else Selection(names)
+
+
+def _new_in(found: Selection, inherited: Selection) -> Selection:
+    """Return who is selected at a queue and not at its parent."""
+    if found is inherited or found.is_empty or inherited.everybody:
+        return NOBODY
+    return found if found.everybody else Selection(found.names - inherited.names)
+
+
+def _inherited(
+    parent: ComparedQueue, gained: Selection, lost: Selection
+) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
+    """Return which differences above a queue inherits whole, and which in part."""
+    above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
+    if gained is parent.gained and lost is parent.lost:
+        return above, parent.part
+    whole = tuple(
+        each for each in above if _includes(gained, each.gained) and _includes(lost, each.lost)
+    )
+    part = tuple(
+        each
+        for each in (*above, *parent.part)
+        if each not in whole and (_meets(gained, each.gained) or _meets(lost, each.lost))
+    )
+    return whole, part
+
+
+def _includes(found: Selection, above: Selection) -> bool:
+    """Return whether a queue inherits all of a selection."""
+    if above.everybody:
+        return found == above
+    if found.everybody:
+        return found.names.isdisjoint(above.names)
+    return above.names <= found.names
+
+
+def _meets(found: Selection, above: Selection) -> bool:
+    """Return whether a queue inherits some of a selection."""
+    if above.everybody:
+        return found.everybody
+    if found.everybody:
+        return not above.names <= found.names
+    return not found.names.isdisjoint(above.names)
+
+
+def people(members: Mapping[str, Names]) -> Expand:
+    """Return an expansion of ACLs to people: the users and the members of the groups.
+
+    A service that acts for users is `~name`. Groups without members here count as empty.
+    """
+
+    def expand(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
+        known = (members[group] for group in groups if group in members)
+        services = (frozenset(f"~{name}" for name in proxies),) if proxies else ()
+        return (users, *known, *services)
+
+    return expand
