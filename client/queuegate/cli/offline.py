@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from queuegate import _errors
@@ -41,13 +42,20 @@ _NO_GROUPS: Final = (
 class OfflineClient(ClientMethods):
     """Has the methods of a client, and decides by files."""
 
-    def __init__(self, policy: str | None, config: str | None, timeout: float | None) -> None:
+    def __init__(
+        self,
+        policy: str | None,
+        config: str | None,
+        timeout: float | None,
+        reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+    ) -> None:
         """Read the files.
 
         Args:
             policy: The scheduler's file; None: the one that the settings name.
             config: The settings of the server; None: its defaults, without any directory.
             timeout: The time limit of a call in seconds.
+            reading: Settings that say how the file is read, by their keys.
 
         Raises:
             RequestRejected: The server's code is not installed, or a file is not valid.
@@ -59,7 +67,9 @@ class OfflineClient(ClientMethods):
             lookups.setLevel(logging.WARNING)
             lookups.handlers = [_StderrHandler()]
         try:
-            channel = _InProcessChannel(_settings(policy, config), has_settings=config is not None)
+            channel = _InProcessChannel(
+                _settings(policy, config, reading), has_settings=config is not None
+            )
         except ModuleNotFoundError as error:
             if (error.name or "queuegate").startswith("queuegate."):
                 raise
@@ -75,12 +85,16 @@ class OfflineClient(ClientMethods):
         self._calls.close()
 
 
-def _settings(policy: str | None, config: str | None) -> "Settings":
+def _settings(
+    policy: str | None, config: str | None, reading: Mapping[tuple[str, ...], str]
+) -> "Settings":
     """Return the settings of a server with these options. Raises RequestRejected."""
     from queuegate_server.settings.load import SettingsError, load_settings
     from queuegate_server.settings.source_map import Override
 
     options = [] if policy is None else [Override("--policy", ("policy", "path"), policy)]
+    for key, value in reading.items():
+        options.append(Override(f"--{key[-1].replace('_', '-')}", key, value))
     try:
         if config is None:
             return load_settings(options=options)

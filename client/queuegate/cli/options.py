@@ -13,7 +13,10 @@ from queuegate._address import DEFAULT_ADDRESS
 from queuegate._types import Check
 from queuegate.cli.output import FORMATS, TABLE, Report, answer
 from queuegate.cli.terminal import Colours, colours_for
+from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION, partition_name
+from queuegate.policy.yarn_acl import Semantics
 
 if TYPE_CHECKING:
     from queuegate._client import Client
@@ -23,6 +26,8 @@ CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 TIMEOUT: Final = 1.0
 """The default time limit of a call to a server, in seconds."""
 _FILES: Final = frozenset({"policy", "config"})
+_READING: Final = frozenset({"acl_names", "semantics", "yarn_site"})
+"""Options that say how the file of `--policy` is read."""
 """Options of those commands only that decide without a server."""
 _OF_SERVER: Final = (
     *("address", "token_file", "tls_ca", "tls_cert", "tls_key", "tls_server_name"),
@@ -48,6 +53,11 @@ class Session:
     token_file: str | None = None
     policy: str | None = None
     config: str | None = None
+    acl_names: str | None = None
+    semantics: str | None = None
+    yarn_site: str | None = None
+    of_partition: str = DEFAULT_PARTITION
+    """The partition that the question is about."""
 
     @property
     def is_offline(self) -> bool:
@@ -67,7 +77,14 @@ class Session:
         if self.is_offline:
             from queuegate.cli.offline import OfflineClient  # noqa: PLC0415
 
-            return OfflineClient(self.policy, self.config, self.timeout)
+            name = partition_name(self.of_partition)
+            reading = {
+                ("partitions", name, "acl_names"): self.acl_names,
+                ("partitions", name, "semantics"): self.semantics,
+                ("policy", "yarn_site"): self.yarn_site,
+            }
+            given = {key: value for key, value in reading.items() if value is not None}
+            return OfflineClient(self.policy, self.config, self.timeout, given)
         # Imported late, together with gRPC, so that wrong usage and --help are reported at once.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
@@ -81,7 +98,7 @@ class Session:
 
 def common_names() -> frozenset[str]:
     """Return the names of the options that all commands have."""
-    return frozenset(field.name for field in fields(Session)) - _FILES
+    return frozenset(field.name for field in fields(Session)) - _FILES - _READING
 
 
 class Command(click.Command):
@@ -183,8 +200,10 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
             **{
                 field.name: before.get(field.name) if own is None else own
                 for field in fields(Session)
+                if field.name != "of_partition"
                 for own in [given.pop(field.name, None)]
-            }
+            },
+            of_partition=given.get("partition", DEFAULT_PARTITION),
         )
         output = session.output or FORMATS[0]
         if output not in formats:
@@ -199,7 +218,11 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
 
 def _session_fault(session: Session) -> str:
     """Return how the options are empty or contradict each other; empty if they do not."""
-    given = [field.name for field in fields(session) if getattr(session, field.name) is not None]
+    given = [
+        field.name
+        for field in fields(session)
+        if field.name != "of_partition" and getattr(session, field.name) is not None
+    ]
     # Empty is mostly a variable of a script that is not set.
     if empty := [name for name in given if getattr(session, name) == ""]:
         return f"{_written(empty)} must not be empty"
@@ -207,6 +230,11 @@ def _session_fault(session: Session) -> str:
     of_server = [name for name in given if name in _OF_SERVER]
     if files and of_server:
         return f"{_written(of_server)}: not allowed with {_written(files)}: no server is asked"
+    reading = [name for name in given if name in _READING]
+    if reading and session.config is not None:
+        return f"{_written(reading)}: not allowed with --config, whose settings say it"
+    if reading and session.policy is None:
+        return f"{_written(reading)}: only with --policy, whose file they read"
     if (session.tls_cert is None) != (session.tls_key is None):
         return "--tls-cert and --tls-key must be given together"
     return ""
@@ -238,6 +266,20 @@ access_option: Final = click.option(
 
 def files_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a command that can decide without a server."""
+    for name, choices, text in (
+        (
+            "--semantics",
+            Semantics,
+            "YARN: which semantics apply where documents and Hadoop differ.",
+        ),
+        ("--acl-names", AclNames, "Which names the ACLs of a queues.yaml may list."),
+    ):
+        function = click.option(
+            name, type=click.Choice([*map(str, choices)]), help=f"With --policy. {text}"
+        )(function)
+    function = click.option(
+        "--yarn-site", metavar="FILE", help="With --policy. YARN: the cluster's yarn-site.xml."
+    )(function)
     function = click.option(
         "--config",
         metavar="FILE",

@@ -2,24 +2,37 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import click
 
 from queuegate.cli.documents import to_json
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.tree import Partition, Queue
-from queuegate_server.cli import EXIT_NO, findings
+from queuegate_server.cli import EXIT_NO, findings, policies
+from queuegate_server.cli.access_changes import (
+    ANY,
+    GAIN,
+    LOSS,
+    AccessChange,
+    AllowedGain,
+    access_changes,
+    markdown,
+    parse_allowed,
+)
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
-    read_or_fail,
+    config_option,
     reading_options,
     resolver_types_option,
     shown_name,
 )
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions, detect_format, load_policy
+from queuegate_server.cli.directory import read_directory, users_from_option
+from queuegate_server.cli.policies import PolicyFile
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
+from queuegate_server.formats.registry import FormatOptions
 
 
 class Difference(NamedTuple):
@@ -39,10 +52,49 @@ class Difference(NamedTuple):
 @click.command()
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@findings.output_option
+@click.option(
+    "--people",
+    "by_people",
+    is_flag=True,
+    help="Show who gains and who loses access, at the queues where that starts.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([GAIN, LOSS, ANY]),
+    default=ANY,
+    show_default=True,
+    help="With --people: which differences end with status 1.",
+)
+@click.option(
+    "--allow-gain",
+    "allowed",
+    multiple=True,
+    metavar="SUBJECT:QUEUE",
+    callback=parse_allowed,
+    help="With --people: a gain that is intended, at the queue and below, such as"
+    " group:ml:root.ml, user:sue:root or everybody:root.open. Repeatable.",
+)
+@users_from_option
+@config_option(
+    "With --people: read both policies, and look up groups for --users-from, as a server with"
+    " this queuegate.yaml.",
+    variable=None,
+)
+@findings.output_option_with_markdown
 @reading_options
 @resolver_types_option
-def diff(*, old: str, new: str, output: str, options: FormatOptions) -> None:
+def diff(
+    *,
+    old: str,
+    new: str,
+    by_people: bool,
+    fail_on: str,
+    allowed: tuple[AllowedGain, ...],
+    users_from: tuple[str, ...],
+    config: Path | None,
+    output: str,
+    options: FormatOptions,
+) -> None:
     """Show what changes in the ACLs of queues from the policy OLD to the policy NEW.
 
     Needs no server. One of the two may be - for standard input. Prints a line for each
@@ -51,9 +103,26 @@ def diff(*, old: str, new: str, output: str, options: FormatOptions) -> None:
     are compared; what the queues above grant still applies. Both files must be YuniKorn's, or
     both YARN's.
 
-    Exit status: 0 no difference, 1 a difference, 2 wrong usage, or a file that cannot be
-    read or is not valid.
+    With --people, shows instead who may use which queues by NEW and could not by OLD, and the
+    other way round: what the queues above grant counts, and a queue that inherits a difference is
+    counted and not listed. Without --users-from, the names in the ACLs are shown: they decide
+    for everybody who may ever exist. With it, the people are.
+
+    Exit status: 0 no difference, or none that matters by --fail-on and --allow-gain, 1 a
+    difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
+    if by_people:
+        before, after = _loaded(old, new, options, config)
+        directories = read_directory(users_from, config, after) if users_from else None
+        changes = [*access_changes(before, after, directories, allowed)]
+        for note in _differences(before.partitions, after.partitions):
+            if not note.queue:
+                click.echo(f"note: {note}", err=True)
+        _show_people(before, after, changes, fail_on, output)
+    only_with_people = [users_from, allowed, config, fail_on != ANY, output == findings.MARKDOWN]
+    if any(only_with_people):
+        message = "--users-from, --allow-gain, --fail-on, --config and -o markdown need --people"
+        raise click.UsageError(message, click.get_current_context())
     found = list(_compared(old, new, options))
     if output == findings.TEXT:
         for each in found:
@@ -70,25 +139,43 @@ def diff(*, old: str, new: str, output: str, options: FormatOptions) -> None:
     sys.exit(EXIT_NO if found else 0)
 
 
+def _show_people(
+    old: PolicyFile, new: PolicyFile, found: list[AccessChange], fail_on: str, output: str
+) -> NoReturn:
+    """Print who gains and who loses access, and end."""
+    failed = sum(each.fails(fail_on) for each in found)
+    if output == findings.TEXT:
+        for each in found:
+            click.echo(printable(str(each)))
+    elif output == findings.JSON:
+        changes = [each.document() for each in found]
+        click.echo(
+            to_json({"old": old.name, "new": new.name, "changes": changes, "failed": failed})
+        )
+    elif output == findings.MARKDOWN:
+        click.echo("\n".join(markdown(found, fail_on)))
+    else:
+        findings.write(output, "diff", [each.diagnostic(fail_on) for each in found], {})
+    sys.exit(EXIT_NO if failed else 0)
+
+
 def _compared(old: str, new: str, options: FormatOptions) -> Iterator[Difference]:
     """Return the differences between two files. Raises Failure."""
+    before, after = _loaded(old, new, options, None)
+    return _differences(before.partitions, after.partitions)
+
+
+def _loaded(
+    old: str, new: str, options: FormatOptions, config: Path | None
+) -> tuple[PolicyFile, PolicyFile]:
+    """Return two policies that can be compared. Raises Failure."""
     if old == new == STDIN:
         raise Failure("only one of the two can be standard input")
-    (old_is_yunikorn, before), (new_is_yunikorn, after) = (_load(old, options), _load(new, options))
-    if old_is_yunikorn is not new_is_yunikorn:
+    before, after = (policies.load(file, options, config) for file in (old, new))
+    if before.is_yunikorn is not after.is_yunikorn:
         # Names of queues compare differently, and YARN has administrators of the cluster.
         raise Failure("one file is YuniKorn's and the other YARN's: convert one of them first")
-    return _differences(before, after)
-
-
-def _load(file: str, options: FormatOptions) -> tuple[bool, Mapping[str, Partition]]:
-    """Return whether a policy is YuniKorn's, and its partitions. Raises Failure."""
-    data, name = read_or_fail(file)
-    format_name = detect_format(data)
-    loaded = load_policy(format_name, data, name, options)
-    if has_errors(loaded.diagnostics):
-        raise Failure.of(f"{name}: not valid", loaded.diagnostics)
-    return format_name == YUNIKORN, loaded.partitions
+    return before, after
 
 
 def _differences(

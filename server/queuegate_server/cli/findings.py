@@ -1,6 +1,7 @@
 """Diagnostics in the formats of `--output`: for people, programs, code scanning and GitHub."""
 
 import functools
+import html
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -13,24 +14,36 @@ import click
 
 from queuegate.cli.documents import to_json
 from queuegate_server.cli.command import Failure
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable
 
 TEXT: Final = "text"
 JSON: Final = "json"
+MARKDOWN: Final = "markdown"
 _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def output_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add `--output`; where it is for programs, a failure of the command is written so, too."""
+    return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
 
+
+def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--output` with one more format: a table for a comment on a pull request."""
+    formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
+    return _output_option(command, formats, " a table for a pull request,")
+
+
+def _output_option(
+    command: Callable[..., None], formats: list[str], more: str
+) -> Callable[..., None]:
     @click.option(
         "-o",
         "--output",
-        type=click.Choice([TEXT, JSON, "sarif", "github"]),
+        type=click.Choice(formats),
         default=TEXT,
         show_default=True,
-        help="The format: for people, for programs, for code scanning, or annotations of a GitHub"
-        " job.",
+        help=f"The format: for people, for programs,{more} for code scanning, or annotations of a"
+        " GitHub job.",
     )
     @functools.wraps(command)
     def with_output(*, output: str, **given: Any) -> None:
@@ -41,11 +54,17 @@ def output_option(command: Callable[..., None]) -> Callable[..., None]:
             if output == JSON:
                 write(output, name, failure.diagnostics, {"error": {"message": failure.message}})
                 sys.exit(failure.exit_code)
-            if output != TEXT:
+            if output not in {TEXT, MARKDOWN}:
                 write(output, name, failure.diagnostics, {})
             raise
 
     return with_output
+
+
+def code(text: str) -> str:
+    """Return a text from a file as code in a cell of a Markdown table."""
+    escaped = html.escape(printable(text)).replace("|", "&#124;").replace("`", "&#96;")
+    return f"<code>{escaped}</code>"
 
 
 def write(

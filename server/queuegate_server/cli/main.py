@@ -52,6 +52,7 @@ def command_group() -> "click.Group":
     from queuegate_server.cli.ldap_check import ldap_check, ldap_presets
     from queuegate_server.cli.policy_files import convert, lint, validate
     from queuegate_server.cli.policy_test import policy_test
+    from queuegate_server.cli.prove import prove
     from queuegate_server.cli.serve import serve
     from queuegate_server.cli.token import token
 
@@ -61,6 +62,7 @@ def command_group() -> "click.Group":
         validate,
         lint,
         diff,
+        prove,
         policy_test,
         convert,
         audit,

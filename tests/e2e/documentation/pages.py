@@ -119,7 +119,14 @@ def how_to(*names: str) -> tuple[str, ...]:
 ABOUT_GROUPS: Final = how_to(
     "active-directory", "freeipa", "kerberos", "ldap", "several-resolvers", "write-a-resolver"
 )
-ABOUT_POLICIES: Final = how_to("serve-yarn", "test-policies", "write-acls", "yarn-to-yunikorn")
+ABOUT_POLICIES: Final = how_to(
+    "prove-a-policy",
+    "serve-yarn",
+    "test-policies",
+    "who-gains-by-a-change",
+    "write-acls",
+    "yarn-to-yunikorn",
+)
 """Both have modules of their own: one process follows the pages of a module."""
 
 

@@ -46,7 +46,7 @@ def policy_text(partitions: Mapping[str, tuple[str, Queues]]) -> str:
 def _queue_lines(queues: Queues, path: str, indent: int) -> Iterable[str]:
     submit_acl, admin_acl = queues[path]
     blank = " " * indent
-    yield f"{blank}- name: {path.rpartition('.')[2]}"
+    yield f'{blank}- name: "{path.rpartition(".")[2]}"'
     yield f'{blank}  submitacl: "{submit_acl}"'
     yield f'{blank}  adminacl: "{admin_acl}"'
     children = [child for child in queues if child.rpartition(".")[0] == path]

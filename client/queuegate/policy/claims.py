@@ -1,0 +1,274 @@
+"""Claims about who may use queues: each is proved, or refuted by a person whom it excludes.
+
+Access grows with every name that applies to a person, and one name is enough for it. So a claim
+that does not hold is refuted by a person whom one grant lets in (of a claim about two queues at
+once, two grants), and looking at each grant once decides the claim for everybody. `worlds.py` has
+the people that there may be.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple, TypeAlias
+
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access
+from queuegate.policy.difference import walk
+from queuegate.policy.names import SEPARATOR
+from queuegate.policy.reach import EffectiveAcl, SubjectKind, effective_acl
+from queuegate.policy.tree import Partition
+from queuegate.policy.worlds import Person, Subject, World
+
+EVERYBODY = Subject(SubjectKind.EVERYBODY, WILDCARD)
+
+
+class Use(NamedTuple):
+    """The use of a queue."""
+
+    access: Access
+    queue: str
+    """A path as `Partition.path` returns it."""
+
+
+class Uses(NamedTuple):
+    """The use of a queue, or also of all configured queues below it."""
+
+    access: Access
+    queue: str
+    with_below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Only these may use the queues; without any, nobody may."""
+
+    subjects: frozenset[Subject]
+    uses: Uses
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """The user, or nobody in the group, may use the queues, whatever their other groups are."""
+
+    subject: Subject
+    uses: Uses
+
+
+@dataclass(frozen=True, slots=True)
+class Everyone:
+    """Everyone, or everyone in a group, may use the queues."""
+
+    subject: Subject
+    uses: Uses
+
+
+@dataclass(frozen=True, slots=True)
+class NotBoth:
+    """Nobody has both uses."""
+
+    first: Use
+    second: Use
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Everyone who has the first use has the second, too."""
+
+    inner: Use
+    outer: Use
+
+
+@dataclass(frozen=True, slots=True)
+class NoNewAccess:
+    """Everyone who may use a queue now could do so before."""
+
+    old: Partition
+
+
+Claim: TypeAlias = Only | Never | Everyone | NotBoth | Within | NoNewAccess
+
+
+class Answer(NamedTuple):
+    """A question about a person, and the decision that the policy makes."""
+
+    use: Use
+    is_allowed: bool
+    is_old: bool = False
+    """Whether the policy before decides it."""
+
+
+class Refutation(NamedTuple):
+    """A person whom a claim excludes, and the decisions that show it."""
+
+    person: Person
+    answers: tuple[Answer, ...]
+
+
+def refute(partition: Partition, claim: Claim, world: World) -> Refutation | None:
+    """Return a person who refutes a claim; None proves it.
+
+    Args:
+        partition: The partition that the claim is about.
+        claim: The claim.
+        world: The people that there may be.
+    """
+    match claim:
+        case Only(subjects, uses):
+            return _refute_exclusion(partition, uses, world, (), subjects)
+        case Never(subject, uses):
+            return _refute_exclusion(partition, uses, world, (subject,), frozenset())
+        case Everyone(subject, uses):
+            return _refute_everyone(partition, uses, world, subject)
+        case NotBoth(first, second):
+            return _refute_not_both(partition, first, second, world)
+        case Within(inner, outer):
+            return _refute_within(partition, inner, outer, world)
+        case NoNewAccess(old):
+            return _refute_no_new_access(partition, old, world)
+
+
+def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
+    """Yield everything that lets people in."""
+    if acl.open_by is not None:
+        yield EVERYBODY
+    for kind, names in (
+        (SubjectKind.USER, acl.users),
+        (SubjectKind.GROUP, acl.groups),
+        (SubjectKind.PROXY, acl.proxies),
+    ):
+        yield from (Subject(kind, name) for name in sorted(names))
+
+
+def _own_subjects(partition: Partition, use: Use) -> Iterator[Subject]:
+    """Yield what the queue adds to its parent, and everybody if anybody may use it."""
+    path, access = use.queue, use.access
+    chain = partition.chain(path, access)
+    if chain.otherwise is IN_RECOVERY_QUEUE:
+        return
+    if chain.otherwise is not None and chain.otherwise.allowed:
+        yield EVERYBODY
+    if chain.queue == path:
+        yield from (Subject(SubjectKind.USER, name) for name in sorted(chain.users))
+        yield from (Subject(SubjectKind.GROUP, name) for name in sorted(chain.groups))
+    queue = partition.queues[path]
+    proxies = queue.admin_acl.proxies
+    if access is Access.SUBMIT:
+        proxies |= queue.submit_acl.proxies
+    yield from (Subject(SubjectKind.PROXY, name) for name in sorted(proxies))
+
+
+def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
+    if uses.with_below:
+        start = uses.queue + SEPARATOR
+        yield from (Use(uses.access, path) for path in partition.paths if path.startswith(start))
+
+
+def _refute_exclusion(
+    partition: Partition,
+    uses: Uses,
+    world: World,
+    applies: tuple[Subject, ...],
+    excused: frozenset[Subject],
+) -> Refutation | None:
+    """Return somebody whom the queues let in, to whom some subjects apply, and who is not excused.
+
+    Of the queues below only what each adds is looked at: the rest was, above.
+    """
+    seen: set[Subject] = set()
+    first = Use(uses.access, uses.queue)
+    acl = effective_acl(partition, uses.queue, uses.access)
+    found: Iterable[tuple[Use, Iterable[Subject]]] = [(first, _subjects(acl))]
+    below = ((use, _own_subjects(partition, use)) for use in _below(partition, uses))
+    for source in (found, below):
+        for use, subjects in source:
+            for subject in subjects:
+                if subject in seen:
+                    continue
+                seen.add(subject)
+                for person in world.people((*applies, subject)):
+                    if not person.is_any_of(excused):
+                        return Refutation(person, (Answer(use, is_allowed=True),))
+    return None
+
+
+def _refute_everyone(
+    partition: Partition, uses: Uses, world: World, subject: Subject
+) -> Refutation | None:
+    """Return somebody whom the queue does not let in, or the recovery queue below it."""
+    checked = [Use(uses.access, uses.queue)]
+    checked += (
+        use
+        for use in _below(partition, uses)
+        if partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE
+    )
+    for use in checked:
+        acl = effective_acl(partition, use.queue, use.access)
+        for person in world.people((subject,)):
+            if not acl.allows(person.user, person.groups, person.real_user):
+                return Refutation(person, (Answer(use, is_allowed=False),))
+    return None
+
+
+def _refute_not_both(
+    partition: Partition, first: Use, second: Use, world: World
+) -> Refutation | None:
+    acls = [effective_acl(partition, use.queue, use.access) for use in (first, second)]
+    for subjects in product(*map(_subjects, acls)):
+        for person in world.people(subjects):
+            return Refutation(
+                person, (Answer(first, is_allowed=True), Answer(second, is_allowed=True))
+            )
+    return None
+
+
+def _refute_within(partition: Partition, inner: Use, outer: Use, world: World) -> Refutation | None:
+    around = effective_acl(partition, outer.queue, outer.access)
+    for subject in _subjects(effective_acl(partition, inner.queue, inner.access)):
+        for person in world.people((subject,)):
+            if not around.allows(person.user, person.groups, person.real_user):
+                return Refutation(
+                    person, (Answer(inner, is_allowed=True), Answer(outer, is_allowed=False))
+                )
+    return None
+
+
+def _refute_no_new_access(partition: Partition, old: Partition, world: World) -> Refutation | None:
+    for access in Access:
+        for queue in walk(old, partition, access):
+            if queue.starting is None or queue.starting.gained.is_empty:
+                continue
+            use = Use(access, queue.queue)
+            gained = queue.starting.gained
+            names = sorted(gained.names)
+            subjects = [EVERYBODY] if gained.everybody else [*map(_subject, names)]
+            before = effective_acl(old, use.queue, access)
+            for subject in subjects:
+                for person in world.people((subject,)):
+                    if not before.allows(person.user, person.groups, person.real_user):
+                        return Refutation(
+                            person,
+                            (
+                                Answer(use, is_allowed=True),
+                                Answer(use, is_allowed=False, is_old=True),
+                            ),
+                        )
+    return None
+
+
+def _subject(written: str) -> Subject:
+    kind, _, name = written.partition(":")
+    return Subject(SubjectKind(kind), name)
+
+
+def holds(partition: Partition, answer: Answer, person: Person) -> bool:
+    """Return whether `decide` makes the decision that a refutation states."""
+    decision = decide(
+        partition,
+        answer.use.queue,
+        answer.use.access,
+        person.user,
+        person.groups,
+        real_user=person.real_user,
+    )
+    return decision is not None and decision.allowed is answer.is_allowed

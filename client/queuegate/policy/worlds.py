@@ -1,0 +1,147 @@
+"""Who there may be: the people among whom a claim about a policy has to hold.
+
+An ACL lets people in by one name: their own, that of a group, or of the service that acts for them.
+More names only let in more. So in an open world it is enough to look at the smallest people: a user
+without groups, somebody new in one group, and what stated facts add to them.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from queuegate.policy.reach import SubjectKind
+
+
+class Subject(NamedTuple):
+    """A name with its kind."""
+
+    kind: SubjectKind
+    name: str
+
+    def __str__(self) -> str:
+        """Return it as claims have it, such as `group:dev`."""
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user with their groups, and the service that acts for them."""
+
+    user: str
+    """Empty for somebody new, whom nothing names."""
+    groups: tuple[str, ...] = ()
+    real_user: str = ""
+
+    def is_any_of(self, subjects: Collection[Subject]) -> bool:
+        """Return whether one of the subjects includes the person."""
+        return (
+            Subject(SubjectKind.USER, self.user) in subjects
+            or Subject(SubjectKind.PROXY, self.real_user) in subjects
+            or any(Subject(SubjectKind.GROUP, group) in subjects for group in self.groups)
+        )
+
+
+class World(Protocol):
+    """The people that there may be."""
+
+    def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
+        """Yield people to whom all subjects apply: all of them, or at least the smallest."""
+
+
+class Inclusion(NamedTuple):
+    """A fact: the subject is in the group; of a group, all its members are."""
+
+    subject: Subject
+    group: str
+
+
+class Exclusion(NamedTuple):
+    """A fact: the subject is not in the group; of a group, none of its members is."""
+
+    subject: Subject
+    group: str
+
+
+@dataclass(frozen=True)
+class OpenWorld:
+    """Anybody may exist, with any name and any groups, unless stated facts exclude it."""
+
+    inclusions: tuple[Inclusion, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+
+    @cached_property
+    def _included(self) -> Mapping[Subject, list[str]]:
+        found: dict[Subject, list[str]] = {}
+        for subject, group in self.inclusions:
+            found.setdefault(subject, []).append(group)
+        return found
+
+    def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
+        """Yield the smallest person to whom all subjects apply, if the facts allow one."""
+        wanted = dict.fromkeys(subjects)
+        names = {kind: [name for each, name in wanted if each is kind] for kind in SubjectKind}
+        if len(names[SubjectKind.USER]) > 1 or len(names[SubjectKind.PROXY]) > 1:
+            return
+        known = self._with_inclusions(wanted)
+        groups = tuple(name for kind, name in known if kind is SubjectKind.GROUP)
+        if not any(subject in known and group in groups for subject, group in self.exclusions):
+            yield Person(
+                "".join(names[SubjectKind.USER]), groups, "".join(names[SubjectKind.PROXY])
+            )
+
+    def _with_inclusions(self, subjects: Iterable[Subject]) -> dict[Subject, None]:
+        """Return subjects, and the groups that include them, in order."""
+        known = dict.fromkeys(subjects)
+        waiting = [*known]
+        while waiting:
+            for group in self._included.get(waiting.pop(), ()):
+                subject = Subject(SubjectKind.GROUP, group)
+                if subject not in known:
+                    known[subject] = None
+                    waiting.append(subject)
+        return known
+
+
+@dataclass(frozen=True)
+class ClosedWorld:
+    """Only the people of a directory exist."""
+
+    directory: Mapping[str, tuple[str, ...]]
+    """The groups of each user."""
+    _members: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for user, groups in self.directory.items():
+            for group in groups:
+                self._members.setdefault(group, []).append(user)
+
+    def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
+        """Yield each person of the directory to whom all subjects apply.
+
+        The service that acts for somebody must be in the directory, too.
+        """
+        wanted = [*subjects]
+        services = {name for kind, name in wanted if kind is SubjectKind.PROXY}
+        if len(services) > 1 or not services <= self.directory.keys():
+            return
+        real_user = next(iter(services), "")
+        for user in self._candidates(wanted):
+            groups = self.directory.get(user)
+            if groups is None:
+                continue
+            person = Person(user, groups, real_user)
+            if all(
+                kind is SubjectKind.EVERYBODY or person.is_any_of((Subject(kind, name),))
+                for kind, name in wanted
+            ):
+                yield person
+
+    def _candidates(self, wanted: Iterable[Subject]) -> Iterable[str]:
+        for kind, name in wanted:
+            if kind is SubjectKind.USER:
+                return (name,)
+        for kind, name in wanted:
+            if kind is SubjectKind.GROUP:
+                return self._members.get(name, ())
+        return self.directory

@@ -1,0 +1,75 @@
+"""Where the ACLs of a policy are written: file, line and column.
+
+The loaded policy does not keep positions: they matter only to commands that show an ACL, which read
+the file again for them.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from queuegate.policy.chain import CLUSTER
+from queuegate.policy.decision import Access
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned, TooManyErrors
+from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+from queuegate_server.formats.yaml_reader import read_yaml
+from queuegate_server.formats.yarn.load import read_site
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS
+from queuegate_server.formats.yunikorn.load import normalized_name
+from queuegate_server.formats.yunikorn.model import decode
+
+
+class AclKey(NamedTuple):
+    """Which ACL of a policy."""
+
+    partition: str
+    queue: str
+    """The path; empty for the administrators of the cluster."""
+    access: Access
+
+
+class Place(NamedTuple):
+    """A place in a file. Line and column count from 1; 0 if only the file is known."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """Return `file:line:column`."""
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+def acl_positions(
+    format_name: str, data: bytes, file: str, options: FormatOptions
+) -> Mapping[AclKey, Place]:
+    """Return where the ACLs of a valid policy are. The arguments are those of `load_policy`.
+
+    ACLs that the text does not have, such as defaults, have the place of their queue, if any.
+    """
+    found: dict[AclKey, Place] = {}
+
+    def add(key: AclKey, acl: Positioned | None, queue: Positioned | None) -> None:
+        if place := acl or queue:
+            found[key] = Place(file, place.line, place.column)
+
+    with suppress(TooManyErrors):
+        if format_name == YUNIKORN:
+            for partition in decode(read_yaml(data, file).root, Diagnostics(file)):
+                name = normalized_name(partition)
+                for queue in partition.queues:
+                    add(AclKey(name, queue.path, Access.SUBMIT), queue.submit_acl, queue.position)
+                    add(AclKey(name, queue.path, Access.ADMIN), queue.admin_acl, queue.position)
+            return found
+        scheduler = SCHEDULERS[format_name](data, Diagnostics(file))
+        name = options.yarn.partition
+        for entry in scheduler.queues if scheduler else ():
+            add(AclKey(name, entry.path, Access.SUBMIT), entry.submit, entry.position)
+            add(AclKey(name, entry.path, Access.ADMIN), entry.admin, entry.position)
+        site, _ = read_site(options.yarn)
+        if options.yarn.site is not None:
+            at = site.admins_position
+            key = AclKey(name, CLUSTER, Access.ADMIN)
+            place = Place(options.yarn.site[1])
+            found[key] = place._replace(line=at.line, column=at.column) if at else place
+    return found

@@ -1,0 +1,251 @@
+"""Files with claims about a policy: text in, claims and facts or located diagnostics out.
+
+Each claim and each fact is a sentence of a small language; `FORMS` and `FACT_FORMS` list the forms.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from queuegate.policy.claims import (
+    EVERYBODY,
+    Claim,
+    Everyone,
+    Never,
+    NoNewAccess,
+    NotBoth,
+    Only,
+    Use,
+    Uses,
+    Within,
+)
+from queuegate.policy.decision import Access
+from queuegate.policy.reach import SubjectKind
+from queuegate.policy.tree import Partition
+from queuegate.policy.worlds import Exclusion, Inclusion, OpenWorld, Subject
+from queuegate_server.formats.diagnostics import Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.yaml_reader import Node, ScalarNode, read_yaml
+from queuegate_server.formats.yunikorn.fields import Fields, Readers
+
+FORMS: Final = (
+    "only SUBJECT, SUBJECT may submit QUEUE",
+    "nobody may submit QUEUE",
+    "nobody may submit both QUEUE and QUEUE",
+    "never SUBJECT submit QUEUE",
+    "everyone may submit QUEUE",
+    "everyone in group:NAME may submit QUEUE",
+    "submit QUEUE within submit QUEUE",
+    "no new access compared with FILE",
+)
+"""What a claim may be; `admin` may take the place of `submit`."""
+FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
+AND_BELOW: Final = ".**"
+"""Behind a queue: the queue, and all configured queues below it."""
+
+_NAME: Final = r'(?:"[^"]+"|[^\s,"]+)'
+_SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
+_ACCESS: Final = r"(?:submit|admin)"
+_QUEUE: Final = r'(?:"[^"]+"(?:\.\*\*)?|[^\s"]+)'
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of a sentence; a blank stands for any white space."""
+    return re.compile(pattern.replace(" ", r"\s+"))
+
+
+_ONLY: Final = _form(
+    rf"only (?P<who>{_SUBJECT}(?:\s*,\s*{_SUBJECT})*) may (?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
+)
+_NOBODY: Final = _form(rf"nobody may (?P<a>{_ACCESS}) (?P<q>{_QUEUE})")
+_BOTH: Final = _form(rf"nobody may (?P<a>{_ACCESS}) both (?P<q>{_QUEUE}) and (?P<r>{_QUEUE})")
+_NEVER: Final = _form(rf"never (?P<who>{_SUBJECT}) (?P<a>{_ACCESS}) (?P<q>{_QUEUE})")
+_EVERYONE: Final = _form(
+    rf"everyone(?: in (?P<who>group:{_NAME}))? may (?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
+)
+_WITHIN: Final = _form(rf"(?P<a>{_ACCESS}) (?P<q>{_QUEUE}) within (?P<b>{_ACCESS}) (?P<r>{_QUEUE})")
+_NO_NEW: Final = _form(r"no new access compared with (?P<file>\S.*)")
+_INCLUSION: Final = _form(rf"(?P<one>{_NAME}|{_SUBJECT}) within (?P<other>{_NAME}|{_SUBJECT})")
+_EXCLUSION: Final = _form(
+    rf"(?P<one>{_NAME}|{_SUBJECT}) and (?P<other>{_NAME}|{_SUBJECT}) disjoint"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedClaim:
+    """A claim as it is written."""
+
+    text: str
+    line: int
+    column: int
+    match: re.Match[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsFile:
+    """The content of a file."""
+
+    partition: str = ""
+    """The partition that the claims are about; empty: the only one."""
+    world: OpenWorld = field(default_factory=OpenWorld)
+    claims: tuple[StatedClaim, ...] = ()
+
+
+class BadClaim(ValueError):
+    """A claim does not fit the policy; the message says why."""
+
+
+def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
+    """Return the claims in a text; they are complete only if there is no error.
+
+    Args:
+        data: The text.
+        diagnostics: Gets what is wrong.
+        file: The name that the diagnostics show.
+    """
+    document = read_yaml(data, file)
+    for each in document.diagnostics:
+        diagnostics.error(each, each.message, each.remedy)
+    try:
+        return (
+            _Reader(diagnostics).file(document.root) if not document.diagnostics else ClaimsFile()
+        )
+    except TooManyErrors:
+        return ClaimsFile()
+
+
+class _Reader:
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
+        self._fields = Fields(diagnostics)
+
+    def file(self, root: Node | None) -> ClaimsFile:
+        readers: Readers = {
+            "partition": ("partition", Fields.text),
+            "facts": ("facts", Fields.texts),
+            "claims": ("claims", Fields.texts),
+        }
+        mapping = self._fields.mapping("the file", root) if root else None
+        found = self._fields.values(mapping, readers, "a file of claims")
+        if not found.get("claims") and not self._diagnostics.error_count:
+            message = "has no claims"
+            self._diagnostics.error(root, message, "write them as a list below `claims:`")
+        claims = [claim for node in found.get("claims") or () for claim in self._claim(node)]
+        partition = found.get("partition")
+        return ClaimsFile(
+            partition.text if partition else "", self._world(found.get("facts") or ()), (*claims,)
+        )
+
+    def _claim(self, node: ScalarNode) -> Iterator[StatedClaim]:
+        match = next(
+            (found for pattern in _CLAIMS if (found := pattern.fullmatch(node.text.strip()))), None
+        )
+        if match is not None:
+            yield StatedClaim(node.text.strip(), node.line, node.column, match)
+            return
+        first = node.text.split()[:1]
+        similar = [form for form in FORMS if form.split()[:1] == first] or FORMS
+        remedy = f"write {' or '.join(map(quoted, similar))}; a SUBJECT is user:NAME or group:NAME"
+        self._diagnostics.error(node, f"{quoted(node.text)} is not a claim", remedy)
+
+    def _world(self, nodes: list[ScalarNode] | tuple[()]) -> OpenWorld:
+        inclusions: dict[Inclusion, ScalarNode] = {}
+        exclusions: list[Exclusion] = []
+        for node in nodes:
+            text = node.text.strip()
+            within, disjoint = _INCLUSION.fullmatch(text), _EXCLUSION.fullmatch(text)
+            match = within or disjoint
+            if match is None:
+                remedy = f"write {' or '.join(map(quoted, FACT_FORMS))}"
+                self._diagnostics.error(node, f"{quoted(text)} is not a fact", remedy)
+                continue
+            one, other = (_subject(match[name], SubjectKind.GROUP) for name in ("one", "other"))
+            if disjoint and other.kind is SubjectKind.USER:
+                one, other = other, one
+            if other.kind is not SubjectKind.GROUP or one.kind is SubjectKind.PROXY:
+                message = f"{quoted(text)}: a fact is about a group and another group or a user"
+                self._diagnostics.error(node, message, "write group:NAME or user:NAME")
+            elif within:
+                inclusions[Inclusion(one, other.name)] = node
+            else:
+                exclusions.append(Exclusion(one, other.name))
+        world = OpenWorld((*inclusions,), (*exclusions,))
+        for (subject, _), node in inclusions.items():
+            if not any(world.people((subject,))):
+                message = f"the facts leave nobody to be {subject}"
+                self._diagnostics.error(node, message, "correct this fact or the others about it")
+        return world
+
+
+def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partition]) -> Claim:
+    """Return a claim about a partition.
+
+    Args:
+        stated: The claim as it is written.
+        partition: The partition.
+        old: Returns the same partition of the policy in a file.
+
+    Raises:
+        BadClaim: A queue is not a path of this partition.
+    """
+    return _CLAIMS[stated.match.re](_Words(stated.match, partition, old))
+
+
+class _Words:
+    """The words of a claim."""
+
+    def __init__(
+        self, match: re.Match[str], partition: Partition, old: Callable[[str], Partition]
+    ) -> None:
+        self._found = match.groupdict()
+        self._partition = partition
+        self._old = old
+
+    def uses(self) -> Uses:
+        text = self._found["q"]
+        below = text.endswith(AND_BELOW)
+        return Uses(
+            Access(self._found["a"]), self._path(text.removesuffix(AND_BELOW)), with_below=below
+        )
+
+    def use(self, access: str = "a", queue: str = "q") -> Use:
+        text = self._found[queue]
+        if text.endswith(AND_BELOW):
+            message = f"{quoted(text)}: this claim is about single queues"
+            raise BadClaim(f"{message}: write them without {AND_BELOW}")
+        return Use(Access(self._found[access]), self._path(text))
+
+    def _path(self, text: str) -> str:
+        path = self._partition.path(text.strip('"'))
+        if path is None:
+            raise BadClaim(f"{quoted(text)} is not the full path of a queue, such as root.a.b")
+        return path
+
+    def subjects(self) -> frozenset[Subject]:
+        return frozenset(_subject(text) for text in re.findall(_SUBJECT, self._found["who"]))
+
+    def subject(self) -> Subject:
+        text = self._found.get("who")
+        return _subject(text) if text else EVERYBODY
+
+    def old(self) -> Partition:
+        return self._old(self._found["file"].strip('"'))
+
+
+_CLAIMS: Final[Mapping[re.Pattern[str], Callable[[_Words], Claim]]] = {
+    _ONLY: lambda words: Only(words.subjects(), words.uses()),
+    _NOBODY: lambda words: Only(frozenset(), words.uses()),
+    _BOTH: lambda words: NotBoth(words.use(), words.use(queue="r")),
+    _NEVER: lambda words: Never(words.subject(), words.uses()),
+    _EVERYONE: lambda words: Everyone(words.subject(), words.uses()),
+    _WITHIN: lambda words: Within(words.use(), words.use("b", "r")),
+    _NO_NEW: lambda words: NoNewAccess(words.old()),
+}
+
+
+def _subject(text: str, kind: SubjectKind | None = None) -> Subject:
+    """Return a subject; `kind` is that of a name without one."""
+    before, colon, name = text.partition(":")
+    if not colon or before not in {"user", "group", "proxy"}:
+        return Subject(kind or SubjectKind.GROUP, text.strip('"'))
+    return Subject(SubjectKind(before), name.strip('"'))

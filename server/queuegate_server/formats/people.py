@@ -1,0 +1,80 @@
+"""Files that list people: a CSV of users with their groups, or an audit log.
+
+A line of the CSV is a user and then each group: `sue,analysts,leads`. Where no line has a second
+field, only the names are known, as in an audit log; the groups come from a resolver then.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+
+from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.formats.diagnostics import Diagnostics, Position, TooManyErrors, quoted
+from queuegate_server.formats.source_text import ParseError, decode
+
+People = Mapping[str, tuple[str, ...] | None]
+"""The groups of each user; None if the file only names the user."""
+
+
+def read_people(data: bytes, diagnostics: Diagnostics) -> People:
+    """Return the people of a file, and report lines that are not valid."""
+    found: dict[str, tuple[str, ...] | None] = {}
+    try:
+        text = decode(data)
+        rows = _audit_log(text) if text.lstrip().startswith("{") else _table(text)
+        for line, user, groups in rows:
+            fault = _fault([user, *(groups or ())])
+            if fault:
+                diagnostics.error(Position(line, 1), fault, "write USER,GROUP,GROUP…")
+            elif groups or user not in found:
+                found[user] = groups
+    except ParseError as error:
+        diagnostics.error(error.position, error.message, error.remedy)
+    except TooManyErrors:
+        pass
+    return found
+
+
+def _fault(names: list[str]) -> str:
+    for name in names:
+        if not name:
+            return "a name is empty"
+        if CONTROL_CHARACTER.search(name):
+            return f"{quoted(name)} contains a control character"
+    return ""
+
+
+def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
+    """Yield the line, the user and the groups of each row. Raises ParseError."""
+    rows = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
+    read = []
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if any(cells) and not cells[0].startswith("#"):
+                read.append((rows.line_num, cells))
+    except csv.Error as error:
+        message = f"invalid CSV: {error}"
+        raise ParseError(Position(rows.line_num, 1), message, "check the quotes") from None
+    has_groups = any(len(cells) > 1 for _, cells in read)
+    for line, (user, *groups) in read:
+        # `sue,` is a user without groups.
+        yield line, user, tuple(groups if any(groups) else ()) if has_groups else None
+
+
+def _audit_log(text: str) -> Iterator[tuple[int, str, None]]:
+    """Yield the line and the user of each record that has one. Raises ParseError."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            message = "this line is not a record of an audit log"
+            raise ParseError(Position(number, 1), message, "remove the line")
+        user = record.get("user")
+        if isinstance(user, str) and user:
+            yield number, user, None

@@ -1,0 +1,148 @@
+"""Files of claims: their language, and the places of what is wrong in them."""
+
+import pytest
+
+from queuegate.policy.acl import parse
+from queuegate.policy.claims import (
+    EVERYBODY,
+    Claim,
+    Everyone,
+    Never,
+    NoNewAccess,
+    NotBoth,
+    Only,
+    Use,
+    Uses,
+    Within,
+)
+from queuegate.policy.decision import Access
+from queuegate.policy.reach import SubjectKind
+from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.worlds import Exclusion, Inclusion, Subject
+from queuegate_server.formats.claims import BadClaim, ClaimsFile, bind, load_claims
+from queuegate_server.formats.diagnostics import Diagnostics
+
+SUBMIT, ADMIN = Access.SUBMIT, Access.ADMIN
+PARTITION = build_partition("default", "", [QueueAcls("root", parse("sue"), parse(""))])
+OLD = build_partition("default", "", ())
+ML, SUE = Subject(SubjectKind.GROUP, "ml"), Subject(SubjectKind.USER, "sue")
+
+
+def load(text: str) -> tuple[ClaimsFile, list[str]]:
+    diagnostics = Diagnostics("claims.yaml")
+    found = load_claims(text.encode(), diagnostics, "claims.yaml")
+    return found, [str(each) for each in diagnostics.sorted()]
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        (
+            "only group:ml, user:sue may submit root.ML",
+            Only(frozenset({ML, SUE}), Uses(SUBMIT, "root.ml")),
+        ),
+        (
+            "only  group:ml,proxy:hue may  admin root.a.**",
+            Only(
+                frozenset({ML, Subject(SubjectKind.PROXY, "hue")}),
+                Uses(ADMIN, "root.a", with_below=True),
+            ),
+        ),
+        (
+            'only group:"domain users" may submit root',
+            Only(frozenset({Subject(SubjectKind.GROUP, "domain users")}), Uses(SUBMIT, "root")),
+        ),
+        (
+            "never user:system:serviceaccount:a:b admin root",
+            Never(Subject(SubjectKind.USER, "system:serviceaccount:a:b"), Uses(ADMIN, "root")),
+        ),
+        ("nobody may submit root.a", Only(frozenset(), Uses(SUBMIT, "root.a"))),
+        ("never user:sue admin root", Never(SUE, Uses(ADMIN, "root"))),
+        ("everyone may submit root.open", Everyone(EVERYBODY, Uses(SUBMIT, "root.open"))),
+        ("everyone in group:ml may submit root.a", Everyone(ML, Uses(SUBMIT, "root.a"))),
+        (
+            "nobody may admin both root.a and root.b",
+            NotBoth(Use(ADMIN, "root.a"), Use(ADMIN, "root.b")),
+        ),
+        (
+            "submit root.a within admin root.b",
+            Within(Use(SUBMIT, "root.a"), Use(ADMIN, "root.b")),
+        ),
+        ("no new access compared with old file.yaml", NoNewAccess(OLD)),
+    ],
+)
+def test_claims(text: str, claim: Claim) -> None:
+    found, faults = load(f"claims:\n- '{text}'\n")
+    assert not faults
+    (stated,) = found.claims
+    assert (stated.text, stated.line, stated.column) == (text, 2, 3)
+    names = []
+
+    def old(name: str) -> object:
+        names.append(name)
+        return OLD
+
+    assert bind(stated, PARTITION, old) == claim  # type: ignore[arg-type]
+    assert names == (["old file.yaml"] if isinstance(claim, NoNewAccess) else [])
+
+
+def test_facts() -> None:
+    found, faults = load(
+        "partition: gpu\n"
+        "facts: [ml-admins within ml, staff and group:ext disjoint, ml and user:sue disjoint,"
+        " user:sue within staff]\n"
+        "claims: [nobody may submit root]\n"
+    )
+    assert not faults
+    assert found.partition == "gpu"
+    assert found.world.inclusions == (
+        Inclusion(Subject(SubjectKind.GROUP, "ml-admins"), "ml"),
+        Inclusion(SUE, "staff"),
+    )
+    assert found.world.exclusions == (
+        Exclusion(Subject(SubjectKind.GROUP, "staff"), "ext"),
+        Exclusion(SUE, "ml"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "claims.yaml: error: has no claims"),
+        ("claims: []", "claims.yaml:1:1: error: has no claims"),
+        ("claim: [x]", 'claims.yaml:1:1: error: unknown key "claim"'),
+        ("claims: [only ml may submit root]", "claims.yaml:1:10: error: "),
+        ("claims:\n - everybody may submit root", "claims.yaml:2:4: error: "),
+        ("claims:\n - never user:a, user:b submit root", "claims.yaml:2:4: error: "),
+        ("facts: [a inside b]\nclaims: [nobody may submit root]", "claims.yaml:1:9: error: "),
+        (
+            "facts: ['user:a and user:b disjoint']\nclaims: [nobody may submit root]",
+            "claims.yaml:1:9: error: ",
+        ),
+        (
+            "facts: [a within b, a and b disjoint]\nclaims: [nobody may submit root]",
+            "claims.yaml:1:9: error: the facts leave nobody to be group:a",
+        ),
+        ("claims: [a\n", "claims.yaml:"),
+    ],
+)
+def test_faults_have_their_place(text: str, fault: str) -> None:
+    _, faults = load(text)
+    assert faults
+    assert faults[0].startswith(fault)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nobody may submit prod",
+        "nobody may submit root..a",
+        "submit root.a.** within submit root",
+        "nobody may admin both root.a and root.b.**",
+    ],
+)
+def test_queues_that_do_not_fit(text: str) -> None:
+    found, faults = load(f"claims: [{text}]")
+    assert not faults
+    with pytest.raises(BadClaim, match=r"full path|single queues"):
+        bind(found.claims[0], PARTITION, lambda _: OLD)
