@@ -27,6 +27,9 @@ _REPLACED: Final = {
     r"\bawait ": "",
     r"\bAsync(Client|Gate)Methods\b": r"\1Methods",
     r"\bAsyncCalls\b": "BlockingCalls",
+    r"\bAsyncIterator, Iterable\b": "Iterable, Iterator",
+    r"\bAsyncIterator\b": "Iterator",
+    r"\basync for\b": "for",
     r"\b_async_methods\b": "_methods",
     r"`queuegate\.aio\.": "`queuegate.",
 }

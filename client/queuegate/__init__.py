@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         StaleDecision,
         Step,
     )
+    from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UserPage
     from queuegate.exceptions import (
         CouldNotAsk,
         DeadlineExceeded,
@@ -75,9 +76,11 @@ if TYPE_CHECKING:
     from queuegate.policy.applications import Action
     from queuegate.policy.decision import Access, Reason
     from queuegate.policy.explain import StepOutcome
+    from queuegate.policy.reach import SubjectKind
 
 __all__ = [
     "Access",
+    "AccessGrant",
     "AccessName",
     "Action",
     "ActionName",
@@ -103,6 +106,7 @@ __all__ = [
     "HealthStatus",
     "InvalidArgument",
     "InvalidationResult",
+    "ListedUser",
     "MessageTooLarge",
     "NotPermitted",
     "Overloaded",
@@ -122,8 +126,11 @@ __all__ = [
     "StaleDecision",
     "Step",
     "StepOutcome",
+    "SubjectKind",
     "Tls",
+    "UnexpandedGroup",
     "UnknownPartition",
+    "UserPage",
     "ValidationResult",
     "Violation",
     "aio",
@@ -133,7 +140,7 @@ __all__ = [
 
 # Searched in this order; only the last ones import gRPC.
 _MODULES = (
-    "exceptions", "_settings", "_types", "_results", "_applications", "_client",
+    "exceptions", "_settings", "_types", "_results", "_applications", "_users", "_client",
     "gate.reflector", "gate.blocking",
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ Those of `queuegate.Client` are generated from them: run `make blocking` after a
 # A time limit goes to the server too, so `asyncio.timeout` does not take its place:
 # ruff: noqa: ASYNC109
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 from queuegate import _columns, _requests, _responses
 from queuegate._applications import ApplicationCheck, ApplicationExplanation
@@ -21,6 +21,7 @@ from queuegate._results import (
     ValidationResult,
 )
 from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanation
+from queuegate._users import UserPage
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
 
@@ -345,6 +346,51 @@ class AsyncClientMethods:
             following = _responses.next_page(request, response)
             if following is None:
                 return queues
+            request = following
+
+    async def list_users(
+        self,
+        queue: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[UserPage]:
+        """List the users who may use a queue, page by page.
+
+        The server expands the groups in the ACLs of the queue, and decides a check of each user
+        on a page. Look at `complete`: if it is false, users are missing. A policy that changes
+        between two pages is an InvalidArgument: start again.
+
+        Args:
+            queue: The full path of the queue, for example `root.a.b`.
+            partition: The partition of the queue.
+            access: The kind of access.
+            page_size: The number of users on a page, at most 1 000; 0: that of the server.
+            timeout: The time limit of each page, in seconds; None: the client's default.
+
+        Returns:
+            The pages. Each is asked for when it is needed.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> async for page in client.list_users("root.engineering.payroll"):
+            ...     print([user.user for user in page.users], page.complete)
+            ['maria', 'platform'] True
+        """
+        request = _requests.users(queue, partition, access, page_size)
+        while True:
+            deadline = self._calls.deadline(timeout)
+            response = await self._calls.ask(self._calls.access.ListUsers, request, deadline)
+            yield _responses.users(response)
+            following = _responses.next_page(request, response)
+            if following is None:
+                return
             request = following
 
     async def resolve(

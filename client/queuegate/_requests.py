@@ -188,6 +188,18 @@ def listing(
     )
 
 
+def users(
+    queue: str, partition: str, access: AccessName, page_size: int
+) -> access_pb2.ListUsersRequest:
+    """Return the request for the first page of the users of a queue."""
+    return access_pb2.ListUsersRequest(
+        queue=_validation.text("queue", queue),
+        partition=_validation.text("partition", partition, required=False),
+        access=ACCESS_TYPES[_validation.choice("access", access, Access)],
+        page_size=_validation.page_size(page_size),
+    )
+
+
 def resolve(
     user: str, partition: str, *, bypass_cache: bool
 ) -> user_groups_pb2.ResolveUserGroupsRequest:

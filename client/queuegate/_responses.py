@@ -15,9 +15,11 @@ from queuegate import _errors, _results, _types
 from queuegate._applications import ApplicationExplanation, ApplicationList, ApplicationStep
 from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
+from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UserPage
 from queuegate.exceptions import ServerError
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
+from queuegate.policy.reach import SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 _Name = TypeVar("_Name", bound=StrEnum)
@@ -40,6 +42,12 @@ _RESOLVE_OUTCOMES: Final = _names(
 )
 _SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
 _LISTS: Final = _names(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
+_SUBJECT_KINDS: Final[Mapping[int, SubjectKind]] = {
+    access_pb2.SUBJECT_KIND_EVERYBODY: SubjectKind.EVERYBODY,
+    access_pb2.SUBJECT_KIND_USER: SubjectKind.USER,
+    access_pb2.SUBJECT_KIND_GROUP: SubjectKind.GROUP,
+    access_pb2.SUBJECT_KIND_PROXY: SubjectKind.PROXY,
+}
 _HEALTH: Final = {
     1: _results.HealthStatus.SERVING,
     2: _results.HealthStatus.NOT_SERVING,
@@ -146,9 +154,12 @@ def application_explanation(
     )
 
 
+_Paged = TypeVar("_Paged", access_pb2.ListQueuesRequest, access_pb2.ListUsersRequest)
+
+
 def next_page(
-    request: access_pb2.ListQueuesRequest, response: access_pb2.ListQueuesResponse
-) -> access_pb2.ListQueuesRequest | None:
+    request: _Paged, response: access_pb2.ListQueuesResponse | access_pb2.ListUsersResponse
+) -> _Paged | None:
     """Return the request for the next page; None after the last one.
 
     Raises ServerError if the server repeats a page.
@@ -157,10 +168,46 @@ def next_page(
         return None
     if response.next_page_token == request.page_token:
         raise ServerError("the server returned the same page token twice", code="INTERNAL")
-    following = access_pb2.ListQueuesRequest()
+    following = type(request)()
     following.CopyFrom(request)
     following.page_token = response.next_page_token
     return following
+
+
+def users(response: access_pb2.ListUsersResponse) -> UserPage:
+    """Return a page of users."""
+    return UserPage(
+        users=tuple(
+            ListedUser(each.user, _grants(each.via), each.further, each.confirmed, each.detail)
+            for each in response.users
+        ),
+        everyone=response.everyone,
+        everyone_via=_grant(response.everyone_via) if response.everyone else None,
+        complete=response.complete,
+        incomplete=tuple(response.incomplete),
+        unexpanded_groups=tuple(
+            UnexpandedGroup(_grant(each.grant), each.detail) for each in response.unexpanded_groups
+        ),
+        proxies=_grants(response.proxies),
+        groups_may_be_asserted=response.groups_may_be_asserted,
+        directory_as_of=_moment(response, "directory_as_of"),
+        policy_revision=response.policy_revision,
+        evaluated_queue=response.evaluated_queue,
+    )
+
+
+def _grants(grants: Iterable[access_pb2.AccessGrant]) -> tuple[AccessGrant, ...]:
+    return tuple(map(_grant, grants))
+
+
+def _grant(grant: access_pb2.AccessGrant) -> AccessGrant:
+    return AccessGrant(
+        grant.queue,
+        _ACCESSES.get(grant.acl),
+        _SUBJECT_KINDS.get(grant.kind),
+        grant.name,
+        tuple(grant.nested),
+    )
 
 
 def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.Resolution:
@@ -259,7 +306,10 @@ def _diagnostics(diagnostics: Iterable[policy_pb2.Diagnostic]) -> tuple[_results
 
 
 def _moment(
-    response: user_groups_pb2.ResolveUserGroupsResponse | policy_pb2.GetPolicyResponse, field: str
+    response: user_groups_pb2.ResolveUserGroupsResponse
+    | policy_pb2.GetPolicyResponse
+    | access_pb2.ListUsersResponse,
+    field: str,
 ) -> datetime | None:
     """Return a time of a response; None if it is not set or out of range."""
     if not response.HasField(field):  # type: ignore[arg-type]

@@ -12,6 +12,9 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 MAX_TIMEOUT: Final = 86_400.0
 """A day, in seconds. gRPC treats much larger values as a deadline that has passed."""
 
+MAX_PAGE_SIZE: Final = 1_000
+"""Users that a server puts on one page at most."""
+
 
 def text(name: str, value: object, *, required: bool = True) -> str:
     """Return a string that can be encoded as UTF-8 and is not empty if `required`.
@@ -62,3 +65,15 @@ def seconds(name: str, value: object) -> float:
             f"{name} must be more than 0 and at most {MAX_TIMEOUT:.0f} seconds, not {value!r}"
         )
     return float(value)
+
+
+def page_size(value: object) -> int:
+    """Return a number of results per page, 0 for the server's default.
+
+    Raises TypeError or ValueError.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"page_size must be an int, not {type(value).__name__}")
+    if not 0 <= value <= MAX_PAGE_SIZE:
+        raise ValueError(f"page_size must be from 0 to {MAX_PAGE_SIZE}, not {value!r}")
+    return value

@@ -13,6 +13,7 @@ from queuegate_server.config_fields import written_size
 from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import source_text, xml_reader, yaml_reader
 from queuegate_server.formats.yunikorn import placement
+from queuegate_server.identity import group_resolver, members
 from queuegate_server.identity.resolvers.ldap import fields, filters, options
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.rpc import (
@@ -25,6 +26,7 @@ from queuegate_server.rpc import (
     sync_service,
     tokens,
     user_group_service,
+    user_listing,
     validation,
     wire,
 )
@@ -56,6 +58,9 @@ def generate() -> str:
         "## Reloads",
         "A changed policy is parsed in a child process. Beyond its limits, the reload fails.",
         table(head, _reloads()),
+        "## Lists of users",
+        "A list of the users of a queue that reaches one of them is incomplete, and says so.",
+        table(head, _lists()),
         "## Calls and connections",
         "Calls beyond one of them end with `RESOURCE_EXHAUSTED`, unless the table says otherwise.",
         table(head, _connections()),
@@ -89,6 +94,16 @@ def _requests() -> list[tuple[str, str]]:
             "Answer that the Python client accepts (gRPC's default is 4 MiB)",
             _size(_channel.MAX_RECEIVE_BYTES),
         ),
+    ]
+
+
+def _lists() -> list[tuple[str, str]]:
+    return [
+        ("Memberships, pairs of a group and a user", _count(members.MAX_MEMBERS)),
+        ("Requests to a directory", _count(members.MAX_SEARCHES)),
+        ("Time for the members of all groups", f"{group_resolver.LISTING_SECONDS:g} s"),
+        ("Time to check the users of a page", f"{user_listing.CONFIRM_SECONDS:g} s"),
+        ("Users of a page", _count(user_listing.MAX_PAGE_SIZE)),
     ]
 
 

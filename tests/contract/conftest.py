@@ -24,6 +24,10 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...,
 
         async def call(method: str, *args: Any, **kwargs: Any) -> Any:
             result = getattr(client, method)(*args, **kwargs)
+            if inspect.isasyncgen(result):
+                return [each async for each in result]
+            if inspect.isgenerator(result):
+                return list(result)
             return await result if inspect.isawaitable(result) else result
 
         made.append(call)

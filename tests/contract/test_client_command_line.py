@@ -44,6 +44,12 @@ STATUS_AND_TEXT: list[tuple[str, int, str]] = [
     ("explain alice root.a", 0, "└─ submit ACL 'a,b c.d': no match (never match: c.d)"),
     ("explain denied root.a", 1, "groups: g1, g2 (cached; resolver corp)"),
     ("queues alice", 0, "root\nroot.a\nroot.b\\x1b"),
+    (
+        "who-can admin root.a --all-pages",
+        0,
+        "of root.a (not confirmed: the directory is down)\ncarol    group staff\\x1b, through devs",
+    ),
+    ("tree", 0, "root"),
     ("resolve alice", 0, "alice: g1, g2"),
     ("resolve alice --bypass-cache", 0, "resolver corp, just resolved"),
     ("policy", 0, "checksum    ABC"),

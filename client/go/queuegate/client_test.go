@@ -57,6 +57,12 @@ var calls = map[string]func(context.Context, *Client) error{
 		_, err := c.Queues(ctx, Listing{User: "alice"})
 		return err
 	},
+	"ListUsers": func(ctx context.Context, c *Client) error {
+		for _, err := range c.ListUsers(ctx, UserListing{Queue: "root"}) {
+			return err
+		}
+		return nil
+	},
 	"Resolve": func(ctx context.Context, c *Client) error {
 		_, err := c.Resolve(ctx, "alice", ResolveOptions{})
 		return err
@@ -376,6 +382,54 @@ func TestPages(t *testing.T) {
 	expectError(t, err, ErrServer, "the same page token twice")
 	if asked := len(server.seen()); asked != 2 {
 		t.Errorf("%d requests", asked)
+	}
+}
+
+func TestPagesOfUsers(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.always(&queuegatev1.ListUsersResponse{
+		Users: []*queuegatev1.ListedUser{{
+			User:      "alice",
+			Confirmed: true,
+			Via: []*queuegatev1.AccessGrant{{
+				Queue: "root", Acl: queuegatev1.AccessType_ACCESS_TYPE_ADMIN,
+				Kind: queuegatev1.SubjectKind_SUBJECT_KIND_GROUP, Name: "staff", Nested: []string{"devs"},
+			}},
+		}},
+		Complete:      true,
+		NextPageToken: "more",
+	})
+	want := []ListedUser{{User: "alice", Confirmed: true, Via: []AccessGrant{
+		{Queue: "root", ACL: Admin, Kind: SubjectGroup, Name: "staff", Nested: []string{"devs"}},
+	}}}
+	pages := 0
+	for page, err := range client.ListUsers(t.Context(), UserListing{Queue: "root", PageSize: 1}) {
+		if pages++; pages > 2 {
+			expectError(t, err, ErrServer, "the same page token twice")
+			continue
+		}
+		if err != nil || !page.Complete || !reflect.DeepEqual(page.Users, want) {
+			t.Errorf("%+v, %v", page, err)
+		}
+	}
+	if asked := len(server.seen()); asked != 2 || pages != 3 {
+		t.Errorf("%d requests, %d pages", asked, pages)
+	}
+}
+
+func TestListUsersRefusesFaultsAtOnce(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	for _, listing := range []UserListing{{}, {Queue: "root", Access: "x"}, {Queue: "root", PageSize: 1_001}} {
+		for _, err := range client.ListUsers(t.Context(), listing) {
+			if !errors.Is(err, ErrInvalidArgument) {
+				t.Errorf("%+v: %v", listing, err)
+			}
+		}
+	}
+	if len(server.seen()) > 0 {
+		t.Error(server.seen())
 	}
 }
 

@@ -32,6 +32,8 @@ from queuegate.cli.options import (
 from queuegate.cli.output import FORMATS, TABLE, Report
 from queuegate.cli.suggestions import similar_queue
 from queuegate.cli.terminal import escape
+from queuegate.cli.tree import tree
+from queuegate.cli.who_can import who_can
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 
@@ -208,6 +210,10 @@ def queues(session: Session, user: str, *, access: str, **options: Any) -> Repor
         note = f"{note} at or below {options['prefix']}"
     table = (("QUEUE",), [(queue,) for queue in answer])
     return Report({"queues": answer}, map(escape, answer), note=note, table=table)
+
+
+queuegate.add_command(who_can)
+queuegate.add_command(tree)
 
 
 @queuegate.command()

@@ -25,6 +25,7 @@ from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable, RequestRej
 if TYPE_CHECKING:
     import grpc
 
+    from queuegate_server.identity.members import MemberListing
     from queuegate_server.identity.resolver import Outcome
     from queuegate_server.server.offline import OfflineServices
     from queuegate_server.settings.model import Settings
@@ -37,6 +38,8 @@ _NO_GROUPS: Final = (
     "the decision depends on the groups of the user: give them with --group, or the settings of"
     " the server with --config"
 )
+
+_NO_MEMBERS: Final = "give the settings of the server with --config"
 
 
 class OfflineClient(ClientMethods):
@@ -126,6 +129,9 @@ class _Unknown:
         from queuegate_server.identity.resolver import LookupFailed
 
         return LookupFailed(_NO_GROUPS)
+
+    async def members(self, listing: "MemberListing") -> None:
+        listing.give_up(_NO_MEMBERS)
 
 
 class _InProcessChannel:

@@ -151,7 +151,8 @@ _COMMON: Final = (
         "--timeout",
         callback=_seconds,
         metavar="SECONDS",
-        help="How long to wait for an answer.  [default: 1; reload: 30; invalidate --wait: 15]",
+        help="How long to wait for an answer.  [default: 1; who-can, tree and reload:"
+        " 30; invalidate --wait: 15]",
     ),
     click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these authorities."),
     click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),
@@ -254,6 +255,9 @@ wait_option: Final = click.option(
 )
 prefix_option: Final = click.option(
     "--prefix", default="", metavar="QUEUE", help="Only this queue and those below it."
+)
+access_argument: Final = click.argument(
+    "access", metavar="ACCESS", type=click.Choice([str(access) for access in Access])
 )
 access_option: Final = click.option(
     "--access",

@@ -21,8 +21,11 @@ class SubjectKind(StrEnum):
     """What a name in an ACL stands for."""
 
     EVERYBODY = auto()
+    """Everybody: the name is `*`."""
     USER = auto()
+    """A user."""
     GROUP = auto()
+    """The members of a group."""
     PROXY = auto()
     """A service that is let in for every user it acts for (Hadoop's `~name`)."""
 

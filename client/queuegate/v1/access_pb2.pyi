@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from queuegate.v1 import cursor_pb2 as _cursor_pb2
@@ -201,6 +202,38 @@ GROUPS_ORIGIN_STALE_CACHE: GroupsOrigin.ValueType  # 5
 yet.
 """
 Global___GroupsOrigin: _TypeAlias = GroupsOrigin  # noqa: Y015
+
+class _SubjectKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SubjectKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SubjectKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SUBJECT_KIND_UNSPECIFIED: _SubjectKind.ValueType  # 0
+    """Never sent."""
+    SUBJECT_KIND_EVERYBODY: _SubjectKind.ValueType  # 1
+    """Everybody."""
+    SUBJECT_KIND_USER: _SubjectKind.ValueType  # 2
+    """A user."""
+    SUBJECT_KIND_GROUP: _SubjectKind.ValueType  # 3
+    """The members of a group."""
+    SUBJECT_KIND_PROXY: _SubjectKind.ValueType  # 4
+    """Every user that a service acts for (`~name` in YARN with `semantics: hadoop`)."""
+
+class SubjectKind(_SubjectKind, metaclass=_SubjectKindEnumTypeWrapper):
+    """What an entry of an ACL stands for."""
+
+SUBJECT_KIND_UNSPECIFIED: SubjectKind.ValueType  # 0
+"""Never sent."""
+SUBJECT_KIND_EVERYBODY: SubjectKind.ValueType  # 1
+"""Everybody."""
+SUBJECT_KIND_USER: SubjectKind.ValueType  # 2
+"""A user."""
+SUBJECT_KIND_GROUP: SubjectKind.ValueType  # 3
+"""The members of a group."""
+SUBJECT_KIND_PROXY: SubjectKind.ValueType  # 4
+"""Every user that a service acts for (`~name` in YARN with `semantics: hadoop`)."""
+Global___SubjectKind: _TypeAlias = SubjectKind  # noqa: Y015
 
 class _ApplicationAction:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -932,6 +965,254 @@ class ListQueuesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListQueuesResponse: _TypeAlias = ListQueuesResponse  # noqa: Y015
+
+@_typing.final
+class ListUsersRequest(_message.Message):
+    """Asks who may use a queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    ACCESS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """The partition of the queue. Empty: `default`."""
+    queue: _builtins.str
+    """The full path of the queue, as in CheckQueueAccessRequest. Required."""
+    access: Global___AccessType.ValueType
+    """The kind of access. Required."""
+    page_size: _builtins.int
+    """The most users to return. 0: 500; more than 1 000 is reduced to 1 000. A page
+    may have fewer users although others follow.
+    """
+    page_token: _builtins.str
+    """`next_page_token` of the page before. If the policy has changed since, or the
+    rest of the request differs, the call ends with INVALID_ARGUMENT: start again
+    without a token. Empty: the first page.
+    """
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        access: Global___AccessType.ValueType = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsersRequest: _TypeAlias = ListUsersRequest  # noqa: Y015
+
+@_typing.final
+class AccessGrant(_message.Message):
+    """An entry of an ACL that grants access."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    ACL_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    NESTED_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    """The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`, and
+    while ACLs are disabled. In lower case in YuniKorn.
+    """
+    acl: Global___AccessType.ValueType
+    """Which ACL of the queue. Not set while ACLs are disabled."""
+    kind: Global___SubjectKind.ValueType
+    """What the entry stands for."""
+    name: _builtins.str
+    """The name of the user, group or service; `*` for everybody."""
+    @_builtins.property
+    def nested(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a user that the group `name` contains through other groups: their names, from
+        the one next to `name` to the one that lists the user.
+        """
+
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        acl: Global___AccessType.ValueType = ...,
+        kind: Global___SubjectKind.ValueType = ...,
+        name: _builtins.str = ...,
+        nested: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "kind", b"kind", "name", b"name", "nested", b"nested", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AccessGrant: _TypeAlias = AccessGrant  # noqa: Y015
+
+@_typing.final
+class ListedUser(_message.Message):
+    """A user who may use a queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    VIA_FIELD_NUMBER: _builtins.int
+    FURTHER_FIELD_NUMBER: _builtins.int
+    CONFIRMED_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """The name, as the ACL or the directory spells it."""
+    further: _builtins.int
+    """How many further entries grant access."""
+    confirmed: _builtins.bool
+    """Whether a check of this user has just been decided, and allowed. If not, an ACL
+    or the directory lists the user, but the groups of the user could not be looked
+    up, as `detail` says.
+    """
+    detail: _builtins.str
+    """Why the user is not confirmed, for people."""
+    @_builtins.property
+    def via(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
+        """The entries that grant access, at most 10; the first one is the entry that
+        decides a check.
+        """
+
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        via: _abc.Iterable[Global___AccessGrant] | None = ...,
+        further: _builtins.int = ...,
+        confirmed: _builtins.bool = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed", b"confirmed", "detail", b"detail", "further", b"further", "user", b"user", "via", b"via"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListedUser: _TypeAlias = ListedUser  # noqa: Y015
+
+@_typing.final
+class UnexpandedGroup(_message.Message):
+    """A group that is listed in an ACL and whose members are not all known."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GRANT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    detail: _builtins.str
+    """Why, for people."""
+    @_builtins.property
+    def grant(self) -> Global___AccessGrant:
+        """Where the group is listed."""
+
+    def __init__(
+        self,
+        *,
+        grant: Global___AccessGrant | None = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "grant", b"grant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnexpandedGroup: _TypeAlias = UnexpandedGroup  # noqa: Y015
+
+@_typing.final
+class ListUsersResponse(_message.Message):
+    """One page of users."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERS_FIELD_NUMBER: _builtins.int
+    EVERYONE_FIELD_NUMBER: _builtins.int
+    EVERYONE_VIA_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    UNEXPANDED_GROUPS_FIELD_NUMBER: _builtins.int
+    PROXIES_FIELD_NUMBER: _builtins.int
+    GROUPS_MAY_BE_ASSERTED_FIELD_NUMBER: _builtins.int
+    DIRECTORY_AS_OF_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    POLICY_REVISION_FIELD_NUMBER: _builtins.int
+    EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
+    everyone: _builtins.bool
+    """True if everybody may use the queue; no users are listed then."""
+    complete: _builtins.bool
+    """True if each user whom a check would allow, without groups and without
+    `real_user` in the request, is on this page or on another one.
+    """
+    groups_may_be_asserted: _builtins.bool
+    """True if callers may assert groups in requests to this partition: they may obtain
+    access for anybody whom they assert to be in a group of the ACLs.
+    """
+    next_page_token: _builtins.str
+    """For the next page; empty on the last."""
+    policy_revision: _builtins.int
+    """The revision of the policy that decided."""
+    evaluated_queue: _builtins.str
+    """If the queue does not exist: its nearest existing ancestor, whose ACLs were
+    evaluated instead. Empty if the queue exists.
+    """
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedUser]:
+        """The users, sorted by name. Empty if `everyone` is true, and where nobody is allowed."""
+
+    @_builtins.property
+    def everyone_via(self) -> Global___AccessGrant:
+        """Why, if `everyone` is true."""
+
+    @_builtins.property
+    def incomplete(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why the list is not complete, for people."""
+
+    @_builtins.property
+    def unexpanded_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnexpandedGroup]:
+        """The groups whose members are not all known."""
+
+    @_builtins.property
+    def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
+        """The services that are granted access for every user they act for, in YARN with
+        `semantics: hadoop`; their users cannot be listed.
+        """
+
+    @_builtins.property
+    def directory_as_of(self) -> _timestamp_pb2.Timestamp:
+        """When the members of groups were read from the resolver; on later pages it may be
+        earlier than the call. Not set if no group was expanded.
+        """
+
+    def __init__(
+        self,
+        *,
+        users: _abc.Iterable[Global___ListedUser] | None = ...,
+        everyone: _builtins.bool = ...,
+        everyone_via: Global___AccessGrant | None = ...,
+        complete: _builtins.bool = ...,
+        incomplete: _abc.Iterable[_builtins.str] | None = ...,
+        unexpanded_groups: _abc.Iterable[Global___UnexpandedGroup] | None = ...,
+        proxies: _abc.Iterable[Global___AccessGrant] | None = ...,
+        groups_may_be_asserted: _builtins.bool = ...,
+        directory_as_of: _timestamp_pb2.Timestamp | None = ...,
+        next_page_token: _builtins.str = ...,
+        policy_revision: _builtins.int = ...,
+        evaluated_queue: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["directory_as_of", b"directory_as_of", "everyone_via", b"everyone_via"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "directory_as_of", b"directory_as_of", "evaluated_queue", b"evaluated_queue", "everyone", b"everyone", "everyone_via", b"everyone_via", "groups_may_be_asserted", b"groups_may_be_asserted", "incomplete", b"incomplete", "next_page_token", b"next_page_token", "policy_revision", b"policy_revision", "proxies", b"proxies", "unexpanded_groups", b"unexpanded_groups", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
 
 @_typing.final
 class Application(_message.Message):

@@ -68,6 +68,11 @@ class AccessServiceStub(object):
                 request_serializer=queuegate_dot_v1_dot_access__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=queuegate_dot_v1_dot_access__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.ListUsers = channel.unary_unary(
+                '/queuegate.v1.AccessService/ListUsers',
+                request_serializer=queuegate_dot_v1_dot_access__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=queuegate_dot_v1_dot_access__pb2.ListUsersResponse.FromString,
+                _registered_method=True)
         self.CheckApplicationAccess = channel.unary_unary(
                 '/queuegate.v1.AccessService/CheckApplicationAccess',
                 request_serializer=queuegate_dot_v1_dot_access__pb2.CheckApplicationAccessRequest.SerializeToString,
@@ -146,6 +151,16 @@ class AccessServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUsers(self, request, context):
+        """Lists the users who may use a queue, sorted by name. The groups in its access
+        control lists (ACLs) are expanded by the resolver of the partition, and the
+        users found are then decided as CheckQueueAccess decides them. A list that
+        lacks somebody whom a check would allow has `complete = false`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CheckApplicationAccess(self, request, context):
         """Decides whether a user may see, change or move an application of YARN, or of
         Spark by its own rules.
@@ -201,6 +216,11 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.ListQueues,
                     request_deserializer=queuegate_dot_v1_dot_access__pb2.ListQueuesRequest.FromString,
                     response_serializer=queuegate_dot_v1_dot_access__pb2.ListQueuesResponse.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=queuegate_dot_v1_dot_access__pb2.ListUsersRequest.FromString,
+                    response_serializer=queuegate_dot_v1_dot_access__pb2.ListUsersResponse.SerializeToString,
             ),
             'CheckApplicationAccess': grpc.unary_unary_rpc_method_handler(
                     servicer.CheckApplicationAccess,
@@ -384,6 +404,33 @@ class AccessService(object):
             '/queuegate.v1.AccessService/ListQueues',
             queuegate_dot_v1_dot_access__pb2.ListQueuesRequest.SerializeToString,
             queuegate_dot_v1_dot_access__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/queuegate.v1.AccessService/ListUsers',
+            queuegate_dot_v1_dot_access__pb2.ListUsersRequest.SerializeToString,
+            queuegate_dot_v1_dot_access__pb2.ListUsersResponse.FromString,
             options,
             channel_credentials,
             insecure,

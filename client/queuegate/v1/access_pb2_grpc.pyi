@@ -65,6 +65,12 @@ class AccessServiceStub:
     """
     ListQueues: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]
     """Lists the configured queues that a user may use, sorted by path."""
+    ListUsers: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]
+    """Lists the users who may use a queue, sorted by name. The groups in its access
+    control lists (ACLs) are expanded by the resolver of the partition, and the
+    users found are then decided as CheckQueueAccess decides them. A list that
+    lacks somebody whom a check would allow has `complete = false`.
+    """
     CheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckApplicationAccessRequest, _access_pb2.CheckApplicationAccessResponse]
     """Decides whether a user may see, change or move an application of YARN, or of
     Spark by its own rules.
@@ -113,6 +119,12 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """
     ListQueues: _aio.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists the configured queues that a user may use, sorted by path."""
+    ListUsers: _aio.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]  # type: ignore[assignment]
+    """Lists the users who may use a queue, sorted by name. The groups in its access
+    control lists (ACLs) are expanded by the resolver of the partition, and the
+    users found are then decided as CheckQueueAccess decides them. A list that
+    lacks somebody whom a check would allow has `complete = false`.
+    """
     CheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckApplicationAccessRequest, _access_pb2.CheckApplicationAccessResponse]  # type: ignore[assignment]
     """Decides whether a user may see, change or move an application of YARN, or of
     Spark by its own rules.
@@ -194,6 +206,18 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListQueuesResponse, _abc.Awaitable[_access_pb2.ListQueuesResponse]]:
         """Lists the configured queues that a user may use, sorted by path."""
+
+    @_abc_1.abstractmethod
+    def ListUsers(
+        self,
+        request: _access_pb2.ListUsersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_access_pb2.ListUsersResponse, _abc.Awaitable[_access_pb2.ListUsersResponse]]:
+        """Lists the users who may use a queue, sorted by name. The groups in its access
+        control lists (ACLs) are expanded by the resolver of the partition, and the
+        users found are then decided as CheckQueueAccess decides them. A list that
+        lacks somebody whom a check would allow has `complete = false`.
+        """
 
     @_abc_1.abstractmethod
     def CheckApplicationAccess(

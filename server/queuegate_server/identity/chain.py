@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 from queuegate_server.identity.group_resolver import GuardedResolver
+from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.throttling import TokenBucket
@@ -63,6 +64,22 @@ class ResolverChain:
             return NoSuchUser("; ".join(absences))
         groups = chain.from_iterable(each.groups for each in found)
         return Found(tuple(dict.fromkeys(groups)))
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members that any of the resolvers knows: a check says whose groups count.
+
+        Never raises.
+        """
+        try:
+            for member in self._members:
+                beside = listing.beside()
+                await member.members(beside)
+                listing.merge(beside, member.name)
+        except ListingLimit as limit:
+            for name in listing.groups:
+                listing.done(name, str(limit))
+        for name in listing.pending:
+            listing.done(name)
 
 
 class _EveryBucket:

@@ -27,6 +27,7 @@ from queuegate_server.identity.guards import (
     ExceptionContainment,
     Timeout,
 )
+from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RateLimit, RefreshQueue
 from queuegate_server.identity.resolver import LookupFailed, Outcome, Resolver, Source
@@ -44,6 +45,10 @@ QUEUE_REFRESH_SHARE: Final = 8
 are not refreshed become too old to be used."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
+MAX_LISTINGS: Final = 2
+"""Lists of members that one resolver makes at once: checks need it more."""
+LISTING_SECONDS: Final = 20.0
+"""How long one list of members may take, the wait for others included."""
 _GIVEN_UP: Final = LookupFailed(
     "the lookup was given up: the server is stopping, or the partition has a new resolver"
 )
@@ -71,6 +76,9 @@ class SharedSource(Source, Protocol):
     @property
     def waiting(self) -> int:
         """How many lookups are queued."""
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups. Never raises."""
 
 
 class GuardedResolver:
@@ -108,6 +116,7 @@ class GuardedResolver:
         self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
         self._max_concurrent = options.max_concurrent
+        self._listings = asyncio.Semaphore(MAX_LISTINGS)
 
     @property
     def refresh_capacity(self) -> int:
@@ -135,6 +144,28 @@ class GuardedResolver:
         if self._observe is not None:
             self._observe(outcome, self._clock() - start)
         return outcome
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups, unless the circuit breaker is open. Never raises; the
+        groups that could not be listed say why.
+        """
+        members = getattr(self.resolver, "members", None)
+        if members is None:
+            listing.give_up(f"the resolver {self.name!r} cannot list the members of groups")
+            return
+        if self.breaker.refuses:
+            listing.give_up(f"the resolver {self.name!r} keeps failing and is not asked")
+            return
+        try:
+            async with asyncio.timeout(LISTING_SECONDS), self._listings:
+                await members(listing)
+        except ListingLimit as limit:
+            listing.give_up(str(limit))
+        except TimeoutError:
+            listing.give_up(f"the members could not be listed within {LISTING_SECONDS:g} s")
+        except Exception as error:
+            _LOG.error("resolver %r cannot list members", self.name, exc_info=error)
+            listing.give_up(f"the resolver failed: {type(error).__name__}")
 
     async def open(self) -> None:
         """Open the resolver, within 30 seconds. If it raises or takes longer, close it and raise
@@ -245,6 +276,10 @@ class GroupResolver:
             if stale is not None:
                 return stale
         return Resolution(entry, cached=False, stale=False)
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups, not from the cache. Never raises."""
+        await self._source.members(listing)
 
     def invalidate(self, users: Collection[str]) -> int:
         """Forget users and return how many of them were known.

@@ -175,6 +175,7 @@ class _TracedResolver:
         self.is_local = getattr(resolver, "is_local", False)
         self.open = resolver.open
         self.close = resolver.close
+        self.members = getattr(resolver, "members", None)
 
     async def resolve(self, user: str) -> Outcome:
         return await self._tracer.resolve(self._name, self._resolver, user)

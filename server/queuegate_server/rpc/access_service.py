@@ -20,6 +20,7 @@ from queuegate_server.rpc.errors import Draining, InvalidRequest, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message
 from queuegate_server.rpc.response_cache import ResponseCache
+from queuegate_server.rpc.user_listing import UserLister
 
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
@@ -66,6 +67,7 @@ class AccessServicer(ApplicationServicer):
         self._cache = ResponseCache(clock)
         engine.on_swap(self._cache.reset)
         self._runner = BatchRunner(engine, self._cache, clock)
+        self._lister = UserLister(engine, clock)
 
     async def CheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check."""
@@ -226,6 +228,16 @@ class AccessServicer(ApplicationServicer):
             next_page_token=page[-1] if len(found) > size else "",
             policy_revision=snapshot.policy.revision,
         ).SerializeToString()
+
+    async def ListUsers(self, data: bytes) -> bytes:
+        """List the users who may use a queue, by pages."""
+        async with self._queue.for_call(data) as slot:
+            request = await slot.run(data, partial(wire.parse, access_pb2.ListUsersRequest, data))
+            snapshot = self._engine.snapshot
+            response = await self._lister.page(
+                validation.users_query(request, snapshot), snapshot, slot
+            )
+        return response.SerializeToString()
 
     async def _usable(self, query: Query, first: int, limit: int, slot: Slot) -> list[str]:
         """Return at most `limit` of the queues at or below the path of the query that the user may

@@ -33,6 +33,7 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         f"{_ACCESS}ExplainQueueAccess": Role.READ,
         f"{_ACCESS}ExplainApplicationAccess": Role.READ,
         f"{_ACCESS}ListQueues": Role.READ,
+        f"{_ACCESS}ListUsers": Role.READ,
         f"{_USER_GROUPS}ResolveUserGroups": Role.READ,
         f"{_POLICY}GetPolicy": Role.READ,
         f"{_POLICY}ValidatePolicy": Role.READ,

@@ -30,7 +30,7 @@ ERROR: Final = 0
 DENIED_REASONS: Final = frozenset(
     {access_pb2.REASON_NO_MATCH, access_pb2.REASON_UNKNOWN_USER, access_pb2.REASON_RECOVERY_QUEUE}
 )
-_ACCESS_TYPES: Final = {
+ACCESS_TYPES: Final = {
     None: access_pb2.ACCESS_TYPE_UNSPECIFIED,
     Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
     Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
@@ -130,7 +130,7 @@ def _step(step: Step) -> access_pb2.ExplainStep:
     acl = step.acl or Acl()
     return access_pb2.ExplainStep(
         queue=step.queue,
-        acl=_ACCESS_TYPES[step.kind],
+        acl=ACCESS_TYPES[step.kind],
         acl_text=acl.text,
         outcome=_OUTCOMES[step.outcome],
         matched_subject=step.matched_subject,

@@ -4,7 +4,7 @@ Each check appends to a list of violations, so that a caller gets all of them at
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
 from queuegate.policy.names import CONTROL_CHARACTER, is_user_name, queue_path
@@ -113,6 +113,39 @@ def list_query(
         raise InvalidRequest(violations)
     asserted = believed(groups, served, trusted=trusted)
     return Query(user, asserted, served, prefix, access, real_user), after
+
+
+class UsersQuery(NamedTuple):
+    """A validated question for the users of a queue."""
+
+    served: ServedPartition
+    path: str
+    """The full queue path, as the partition spells paths."""
+    access: Access
+    page_size: int
+    """As in the request."""
+    page_token: str
+
+
+def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> UsersQuery:
+    """Return the query of a request for users; raises as `check_query` does."""
+    violations: Violations = []
+    served = find_partition(request.partition, snapshot, violations)
+    path = queue("queue", request.queue, served, violations)
+    access = access_kind(request.access, violations)
+    if request.page_size < 0:
+        violations.append(("page_size", "is negative"))
+    if violations or served is None or access is None:
+        raise InvalidRequest(violations)
+    return UsersQuery(served, path, access, request.page_size, request.page_token)
+
+
+def is_user_name_of_request(name: str) -> bool:
+    """Return whether a request can name a user so."""
+    violations: Violations = []
+    user_name("user.user", name, violations)
+    # Directories may use bytes that are not UTF-8, which Python holds as lone surrogates.
+    return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def believed(groups: Sequence[str], served: ServedPartition, *, trusted: bool) -> Sequence[str]:

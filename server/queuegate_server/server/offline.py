@@ -74,6 +74,7 @@ class OfflineServices:
             "CheckQueueAccess": partial(access.CheckQueueAccess, trusted=True),
             "ExplainQueueAccess": partial(access.ExplainQueueAccess, trusted=True),
             "ListQueues": partial(access.ListQueues, trusted=True),
+            "ListUsers": access.ListUsers,
             "CheckApplicationAccess": partial(access.CheckApplicationAccess, trusted=True),
             "ExplainApplicationAccess": partial(access.ExplainApplicationAccess, trusted=True),
             "GetPolicy": PolicyServicer(self._engine, self._reloader, queue, hub).GetPolicy,

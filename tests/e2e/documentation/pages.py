@@ -89,6 +89,7 @@ PAGES: Final = {
         not_run=1,
         blocks="yaml yaml yaml sh yaml",
     ),
+    "docs/how-to/who-can.md": Page((directories.openldap,)),
     "docs/how-to/write-a-resolver.md": Page((directories.people,)),
     "docs/how-to/yunikorn.md": Page(
         module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
@@ -117,7 +118,8 @@ def how_to(*names: str) -> tuple[str, ...]:
 
 
 ABOUT_GROUPS: Final = how_to(
-    "active-directory", "freeipa", "kerberos", "ldap", "several-resolvers", "write-a-resolver"
+    *("active-directory", "freeipa", "kerberos", "ldap", "several-resolvers", "who-can"),
+    "write-a-resolver",
 )
 ABOUT_POLICIES: Final = how_to(
     "prove-a-policy",

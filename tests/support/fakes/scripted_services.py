@@ -109,6 +109,30 @@ class Access(access_pb2_grpc.AccessServiceServicer):
             policy_revision=REVISION,
         )
 
+    def ListUsers(self, request: Any, context: Any) -> Any:
+        start = int(request.page_token or 0)
+        group = access_pb2.AccessGrant(
+            queue="root.a",
+            acl=request.access,
+            kind=access_pb2.SUBJECT_KIND_GROUP,
+            name="staff\x1b",
+            nested=["devs"],
+        )
+        users = [
+            access_pb2.ListedUser(user="alice", via=[group, group], further=3, confirmed=True),
+            access_pb2.ListedUser(user="bob\x1b", via=[group], detail="the directory is down"),
+            access_pb2.ListedUser(user="carol", via=[group], confirmed=True),
+        ]
+        is_partial = request.queue == "root.partial"
+        return access_pb2.ListUsersResponse(
+            users=users[start : start + 2],
+            next_page_token="2" if start == 0 else "",
+            complete=not is_partial,
+            incomplete=["the directory is down"] if is_partial else (),
+            unexpanded_groups=[access_pb2.UnexpandedGroup(grant=group)] if is_partial else (),
+            policy_revision=REVISION,
+        )
+
 
 def _batch_result(item: Any) -> access_pb2.CheckResult:
     if item.user.user.startswith("faulty"):

@@ -9,6 +9,7 @@ package queuegatev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -305,6 +306,67 @@ func (GroupsOrigin) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{3}
 }
 
+// What an entry of an ACL stands for.
+type SubjectKind int32
+
+const (
+	// Never sent.
+	SubjectKind_SUBJECT_KIND_UNSPECIFIED SubjectKind = 0
+	// Everybody.
+	SubjectKind_SUBJECT_KIND_EVERYBODY SubjectKind = 1
+	// A user.
+	SubjectKind_SUBJECT_KIND_USER SubjectKind = 2
+	// The members of a group.
+	SubjectKind_SUBJECT_KIND_GROUP SubjectKind = 3
+	// Every user that a service acts for (`~name` in YARN with `semantics: hadoop`).
+	SubjectKind_SUBJECT_KIND_PROXY SubjectKind = 4
+)
+
+// Enum value maps for SubjectKind.
+var (
+	SubjectKind_name = map[int32]string{
+		0: "SUBJECT_KIND_UNSPECIFIED",
+		1: "SUBJECT_KIND_EVERYBODY",
+		2: "SUBJECT_KIND_USER",
+		3: "SUBJECT_KIND_GROUP",
+		4: "SUBJECT_KIND_PROXY",
+	}
+	SubjectKind_value = map[string]int32{
+		"SUBJECT_KIND_UNSPECIFIED": 0,
+		"SUBJECT_KIND_EVERYBODY":   1,
+		"SUBJECT_KIND_USER":        2,
+		"SUBJECT_KIND_GROUP":       3,
+		"SUBJECT_KIND_PROXY":       4,
+	}
+)
+
+func (x SubjectKind) Enum() *SubjectKind {
+	p := new(SubjectKind)
+	*p = x
+	return p
+}
+
+func (x SubjectKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SubjectKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_queuegate_v1_access_proto_enumTypes[4].Descriptor()
+}
+
+func (SubjectKind) Type() protoreflect.EnumType {
+	return &file_queuegate_v1_access_proto_enumTypes[4]
+}
+
+func (x SubjectKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SubjectKind.Descriptor instead.
+func (SubjectKind) EnumDescriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{4}
+}
+
 // The kind of access to an application.
 type ApplicationAction int32
 
@@ -354,11 +416,11 @@ func (x ApplicationAction) String() string {
 }
 
 func (ApplicationAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_queuegate_v1_access_proto_enumTypes[4].Descriptor()
+	return file_queuegate_v1_access_proto_enumTypes[5].Descriptor()
 }
 
 func (ApplicationAction) Type() protoreflect.EnumType {
-	return &file_queuegate_v1_access_proto_enumTypes[4]
+	return &file_queuegate_v1_access_proto_enumTypes[5]
 }
 
 func (x ApplicationAction) Number() protoreflect.EnumNumber {
@@ -367,7 +429,7 @@ func (x ApplicationAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApplicationAction.Descriptor instead.
 func (ApplicationAction) EnumDescriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{4}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{5}
 }
 
 // Which list of names was looked at.
@@ -427,11 +489,11 @@ func (x ApplicationList) String() string {
 }
 
 func (ApplicationList) Descriptor() protoreflect.EnumDescriptor {
-	return file_queuegate_v1_access_proto_enumTypes[5].Descriptor()
+	return file_queuegate_v1_access_proto_enumTypes[6].Descriptor()
 }
 
 func (ApplicationList) Type() protoreflect.EnumType {
-	return &file_queuegate_v1_access_proto_enumTypes[5]
+	return &file_queuegate_v1_access_proto_enumTypes[6]
 }
 
 func (x ApplicationList) Number() protoreflect.EnumNumber {
@@ -440,7 +502,7 @@ func (x ApplicationList) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApplicationList.Descriptor instead.
 func (ApplicationList) EnumDescriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{5}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{6}
 }
 
 // A question: may this user use this queue?
@@ -1720,6 +1782,465 @@ func (x *ListQueuesResponse) GetPolicyRevision() uint64 {
 	return 0
 }
 
+// Asks who may use a queue.
+type ListUsersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The partition of the queue. Empty: `default`.
+	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The full path of the queue, as in CheckQueueAccessRequest. Required.
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The kind of access. Required.
+	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
+	// The most users to return. 0: 500; more than 1 000 is reduced to 1 000. A page
+	// may have fewer users although others follow.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before. If the policy has changed since, or the
+	// rest of the request differs, the call ends with INVALID_ARGUMENT: start again
+	// without a token. Empty: the first page.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsersRequest) Reset() {
+	*x = ListUsersRequest{}
+	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsersRequest) ProtoMessage() {}
+
+func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
+func (*ListUsersRequest) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListUsersRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ListUsersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListUsersRequest) GetAccess() AccessType {
+	if x != nil {
+		return x.Access
+	}
+	return AccessType_ACCESS_TYPE_UNSPECIFIED
+}
+
+func (x *ListUsersRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListUsersRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// An entry of an ACL that grants access.
+type AccessGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`, and
+	// while ACLs are disabled. In lower case in YuniKorn.
+	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Which ACL of the queue. Not set while ACLs are disabled.
+	Acl AccessType `protobuf:"varint,2,opt,name=acl,proto3,enum=queuegate.v1.AccessType" json:"acl,omitempty"`
+	// What the entry stands for.
+	Kind SubjectKind `protobuf:"varint,3,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
+	// The name of the user, group or service; `*` for everybody.
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// Of a user that the group `name` contains through other groups: their names, from
+	// the one next to `name` to the one that lists the user.
+	Nested        []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccessGrant) Reset() {
+	*x = AccessGrant{}
+	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccessGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccessGrant) ProtoMessage() {}
+
+func (x *AccessGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccessGrant.ProtoReflect.Descriptor instead.
+func (*AccessGrant) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AccessGrant) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *AccessGrant) GetAcl() AccessType {
+	if x != nil {
+		return x.Acl
+	}
+	return AccessType_ACCESS_TYPE_UNSPECIFIED
+}
+
+func (x *AccessGrant) GetKind() SubjectKind {
+	if x != nil {
+		return x.Kind
+	}
+	return SubjectKind_SUBJECT_KIND_UNSPECIFIED
+}
+
+func (x *AccessGrant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AccessGrant) GetNested() []string {
+	if x != nil {
+		return x.Nested
+	}
+	return nil
+}
+
+// A user who may use a queue.
+type ListedUser struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name, as the ACL or the directory spells it.
+	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// The entries that grant access, at most 10; the first one is the entry that
+	// decides a check.
+	Via []*AccessGrant `protobuf:"bytes,2,rep,name=via,proto3" json:"via,omitempty"`
+	// How many further entries grant access.
+	Further uint32 `protobuf:"varint,3,opt,name=further,proto3" json:"further,omitempty"`
+	// Whether a check of this user has just been decided, and allowed. If not, an ACL
+	// or the directory lists the user, but the groups of the user could not be looked
+	// up, as `detail` says.
+	Confirmed bool `protobuf:"varint,4,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// Why the user is not confirmed, for people.
+	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListedUser) Reset() {
+	*x = ListedUser{}
+	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListedUser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListedUser) ProtoMessage() {}
+
+func (x *ListedUser) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListedUser.ProtoReflect.Descriptor instead.
+func (*ListedUser) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListedUser) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ListedUser) GetVia() []*AccessGrant {
+	if x != nil {
+		return x.Via
+	}
+	return nil
+}
+
+func (x *ListedUser) GetFurther() uint32 {
+	if x != nil {
+		return x.Further
+	}
+	return 0
+}
+
+func (x *ListedUser) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *ListedUser) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// A group that is listed in an ACL and whose members are not all known.
+type UnexpandedGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the group is listed.
+	Grant *AccessGrant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	// Why, for people.
+	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnexpandedGroup) Reset() {
+	*x = UnexpandedGroup{}
+	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnexpandedGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnexpandedGroup) ProtoMessage() {}
+
+func (x *UnexpandedGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnexpandedGroup.ProtoReflect.Descriptor instead.
+func (*UnexpandedGroup) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *UnexpandedGroup) GetGrant() *AccessGrant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *UnexpandedGroup) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// One page of users.
+type ListUsersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The users, sorted by name. Empty if `everyone` is true, and where nobody is allowed.
+	Users []*ListedUser `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
+	// True if everybody may use the queue; no users are listed then.
+	Everyone bool `protobuf:"varint,2,opt,name=everyone,proto3" json:"everyone,omitempty"`
+	// Why, if `everyone` is true.
+	EveryoneVia *AccessGrant `protobuf:"bytes,3,opt,name=everyone_via,json=everyoneVia,proto3" json:"everyone_via,omitempty"`
+	// True if each user whom a check would allow, without groups and without
+	// `real_user` in the request, is on this page or on another one.
+	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
+	// Why the list is not complete, for people.
+	Incomplete []string `protobuf:"bytes,5,rep,name=incomplete,proto3" json:"incomplete,omitempty"`
+	// The groups whose members are not all known.
+	UnexpandedGroups []*UnexpandedGroup `protobuf:"bytes,6,rep,name=unexpanded_groups,json=unexpandedGroups,proto3" json:"unexpanded_groups,omitempty"`
+	// The services that are granted access for every user they act for, in YARN with
+	// `semantics: hadoop`; their users cannot be listed.
+	Proxies []*AccessGrant `protobuf:"bytes,7,rep,name=proxies,proto3" json:"proxies,omitempty"`
+	// True if callers may assert groups in requests to this partition: they may obtain
+	// access for anybody whom they assert to be in a group of the ACLs.
+	GroupsMayBeAsserted bool `protobuf:"varint,8,opt,name=groups_may_be_asserted,json=groupsMayBeAsserted,proto3" json:"groups_may_be_asserted,omitempty"`
+	// When the members of groups were read from the resolver; on later pages it may be
+	// earlier than the call. Not set if no group was expanded.
+	DirectoryAsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=directory_as_of,json=directoryAsOf,proto3" json:"directory_as_of,omitempty"`
+	// For the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,10,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The revision of the policy that decided.
+	PolicyRevision uint64 `protobuf:"varint,11,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
+	// If the queue does not exist: its nearest existing ancestor, whose ACLs were
+	// evaluated instead. Empty if the queue exists.
+	EvaluatedQueue string `protobuf:"bytes,12,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ListUsersResponse) Reset() {
+	*x = ListUsersResponse{}
+	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsersResponse) ProtoMessage() {}
+
+func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
+func (*ListUsersResponse) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListUsersResponse) GetUsers() []*ListedUser {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *ListUsersResponse) GetEveryone() bool {
+	if x != nil {
+		return x.Everyone
+	}
+	return false
+}
+
+func (x *ListUsersResponse) GetEveryoneVia() *AccessGrant {
+	if x != nil {
+		return x.EveryoneVia
+	}
+	return nil
+}
+
+func (x *ListUsersResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *ListUsersResponse) GetIncomplete() []string {
+	if x != nil {
+		return x.Incomplete
+	}
+	return nil
+}
+
+func (x *ListUsersResponse) GetUnexpandedGroups() []*UnexpandedGroup {
+	if x != nil {
+		return x.UnexpandedGroups
+	}
+	return nil
+}
+
+func (x *ListUsersResponse) GetProxies() []*AccessGrant {
+	if x != nil {
+		return x.Proxies
+	}
+	return nil
+}
+
+func (x *ListUsersResponse) GetGroupsMayBeAsserted() bool {
+	if x != nil {
+		return x.GroupsMayBeAsserted
+	}
+	return false
+}
+
+func (x *ListUsersResponse) GetDirectoryAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DirectoryAsOf
+	}
+	return nil
+}
+
+func (x *ListUsersResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListUsersResponse) GetPolicyRevision() uint64 {
+	if x != nil {
+		return x.PolicyRevision
+	}
+	return 0
+}
+
+func (x *ListUsersResponse) GetEvaluatedQueue() string {
+	if x != nil {
+		return x.EvaluatedQueue
+	}
+	return ""
+}
+
 // An application of YARN.
 type Application struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1738,7 +2259,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	mi := &file_queuegate_v1_access_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +2271,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	mi := &file_queuegate_v1_access_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +2284,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{16}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Application) GetQueue() string {
@@ -1810,7 +2331,7 @@ type SparkApplication struct {
 
 func (x *SparkApplication) Reset() {
 	*x = SparkApplication{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	mi := &file_queuegate_v1_access_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2343,7 @@ func (x *SparkApplication) String() string {
 func (*SparkApplication) ProtoMessage() {}
 
 func (x *SparkApplication) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	mi := &file_queuegate_v1_access_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2356,7 @@ func (x *SparkApplication) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SparkApplication.ProtoReflect.Descriptor instead.
 func (*SparkApplication) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SparkApplication) GetProperties() map[string]string {
@@ -1886,7 +2407,7 @@ type CheckApplicationAccessRequest struct {
 
 func (x *CheckApplicationAccessRequest) Reset() {
 	*x = CheckApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	mi := &file_queuegate_v1_access_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2419,7 @@ func (x *CheckApplicationAccessRequest) String() string {
 func (*CheckApplicationAccessRequest) ProtoMessage() {}
 
 func (x *CheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	mi := &file_queuegate_v1_access_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2432,7 @@ func (x *CheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckApplicationAccessRequest) GetUser() *UserGroupInformation {
@@ -2011,7 +2532,7 @@ type CheckApplicationAccessResponse struct {
 
 func (x *CheckApplicationAccessResponse) Reset() {
 	*x = CheckApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	mi := &file_queuegate_v1_access_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2544,7 @@ func (x *CheckApplicationAccessResponse) String() string {
 func (*CheckApplicationAccessResponse) ProtoMessage() {}
 
 func (x *CheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	mi := &file_queuegate_v1_access_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2557,7 @@ func (x *CheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckApplicationAccessResponse) GetAllowed() bool {
@@ -2085,7 +2606,7 @@ type BatchCheckApplicationAccessRequest struct {
 
 func (x *BatchCheckApplicationAccessRequest) Reset() {
 	*x = BatchCheckApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	mi := &file_queuegate_v1_access_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2618,7 @@ func (x *BatchCheckApplicationAccessRequest) String() string {
 func (*BatchCheckApplicationAccessRequest) ProtoMessage() {}
 
 func (x *BatchCheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	mi := &file_queuegate_v1_access_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2631,7 @@ func (x *BatchCheckApplicationAccessRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use BatchCheckApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*BatchCheckApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{20}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BatchCheckApplicationAccessRequest) GetChecks() []*CheckApplicationAccessRequest {
@@ -2138,7 +2659,7 @@ type ApplicationCheckResult struct {
 
 func (x *ApplicationCheckResult) Reset() {
 	*x = ApplicationCheckResult{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[21]
+	mi := &file_queuegate_v1_access_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2671,7 @@ func (x *ApplicationCheckResult) String() string {
 func (*ApplicationCheckResult) ProtoMessage() {}
 
 func (x *ApplicationCheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[21]
+	mi := &file_queuegate_v1_access_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2684,7 @@ func (x *ApplicationCheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationCheckResult.ProtoReflect.Descriptor instead.
 func (*ApplicationCheckResult) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{21}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApplicationCheckResult) GetOutcome() isApplicationCheckResult_Outcome {
@@ -2237,7 +2758,7 @@ type BatchCheckApplicationAccessResponse struct {
 
 func (x *BatchCheckApplicationAccessResponse) Reset() {
 	*x = BatchCheckApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[22]
+	mi := &file_queuegate_v1_access_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2770,7 @@ func (x *BatchCheckApplicationAccessResponse) String() string {
 func (*BatchCheckApplicationAccessResponse) ProtoMessage() {}
 
 func (x *BatchCheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[22]
+	mi := &file_queuegate_v1_access_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2783,7 @@ func (x *BatchCheckApplicationAccessResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use BatchCheckApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*BatchCheckApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{22}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BatchCheckApplicationAccessResponse) GetResults() []*ApplicationCheckResult {
@@ -2283,7 +2804,7 @@ type ExplainApplicationAccessRequest struct {
 
 func (x *ExplainApplicationAccessRequest) Reset() {
 	*x = ExplainApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[23]
+	mi := &file_queuegate_v1_access_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2816,7 @@ func (x *ExplainApplicationAccessRequest) String() string {
 func (*ExplainApplicationAccessRequest) ProtoMessage() {}
 
 func (x *ExplainApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[23]
+	mi := &file_queuegate_v1_access_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2829,7 @@ func (x *ExplainApplicationAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{23}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainApplicationAccessRequest) GetCheck() *CheckApplicationAccessRequest {
@@ -2336,7 +2857,7 @@ type ApplicationStep struct {
 
 func (x *ApplicationStep) Reset() {
 	*x = ApplicationStep{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[24]
+	mi := &file_queuegate_v1_access_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2869,7 @@ func (x *ApplicationStep) String() string {
 func (*ApplicationStep) ProtoMessage() {}
 
 func (x *ApplicationStep) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[24]
+	mi := &file_queuegate_v1_access_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2882,7 @@ func (x *ApplicationStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationStep.ProtoReflect.Descriptor instead.
 func (*ApplicationStep) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{24}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApplicationStep) GetList() ApplicationList {
@@ -2408,7 +2929,7 @@ type ExplainApplicationAccessResponse struct {
 
 func (x *ExplainApplicationAccessResponse) Reset() {
 	*x = ExplainApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[25]
+	mi := &file_queuegate_v1_access_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2941,7 @@ func (x *ExplainApplicationAccessResponse) String() string {
 func (*ExplainApplicationAccessResponse) ProtoMessage() {}
 
 func (x *ExplainApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[25]
+	mi := &file_queuegate_v1_access_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2954,7 @@ func (x *ExplainApplicationAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{25}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainApplicationAccessResponse) GetDecision() *CheckApplicationAccessResponse {
@@ -2461,7 +2982,7 @@ var File_queuegate_v1_access_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x19queuegate/v1/access.proto\x12\fqueuegate.v1\x1a\x19queuegate/v1/cursor.proto\x1a\x19queuegate/v1/status.proto\x1a)queuegate/v1/user_group_information.proto\"\x85\x02\n" +
+	"\x19queuegate/v1/access.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x19queuegate/v1/status.proto\x1a)queuegate/v1/user_group_information.proto\"\x85\x02\n" +
 	"\x17CheckQueueAccessRequest\x126\n" +
 	"\x04user\x18\x01 \x01(\v2\".queuegate.v1.UserGroupInformationR\x04user\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
@@ -2545,7 +3066,46 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x12ListQueuesResponse\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12'\n" +
-	"\x0fpolicy_revision\x18\x03 \x01(\x04R\x0epolicyRevision\"s\n" +
+	"\x0fpolicy_revision\x18\x03 \x01(\x04R\x0epolicyRevision\"\xb4\x01\n" +
+	"\x10ListUsersRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x120\n" +
+	"\x06access\x18\x03 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x06access\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\xaa\x01\n" +
+	"\vAccessGrant\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12*\n" +
+	"\x03acl\x18\x02 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x03acl\x12-\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x19.queuegate.v1.SubjectKindR\x04kind\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x16\n" +
+	"\x06nested\x18\x05 \x03(\tR\x06nested\"\x9d\x01\n" +
+	"\n" +
+	"ListedUser\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12+\n" +
+	"\x03via\x18\x02 \x03(\v2\x19.queuegate.v1.AccessGrantR\x03via\x12\x18\n" +
+	"\afurther\x18\x03 \x01(\rR\afurther\x12\x1c\n" +
+	"\tconfirmed\x18\x04 \x01(\bR\tconfirmed\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"Z\n" +
+	"\x0fUnexpandedGroup\x12/\n" +
+	"\x05grant\x18\x01 \x01(\v2\x19.queuegate.v1.AccessGrantR\x05grant\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xcd\x04\n" +
+	"\x11ListUsersResponse\x12.\n" +
+	"\x05users\x18\x01 \x03(\v2\x18.queuegate.v1.ListedUserR\x05users\x12\x1a\n" +
+	"\beveryone\x18\x02 \x01(\bR\beveryone\x12<\n" +
+	"\feveryone_via\x18\x03 \x01(\v2\x19.queuegate.v1.AccessGrantR\veveryoneVia\x12\x1a\n" +
+	"\bcomplete\x18\x04 \x01(\bR\bcomplete\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x05 \x03(\tR\n" +
+	"incomplete\x12J\n" +
+	"\x11unexpanded_groups\x18\x06 \x03(\v2\x1d.queuegate.v1.UnexpandedGroupR\x10unexpandedGroups\x123\n" +
+	"\aproxies\x18\a \x03(\v2\x19.queuegate.v1.AccessGrantR\aproxies\x123\n" +
+	"\x16groups_may_be_asserted\x18\b \x01(\bR\x13groupsMayBeAsserted\x12B\n" +
+	"\x0fdirectory_as_of\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rdirectoryAsOf\x12&\n" +
+	"\x0fnext_page_token\x18\n" +
+	" \x01(\tR\rnextPageToken\x12'\n" +
+	"\x0fpolicy_revision\x18\v \x01(\x04R\x0epolicyRevision\x12'\n" +
+	"\x0fevaluated_queue\x18\f \x01(\tR\x0eevaluatedQueue\"s\n" +
 	"\vApplication\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x19\n" +
@@ -2631,7 +3191,13 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x15GROUPS_ORIGIN_REQUEST\x10\x02\x12\x1a\n" +
 	"\x16GROUPS_ORIGIN_RESOLVER\x10\x03\x12\x17\n" +
 	"\x13GROUPS_ORIGIN_CACHE\x10\x04\x12\x1d\n" +
-	"\x19GROUPS_ORIGIN_STALE_CACHE\x10\x05*\xd0\x01\n" +
+	"\x19GROUPS_ORIGIN_STALE_CACHE\x10\x05*\x8e\x01\n" +
+	"\vSubjectKind\x12\x1c\n" +
+	"\x18SUBJECT_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16SUBJECT_KIND_EVERYBODY\x10\x01\x12\x15\n" +
+	"\x11SUBJECT_KIND_USER\x10\x02\x12\x16\n" +
+	"\x12SUBJECT_KIND_GROUP\x10\x03\x12\x16\n" +
+	"\x12SUBJECT_KIND_PROXY\x10\x04*\xd0\x01\n" +
 	"\x11ApplicationAction\x12\"\n" +
 	"\x1eAPPLICATION_ACTION_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17APPLICATION_ACTION_VIEW\x10\x01\x12 \n" +
@@ -2647,7 +3213,7 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x1dAPPLICATION_LIST_QUEUE_SUBMIT\x10\x04\x12 \n" +
 	"\x1cAPPLICATION_LIST_QUEUE_ADMIN\x10\x05\x12\"\n" +
 	"\x1eAPPLICATION_LIST_CLUSTER_ADMIN\x10\x06\x12&\n" +
-	"\"APPLICATION_LIST_APPLICATION_ADMIN\x10\a2\xf5\a\n" +
+	"\"APPLICATION_LIST_APPLICATION_ADMIN\x10\a2\xc3\b\n" +
 	"\rAccessService\x12a\n" +
 	"\x10CheckQueueAccess\x12%.queuegate.v1.CheckQueueAccessRequest\x1a&.queuegate.v1.CheckQueueAccessResponse\x12p\n" +
 	"\x15BatchCheckQueueAccess\x12*.queuegate.v1.BatchCheckQueueAccessRequest\x1a+.queuegate.v1.BatchCheckQueueAccessResponse\x12v\n" +
@@ -2655,7 +3221,8 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x11StreamQueueAccess\x12&.queuegate.v1.StreamQueueAccessRequest\x1a'.queuegate.v1.StreamQueueAccessResponse(\x010\x01\x12g\n" +
 	"\x12ExplainQueueAccess\x12'.queuegate.v1.ExplainQueueAccessRequest\x1a(.queuegate.v1.ExplainQueueAccessResponse\x12O\n" +
 	"\n" +
-	"ListQueues\x12\x1f.queuegate.v1.ListQueuesRequest\x1a .queuegate.v1.ListQueuesResponse\x12s\n" +
+	"ListQueues\x12\x1f.queuegate.v1.ListQueuesRequest\x1a .queuegate.v1.ListQueuesResponse\x12L\n" +
+	"\tListUsers\x12\x1e.queuegate.v1.ListUsersRequest\x1a\x1f.queuegate.v1.ListUsersResponse\x12s\n" +
 	"\x16CheckApplicationAccess\x12+.queuegate.v1.CheckApplicationAccessRequest\x1a,.queuegate.v1.CheckApplicationAccessResponse\x12\x82\x01\n" +
 	"\x1bBatchCheckApplicationAccess\x120.queuegate.v1.BatchCheckApplicationAccessRequest\x1a1.queuegate.v1.BatchCheckApplicationAccessResponse\x12y\n" +
 	"\x18ExplainApplicationAccess\x12-.queuegate.v1.ExplainApplicationAccessRequest\x1a..queuegate.v1.ExplainApplicationAccessResponseBr\n" +
@@ -2673,111 +3240,130 @@ func file_queuegate_v1_access_proto_rawDescGZIP() []byte {
 	return file_queuegate_v1_access_proto_rawDescData
 }
 
-var file_queuegate_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_queuegate_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_queuegate_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_queuegate_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_queuegate_v1_access_proto_goTypes = []any{
 	(AccessType)(0),                             // 0: queuegate.v1.AccessType
 	(Reason)(0),                                 // 1: queuegate.v1.Reason
 	(StepOutcome)(0),                            // 2: queuegate.v1.StepOutcome
 	(GroupsOrigin)(0),                           // 3: queuegate.v1.GroupsOrigin
-	(ApplicationAction)(0),                      // 4: queuegate.v1.ApplicationAction
-	(ApplicationList)(0),                        // 5: queuegate.v1.ApplicationList
-	(*CheckQueueAccessRequest)(nil),             // 6: queuegate.v1.CheckQueueAccessRequest
-	(*CheckQueueAccessResponse)(nil),            // 7: queuegate.v1.CheckQueueAccessResponse
-	(*BatchCheckQueueAccessRequest)(nil),        // 8: queuegate.v1.BatchCheckQueueAccessRequest
-	(*CheckResult)(nil),                         // 9: queuegate.v1.CheckResult
-	(*BatchCheckQueueAccessResponse)(nil),       // 10: queuegate.v1.BatchCheckQueueAccessResponse
-	(*CheckQueueAccessColumnsRequest)(nil),      // 11: queuegate.v1.CheckQueueAccessColumnsRequest
-	(*CheckQueueAccessColumnsResponse)(nil),     // 12: queuegate.v1.CheckQueueAccessColumnsResponse
-	(*ColumnsError)(nil),                        // 13: queuegate.v1.ColumnsError
-	(*StreamQueueAccessRequest)(nil),            // 14: queuegate.v1.StreamQueueAccessRequest
-	(*StreamQueueAccessResponse)(nil),           // 15: queuegate.v1.StreamQueueAccessResponse
-	(*ExplainQueueAccessRequest)(nil),           // 16: queuegate.v1.ExplainQueueAccessRequest
-	(*ExplainStep)(nil),                         // 17: queuegate.v1.ExplainStep
-	(*ExplainGroups)(nil),                       // 18: queuegate.v1.ExplainGroups
-	(*ExplainQueueAccessResponse)(nil),          // 19: queuegate.v1.ExplainQueueAccessResponse
-	(*ListQueuesRequest)(nil),                   // 20: queuegate.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),                  // 21: queuegate.v1.ListQueuesResponse
-	(*Application)(nil),                         // 22: queuegate.v1.Application
-	(*SparkApplication)(nil),                    // 23: queuegate.v1.SparkApplication
-	(*CheckApplicationAccessRequest)(nil),       // 24: queuegate.v1.CheckApplicationAccessRequest
-	(*CheckApplicationAccessResponse)(nil),      // 25: queuegate.v1.CheckApplicationAccessResponse
-	(*BatchCheckApplicationAccessRequest)(nil),  // 26: queuegate.v1.BatchCheckApplicationAccessRequest
-	(*ApplicationCheckResult)(nil),              // 27: queuegate.v1.ApplicationCheckResult
-	(*BatchCheckApplicationAccessResponse)(nil), // 28: queuegate.v1.BatchCheckApplicationAccessResponse
-	(*ExplainApplicationAccessRequest)(nil),     // 29: queuegate.v1.ExplainApplicationAccessRequest
-	(*ApplicationStep)(nil),                     // 30: queuegate.v1.ApplicationStep
-	(*ExplainApplicationAccessResponse)(nil),    // 31: queuegate.v1.ExplainApplicationAccessResponse
-	nil,                                         // 32: queuegate.v1.SparkApplication.PropertiesEntry
-	(*UserGroupInformation)(nil),                // 33: queuegate.v1.UserGroupInformation
-	(*Cursor)(nil),                              // 34: queuegate.v1.Cursor
-	(*Status)(nil),                              // 35: queuegate.v1.Status
+	(SubjectKind)(0),                            // 4: queuegate.v1.SubjectKind
+	(ApplicationAction)(0),                      // 5: queuegate.v1.ApplicationAction
+	(ApplicationList)(0),                        // 6: queuegate.v1.ApplicationList
+	(*CheckQueueAccessRequest)(nil),             // 7: queuegate.v1.CheckQueueAccessRequest
+	(*CheckQueueAccessResponse)(nil),            // 8: queuegate.v1.CheckQueueAccessResponse
+	(*BatchCheckQueueAccessRequest)(nil),        // 9: queuegate.v1.BatchCheckQueueAccessRequest
+	(*CheckResult)(nil),                         // 10: queuegate.v1.CheckResult
+	(*BatchCheckQueueAccessResponse)(nil),       // 11: queuegate.v1.BatchCheckQueueAccessResponse
+	(*CheckQueueAccessColumnsRequest)(nil),      // 12: queuegate.v1.CheckQueueAccessColumnsRequest
+	(*CheckQueueAccessColumnsResponse)(nil),     // 13: queuegate.v1.CheckQueueAccessColumnsResponse
+	(*ColumnsError)(nil),                        // 14: queuegate.v1.ColumnsError
+	(*StreamQueueAccessRequest)(nil),            // 15: queuegate.v1.StreamQueueAccessRequest
+	(*StreamQueueAccessResponse)(nil),           // 16: queuegate.v1.StreamQueueAccessResponse
+	(*ExplainQueueAccessRequest)(nil),           // 17: queuegate.v1.ExplainQueueAccessRequest
+	(*ExplainStep)(nil),                         // 18: queuegate.v1.ExplainStep
+	(*ExplainGroups)(nil),                       // 19: queuegate.v1.ExplainGroups
+	(*ExplainQueueAccessResponse)(nil),          // 20: queuegate.v1.ExplainQueueAccessResponse
+	(*ListQueuesRequest)(nil),                   // 21: queuegate.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),                  // 22: queuegate.v1.ListQueuesResponse
+	(*ListUsersRequest)(nil),                    // 23: queuegate.v1.ListUsersRequest
+	(*AccessGrant)(nil),                         // 24: queuegate.v1.AccessGrant
+	(*ListedUser)(nil),                          // 25: queuegate.v1.ListedUser
+	(*UnexpandedGroup)(nil),                     // 26: queuegate.v1.UnexpandedGroup
+	(*ListUsersResponse)(nil),                   // 27: queuegate.v1.ListUsersResponse
+	(*Application)(nil),                         // 28: queuegate.v1.Application
+	(*SparkApplication)(nil),                    // 29: queuegate.v1.SparkApplication
+	(*CheckApplicationAccessRequest)(nil),       // 30: queuegate.v1.CheckApplicationAccessRequest
+	(*CheckApplicationAccessResponse)(nil),      // 31: queuegate.v1.CheckApplicationAccessResponse
+	(*BatchCheckApplicationAccessRequest)(nil),  // 32: queuegate.v1.BatchCheckApplicationAccessRequest
+	(*ApplicationCheckResult)(nil),              // 33: queuegate.v1.ApplicationCheckResult
+	(*BatchCheckApplicationAccessResponse)(nil), // 34: queuegate.v1.BatchCheckApplicationAccessResponse
+	(*ExplainApplicationAccessRequest)(nil),     // 35: queuegate.v1.ExplainApplicationAccessRequest
+	(*ApplicationStep)(nil),                     // 36: queuegate.v1.ApplicationStep
+	(*ExplainApplicationAccessResponse)(nil),    // 37: queuegate.v1.ExplainApplicationAccessResponse
+	nil,                                         // 38: queuegate.v1.SparkApplication.PropertiesEntry
+	(*UserGroupInformation)(nil),                // 39: queuegate.v1.UserGroupInformation
+	(*Cursor)(nil),                              // 40: queuegate.v1.Cursor
+	(*Status)(nil),                              // 41: queuegate.v1.Status
+	(*timestamppb.Timestamp)(nil),               // 42: google.protobuf.Timestamp
 }
 var file_queuegate_v1_access_proto_depIdxs = []int32{
-	33, // 0: queuegate.v1.CheckQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	39, // 0: queuegate.v1.CheckQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 1: queuegate.v1.CheckQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
-	34, // 2: queuegate.v1.CheckQueueAccessRequest.at_least:type_name -> queuegate.v1.Cursor
+	40, // 2: queuegate.v1.CheckQueueAccessRequest.at_least:type_name -> queuegate.v1.Cursor
 	1,  // 3: queuegate.v1.CheckQueueAccessResponse.reason:type_name -> queuegate.v1.Reason
-	6,  // 4: queuegate.v1.BatchCheckQueueAccessRequest.checks:type_name -> queuegate.v1.CheckQueueAccessRequest
-	7,  // 5: queuegate.v1.CheckResult.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	35, // 6: queuegate.v1.CheckResult.error:type_name -> queuegate.v1.Status
-	9,  // 7: queuegate.v1.BatchCheckQueueAccessResponse.results:type_name -> queuegate.v1.CheckResult
+	7,  // 4: queuegate.v1.BatchCheckQueueAccessRequest.checks:type_name -> queuegate.v1.CheckQueueAccessRequest
+	8,  // 5: queuegate.v1.CheckResult.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	41, // 6: queuegate.v1.CheckResult.error:type_name -> queuegate.v1.Status
+	10, // 7: queuegate.v1.BatchCheckQueueAccessResponse.results:type_name -> queuegate.v1.CheckResult
 	0,  // 8: queuegate.v1.CheckQueueAccessColumnsRequest.access:type_name -> queuegate.v1.AccessType
-	33, // 9: queuegate.v1.CheckQueueAccessColumnsRequest.users:type_name -> queuegate.v1.UserGroupInformation
-	13, // 10: queuegate.v1.CheckQueueAccessColumnsResponse.errors:type_name -> queuegate.v1.ColumnsError
-	7,  // 11: queuegate.v1.CheckQueueAccessColumnsResponse.decisions:type_name -> queuegate.v1.CheckQueueAccessResponse
-	35, // 12: queuegate.v1.ColumnsError.error:type_name -> queuegate.v1.Status
-	8,  // 13: queuegate.v1.StreamQueueAccessRequest.batch:type_name -> queuegate.v1.BatchCheckQueueAccessRequest
-	10, // 14: queuegate.v1.StreamQueueAccessResponse.batch:type_name -> queuegate.v1.BatchCheckQueueAccessResponse
-	35, // 15: queuegate.v1.StreamQueueAccessResponse.error:type_name -> queuegate.v1.Status
-	33, // 16: queuegate.v1.ExplainQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	39, // 9: queuegate.v1.CheckQueueAccessColumnsRequest.users:type_name -> queuegate.v1.UserGroupInformation
+	14, // 10: queuegate.v1.CheckQueueAccessColumnsResponse.errors:type_name -> queuegate.v1.ColumnsError
+	8,  // 11: queuegate.v1.CheckQueueAccessColumnsResponse.decisions:type_name -> queuegate.v1.CheckQueueAccessResponse
+	41, // 12: queuegate.v1.ColumnsError.error:type_name -> queuegate.v1.Status
+	9,  // 13: queuegate.v1.StreamQueueAccessRequest.batch:type_name -> queuegate.v1.BatchCheckQueueAccessRequest
+	11, // 14: queuegate.v1.StreamQueueAccessResponse.batch:type_name -> queuegate.v1.BatchCheckQueueAccessResponse
+	41, // 15: queuegate.v1.StreamQueueAccessResponse.error:type_name -> queuegate.v1.Status
+	39, // 16: queuegate.v1.ExplainQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 17: queuegate.v1.ExplainQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
 	0,  // 18: queuegate.v1.ExplainStep.acl:type_name -> queuegate.v1.AccessType
 	2,  // 19: queuegate.v1.ExplainStep.outcome:type_name -> queuegate.v1.StepOutcome
 	3,  // 20: queuegate.v1.ExplainGroups.origin:type_name -> queuegate.v1.GroupsOrigin
-	7,  // 21: queuegate.v1.ExplainQueueAccessResponse.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	17, // 22: queuegate.v1.ExplainQueueAccessResponse.steps:type_name -> queuegate.v1.ExplainStep
-	18, // 23: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	33, // 24: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	8,  // 21: queuegate.v1.ExplainQueueAccessResponse.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	18, // 22: queuegate.v1.ExplainQueueAccessResponse.steps:type_name -> queuegate.v1.ExplainStep
+	19, // 23: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	39, // 24: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 25: queuegate.v1.ListQueuesRequest.access:type_name -> queuegate.v1.AccessType
-	32, // 26: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
-	33, // 27: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	4,  // 28: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
-	22, // 29: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
-	23, // 30: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
-	1,  // 31: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
-	24, // 32: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	25, // 33: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	35, // 34: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
-	27, // 35: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
-	24, // 36: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	5,  // 37: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
-	25, // 38: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	30, // 39: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
-	18, // 40: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	6,  // 41: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
-	8,  // 42: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
-	11, // 43: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
-	14, // 44: queuegate.v1.AccessService.StreamQueueAccess:input_type -> queuegate.v1.StreamQueueAccessRequest
-	16, // 45: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
-	20, // 46: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
-	24, // 47: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
-	26, // 48: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
-	29, // 49: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
-	7,  // 50: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
-	10, // 51: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
-	12, // 52: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
-	15, // 53: queuegate.v1.AccessService.StreamQueueAccess:output_type -> queuegate.v1.StreamQueueAccessResponse
-	19, // 54: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
-	21, // 55: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
-	25, // 56: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
-	28, // 57: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
-	31, // 58: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
-	50, // [50:59] is the sub-list for method output_type
-	41, // [41:50] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	0,  // 26: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
+	0,  // 27: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
+	4,  // 28: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
+	24, // 29: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
+	24, // 30: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
+	25, // 31: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
+	24, // 32: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
+	26, // 33: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
+	24, // 34: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
+	42, // 35: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
+	38, // 36: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
+	39, // 37: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	5,  // 38: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
+	28, // 39: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
+	29, // 40: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
+	1,  // 41: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
+	30, // 42: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	31, // 43: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	41, // 44: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
+	33, // 45: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
+	30, // 46: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	6,  // 47: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
+	31, // 48: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	36, // 49: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
+	19, // 50: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	7,  // 51: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
+	9,  // 52: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
+	12, // 53: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
+	15, // 54: queuegate.v1.AccessService.StreamQueueAccess:input_type -> queuegate.v1.StreamQueueAccessRequest
+	17, // 55: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
+	21, // 56: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
+	23, // 57: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
+	30, // 58: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
+	32, // 59: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
+	35, // 60: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
+	8,  // 61: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
+	11, // 62: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
+	13, // 63: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
+	16, // 64: queuegate.v1.AccessService.StreamQueueAccess:output_type -> queuegate.v1.StreamQueueAccessResponse
+	20, // 65: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
+	22, // 66: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
+	27, // 67: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
+	31, // 68: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
+	34, // 69: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
+	37, // 70: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
+	61, // [61:71] is the sub-list for method output_type
+	51, // [51:61] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_access_proto_init() }
@@ -2797,11 +3383,11 @@ func file_queuegate_v1_access_proto_init() {
 		(*StreamQueueAccessResponse_Batch)(nil),
 		(*StreamQueueAccessResponse_Error)(nil),
 	}
-	file_queuegate_v1_access_proto_msgTypes[18].OneofWrappers = []any{
+	file_queuegate_v1_access_proto_msgTypes[23].OneofWrappers = []any{
 		(*CheckApplicationAccessRequest_Application)(nil),
 		(*CheckApplicationAccessRequest_Spark)(nil),
 	}
-	file_queuegate_v1_access_proto_msgTypes[21].OneofWrappers = []any{
+	file_queuegate_v1_access_proto_msgTypes[26].OneofWrappers = []any{
 		(*ApplicationCheckResult_Decision)(nil),
 		(*ApplicationCheckResult_Error)(nil),
 		(*ApplicationCheckResult_SameErrorAs)(nil),
@@ -2811,8 +3397,8 @@ func file_queuegate_v1_access_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_access_proto_rawDesc), len(file_queuegate_v1_access_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   27,
+			NumEnums:      7,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	AccessService_StreamQueueAccess_FullMethodName           = "/queuegate.v1.AccessService/StreamQueueAccess"
 	AccessService_ExplainQueueAccess_FullMethodName          = "/queuegate.v1.AccessService/ExplainQueueAccess"
 	AccessService_ListQueues_FullMethodName                  = "/queuegate.v1.AccessService/ListQueues"
+	AccessService_ListUsers_FullMethodName                   = "/queuegate.v1.AccessService/ListUsers"
 	AccessService_CheckApplicationAccess_FullMethodName      = "/queuegate.v1.AccessService/CheckApplicationAccess"
 	AccessService_BatchCheckApplicationAccess_FullMethodName = "/queuegate.v1.AccessService/BatchCheckApplicationAccess"
 	AccessService_ExplainApplicationAccess_FullMethodName    = "/queuegate.v1.AccessService/ExplainApplicationAccess"
@@ -63,6 +64,11 @@ type AccessServiceClient interface {
 	ExplainQueueAccess(ctx context.Context, in *ExplainQueueAccessRequest, opts ...grpc.CallOption) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
+	// Lists the users who may use a queue, sorted by name. The groups in its access
+	// control lists (ACLs) are expanded by the resolver of the partition, and the
+	// users found are then decided as CheckQueueAccess decides them. A list that
+	// lacks somebody whom a check would allow has `complete = false`.
+	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	// Decides whether a user may see, change or move an application of YARN, or of
 	// Spark by its own rules.
 	CheckApplicationAccess(ctx context.Context, in *CheckApplicationAccessRequest, opts ...grpc.CallOption) (*CheckApplicationAccessResponse, error)
@@ -144,6 +150,16 @@ func (c *accessServiceClient) ListQueues(ctx context.Context, in *ListQueuesRequ
 	return out, nil
 }
 
+func (c *accessServiceClient) ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUsersResponse)
+	err := c.cc.Invoke(ctx, AccessService_ListUsers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *accessServiceClient) CheckApplicationAccess(ctx context.Context, in *CheckApplicationAccessRequest, opts ...grpc.CallOption) (*CheckApplicationAccessResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckApplicationAccessResponse)
@@ -207,6 +223,11 @@ type AccessServiceServer interface {
 	ExplainQueueAccess(context.Context, *ExplainQueueAccessRequest) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
+	// Lists the users who may use a queue, sorted by name. The groups in its access
+	// control lists (ACLs) are expanded by the resolver of the partition, and the
+	// users found are then decided as CheckQueueAccess decides them. A list that
+	// lacks somebody whom a check would allow has `complete = false`.
+	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	// Decides whether a user may see, change or move an application of YARN, or of
 	// Spark by its own rules.
 	CheckApplicationAccess(context.Context, *CheckApplicationAccessRequest) (*CheckApplicationAccessResponse, error)
@@ -242,6 +263,9 @@ func (UnimplementedAccessServiceServer) ExplainQueueAccess(context.Context, *Exp
 }
 func (UnimplementedAccessServiceServer) ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQueues not implemented")
+}
+func (UnimplementedAccessServiceServer) ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUsers not implemented")
 }
 func (UnimplementedAccessServiceServer) CheckApplicationAccess(context.Context, *CheckApplicationAccessRequest) (*CheckApplicationAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckApplicationAccess not implemented")
@@ -370,6 +394,24 @@ func _AccessService_ListQueues_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_ListUsers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUsersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).ListUsers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_ListUsers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).ListUsers(ctx, req.(*ListUsersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AccessService_CheckApplicationAccess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckApplicationAccessRequest)
 	if err := dec(in); err != nil {
@@ -450,6 +492,10 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListQueues",
 			Handler:    _AccessService_ListQueues_Handler,
+		},
+		{
+			MethodName: "ListUsers",
+			Handler:    _AccessService_ListUsers_Handler,
 		},
 		{
 			MethodName: "CheckApplicationAccess",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
@@ -40,6 +41,12 @@ class NoResolver(_LocalResolver):
         """Return one group, named as the user."""
         return Found((user,))
 
+    async def members(self, listing: MemberListing) -> None:
+        """List the user of each name."""
+        for name in listing.groups:
+            listing.add(name, name)
+            listing.done(name)
+
 
 class StaticTableResolver(_LocalResolver):
     """Resolves the users of YuniKorn's table."""
@@ -47,3 +54,12 @@ class StaticTableResolver(_LocalResolver):
     async def resolve(self, user: str) -> Outcome:
         """Return the groups in the table; LookupFailed for a user whose group list fails."""
         return _TABLE.get(user, NoSuchUser("the user is not in the test table"))
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the users in the table."""
+        for user, outcome in _TABLE.items():
+            for name in outcome.groups if isinstance(outcome, Found) else ():
+                if name in listing.groups:
+                    listing.add(name, user)
+        for name in listing.groups:
+            listing.done(name)

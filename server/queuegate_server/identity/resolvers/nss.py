@@ -10,16 +10,27 @@ file descriptors would learn that none of its users exist.
 import ctypes
 import errno
 import os
-from collections.abc import Callable
+import pwd
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import Field
 
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
+_LISTING: Final = ""
+"""Stands for the user of a lookup that lists the members of groups."""
+
+_NSSWITCH: Final = Path("/etc/nsswitch.conf")
+_DATABASES: Final = frozenset({"passwd", "group", "initgroups"})
+_COMPLETE: Final = frozenset({"files", "compat", "systemd", "altfiles", "db"})
+"""Sources that show all of their users. Others, such as SSSD, may hide users and members."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -76,6 +87,23 @@ class NssResolver:
         except AllThreadsHang:
             return LookupFailed("every thread for lookups hangs")
 
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups in a thread."""
+        groups = tuple(listing.groups)
+        try:
+            found, missing = await self._threads.run(_LISTING, lambda: group_members(groups))
+        except StillRunning:
+            listing.give_up("an earlier list of members still hangs")
+            return
+        except (AllThreadsHang, OSError) as error:
+            reason = getattr(error, "strerror", None) or "every thread for lookups hangs"
+            listing.give_up(f"the host's group database failed: {reason}")
+            return
+        for name, users in found.items():
+            for user in users:
+                listing.add(name, user)
+            listing.done(name, missing)
+
     async def close(self) -> None:
         """End the idle threads; those that hang end with the process."""
         self._threads.close()
@@ -101,6 +129,68 @@ def look_up_account(user: str) -> Outcome:
         return Found(tuple(dict.fromkeys(map(_group_text, ids))))
     except OSError as error:
         return LookupFailed(f"the host's user database failed: {error.strerror}")
+
+
+def group_members(
+    groups: Iterable[str], nsswitch: Path = _NSSWITCH
+) -> tuple[dict[str, set[str]], str]:
+    """Return the users in each group, and why some may be missing (empty: none are). Blocks.
+
+    Args:
+        groups: The names of the groups.
+        nsswitch: The configuration of the name service switch.
+
+    Raises:
+        OSError: The database failed.
+    """
+    others = _other_sources(nsswitch)
+    by_primary: defaultdict[int, set[str]] = defaultdict(set)
+    if not others:
+        # The call holds the interpreter lock, so it must not wait for a directory.
+        for account in pwd.getpwall():
+            by_primary[account.pw_gid].add(account.pw_name)
+    found: dict[str, set[str]] = {}
+    for name in groups:
+        found[name] = set()
+        try:
+            encoded = name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            continue
+        if b"\0" in encoded:
+            continue
+        entry = group_entry(encoded)
+        if entry is not None:
+            gid, users = entry
+            found[name].update(user.decode("utf-8", "surrogateescape") for user in users)
+            found[name] |= by_primary[gid]
+        elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
+            # A group without a name goes by its id.
+            found[name] |= by_primary[int(name)]
+    if not others:
+        return found, ""
+    return found, (
+        f"{nsswitch.name} also asks {', '.join(sorted(others))}, which may not list all members"
+    )
+
+
+def _has_name(gid: int) -> bool:
+    return gid >= 1 << 32 or group_name(gid) is not None
+
+
+def _other_sources(nsswitch: Path) -> set[str]:
+    """Return the sources of users and groups that may not show all of them."""
+    try:
+        lines = nsswitch.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return set()  # glibc reads the files then.
+    sources: set[str] = set()
+    for line in lines:
+        database, _, rest = line.partition("#")[0].partition(":")
+        if database.strip() in _DATABASES:
+            # Without the actions in brackets.
+            plain = "".join(part.rpartition("]")[2] for part in rest.split("["))
+            sources |= set(plain.split())
+    return sources - _COMPLETE
 
 
 def _group_text(gid: int) -> str:
@@ -181,6 +271,24 @@ def group_name(gid: int) -> bytes | None:
     entry = _Group()
     texts = _read(_LIBC.getgrgid_r, ctypes.c_uint(gid), entry)
     return None if texts is None else bytes(entry.name or b"")
+
+
+def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
+    """Return the id of a group and the users that its entry lists, None if there is none. Blocks.
+
+    Raises:
+        OSError: The database failed.
+    """
+    entry = _Group()
+    # The buffer holds the texts; it must live until they are copied.
+    texts = _read(_LIBC.getgrnam_r, ctypes.c_char_p(name), entry)
+    if texts is None:
+        return None
+    listed = ctypes.cast(entry.members, ctypes.POINTER(ctypes.c_char_p))
+    users: list[bytes] = []
+    while (user := listed[len(users)]) is not None:
+        users.append(user)
+    return int(entry.gid), users
 
 
 def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":

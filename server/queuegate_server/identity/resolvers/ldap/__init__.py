@@ -13,4 +13,5 @@ search        one search: limits, pages, ranges
 dn            distinguished names, compared; which of them a search may return
 group_kind    groups that are found in one way: their filters and names
 group_lookup  the groups of a user: memberOf, searches, nested groups
+member_lookup the users of groups: the same backwards
 """

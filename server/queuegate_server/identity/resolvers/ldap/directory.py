@@ -5,10 +5,12 @@ This module and those that it imports need the driver.
 
 import logging
 import unicodedata
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 import ldap
 
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
@@ -23,10 +25,13 @@ from queuegate_server.identity.resolvers.ldap.group_lookup import (
     user_attributes,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
+from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
 from queuegate_server.runtime.threads import AbandonableThreadPool
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
@@ -74,9 +79,16 @@ class Directory:
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME
         try:
-            return await self._resolve(user)
+            return await self._on_connection(lambda connection: self._look_up(connection, user))
         except LdapFault as fault:
             return LookupFailed(fault.text)
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups. Raises ListingLimit."""
+        try:
+            await self._on_connection(lambda connection: self._list_members(connection, listing))
+        except LdapFault as fault:
+            listing.give_up(fault.text)
 
     async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
         """Look up one user at one server, on a connection of its own. Raises LdapFault."""
@@ -93,11 +105,11 @@ class Directory:
         await self.pool.close()
         self._threads.close()
 
-    async def _resolve(self, user: str) -> Outcome:
-        """Look up a user, and once again on another connection if the server fails."""
+    async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
+        """Do work, and once again on another connection if the server fails."""
         server, connection = await self.pool.connection()
         try:
-            outcome = await self._look_up(connection, user)
+            outcome = await work(connection)
         except ServerFault as fault:
             server.note_failure(connection, fault)
             self._statistics.retried += 1
@@ -106,7 +118,7 @@ class Directory:
             except LdapFault:
                 raise fault from None
             try:
-                outcome = await self._look_up(connection, user)
+                outcome = await work(connection)
             except ServerFault as again:
                 server.note_failure(connection, again)
                 raise
@@ -124,6 +136,12 @@ class Directory:
             groups = await lookup.groups(user)
         self._note_missing_attributes(entry)
         return Found(groups)
+
+    async def _list_members(self, connection: LdapConnection, listing: MemberListing) -> None:
+        with connection.in_use():
+            session = SearchSession(connection)
+            lookup = MemberLookup(session, self._kinds, self._user_filter, self._user_base, listing)
+            await lookup.run()
 
     async def _find_user(
         self, session: SearchSession, user: str

@@ -1,6 +1,7 @@
 """Search filters (RFC 4515): parsed with the settings, filled in safely for each user."""
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
@@ -119,6 +120,27 @@ class UserFilter:
     def for_user(self, user: str) -> str:
         """Return the filter that finds a user, whatever characters the name contains."""
         return escape(user).join(self._parts)
+
+    def for_anyone(self) -> str:
+        """Return the filter that finds all users."""
+        return "*".join(self._parts)
+
+    def users(self, values: Callable[[str], Iterable[str]], *, fold: bool) -> tuple[str, ...]:
+        """Return the names by which the filter finds an entry.
+
+        Args:
+            values: Returns the values of an attribute of the entry.
+            fold: Whether case does not matter in the texts around the name.
+        """
+        found: dict[str, None] = {}
+        for name in self._names:
+            first, *others = (re.escape(_unescape(part)) for part in _PLACEHOLDER.split(name.value))
+            pattern = f"{first}(?P<user>.+){'(?P=user)'.join(others)}"
+            flags = re.DOTALL | (re.IGNORECASE if fold else 0)
+            for value in values(name.attribute):
+                if match := re.fullmatch(pattern, value, flags):
+                    found[match["user"]] = None
+        return tuple(found)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
         """Return attributes and values; the user's entry has one of these pairs at least."""

@@ -13,7 +13,7 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 StepName = Literal[
     "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
-    "nested search", "primary group", "group names", "ranges",
+    "nested search", "primary group", "group names", "ranges", "member search",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from queuegate_server.files.permissions import PUBLIC, warn_of_mode
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import LookupFailed, Outcome
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
@@ -50,6 +51,13 @@ class LdapResolver:
         if self.directory is None:
             return LookupFailed("the resolver is not open")
         return await self.directory.resolve(user)
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups."""
+        if self.directory is None:
+            listing.give_up("the resolver is not open")
+        else:
+            await self.directory.members(listing)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -105,20 +105,30 @@ class SearchSession:
                 )
             return found[0] if found else None
 
-    async def all_values(self, entry: LdapEntry, attribute: str) -> list[bytes]:
+    async def all_values(
+        self,
+        entry: LdapEntry,
+        attribute: str,
+        *,
+        limit: int | None = None,
+        advice: str = _RAISE_MAX_GROUPS,
+    ) -> list[bytes]:
         """Return all values of an attribute, also of one that comes in ranges.
 
         Active Directory leaves a long attribute empty and sends `attribute;range=0-1499`; the
-        rest is requested until a range ends in `*`.
+        rest is requested until a range ends in `*`. More values than `limit` (None: `max_groups`)
+        are a fault, with this advice.
         """
+        if limit is None:
+            limit = self.options.max_groups
         values = list(entry.values(attribute))
         part = entry.part(attribute)
         if part is None:
             return values
         while part is not None:
             values += part[1]
-            if len(values) > self.options.max_groups:
-                raise LimitExceeded(self.options.max_groups)
+            if len(values) > limit:
+                raise LimitExceeded(limit, advice)
             last = part[0].partition("-")[2]
             if last == "*":
                 return values
@@ -150,6 +160,7 @@ class SearchSession:
     async def _search_in_pages(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
     ) -> list[LdapEntry]:
+        """Return the entries, or more than `limit` of them as soon as there are more."""
         found: list[LdapEntry] = []
         cookie = b""
         while True:
@@ -168,10 +179,8 @@ class SearchSession:
                 ) from None
             found += _entries(result)
             cookie = _next_cookie(result.controls)
-            if not cookie:
+            if not cookie or len(found) > limit:
                 return found
-            if len(found) > limit:
-                raise LimitExceeded(limit)
 
 
 def _next_cookie(controls: Sequence[Any]) -> bytes:

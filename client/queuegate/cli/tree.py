@@ -1,0 +1,237 @@
+"""The command `queuegate tree`: the queues of a partition as a tree, with who gets in."""
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import click
+
+from queuegate._results import PolicyQueue
+from queuegate.cli.options import (
+    Command,
+    Session,
+    files_options,
+    partition_option,
+    prefix_option,
+    session_options,
+)
+from queuegate.cli.output import Report
+from queuegate.cli.terminal import Colours, escape
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.decision import Access
+from queuegate.policy.names import SEPARATOR, parent_path
+
+_TIMEOUT: Final = 30.0
+"""Seconds for a call: a policy may have 100 000 queues."""
+_MAX_SHOWN: Final = 200
+"""Queues that are shown by default: the tree is cut at the level that would exceed them."""
+_MAX_CHILDREN: Final = 50
+"""Children of one queue that are shown by default."""
+_MIN_WIDTH: Final = 40
+
+
+@click.command("tree", cls=Command)
+@session_options
+@prefix_option
+@partition_option
+@click.option("--user", metavar="USER", help="Mark the queues that this user may use.")
+@click.option(
+    "--depth", type=click.IntRange(0), metavar="N", help="Levels below the first queue to show."
+)
+@click.option("--all", "everything", is_flag=True, help="Show all queues, however many.")
+@files_options
+def tree(
+    session: Session,
+    *,
+    prefix: str,
+    partition: str,
+    user: str | None,
+    depth: int | None,
+    everything: bool,
+) -> Report:
+    """Show the queues as a tree, with the users and groups that may submit.
+
+    A tree of more than 200 queues is cut, and says where; --depth, --prefix and --all show more.
+    """
+    timeout = session.timeout or _TIMEOUT
+    usable: dict[Access, frozenset[str]] = {}
+    with session.client() as client:
+        queues = client.policy(partition, prefix, timeout=timeout).queues
+        if user is not None:
+            for access in Access:
+                found = client.queues(
+                    user, partition=partition, access=access, prefix=prefix, timeout=timeout
+                )
+                usable[access] = frozenset(found)
+    drawing = Drawing(queues, usable, session.colours, _width())
+    if everything:
+        lines = drawing.lines(None, None)
+    else:
+        level = drawing.fitting_depth() if depth is None else depth
+        lines = drawing.lines(level, _MAX_CHILDREN if depth is None else None)
+    document = {"queues": [_described(queue, usable) for queue in queues]}
+    note = "" if queues else f"there is no queue {prefix}"
+    return Report(document, lines, note=note)
+
+
+def _width() -> int | None:
+    """Return the columns of the terminal; None where output is not cut."""
+    if not sys.stdout.isatty():
+        return None
+    return max(_MIN_WIDTH, shutil.get_terminal_size().columns)
+
+
+def _described(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> dict[str, object]:
+    described: dict[str, object] = {
+        "queue": queue.path,
+        "submit_acl": queue.submit_acl,
+        "admin_acl": queue.admin_acl,
+    }
+    if usable:
+        described["allowed"] = [access for access in Access if queue.path in usable[access]]
+    return described
+
+
+class Drawing:
+    """A tree of queues, each of which follows its parent."""
+
+    def __init__(
+        self,
+        queues: Sequence[PolicyQueue],
+        usable: Mapping[Access, Collection[str]],
+        colours: Colours,
+        width: int | None,
+    ) -> None:
+        """Draw queues.
+
+        Args:
+            queues: The queues.
+            usable: By access: the queues that the user may use; empty without a user.
+            colours: The colours.
+            width: Columns at which lines are cut; None: nowhere.
+        """
+        self._queues = queues
+        self._usable = usable
+        self._colours = colours
+        self._width = width
+        self._children: dict[str, list[PolicyQueue]] = {}
+        self._opened_by: dict[str, str] = {}
+        """By queue that everyone may use: the nearest queue whose ACL says so."""
+        for queue in queues:
+            above = parent_path(queue.path)
+            self._children.setdefault(above, []).append(queue)
+            is_open = any(_is_everyone(acl) for acl in (queue.submit_acl, queue.admin_acl))
+            if opened_by := queue.path if is_open else self._opened_by.get(above, ""):
+                self._opened_by[queue.path] = opened_by
+
+    def fitting_depth(self) -> int:
+        """Return how many levels below the first queue fit into what is shown by default."""
+        counts = Counter(queue.path.count(SEPARATOR) for queue in self._queues)
+        shown = 0
+        for depth, level in enumerate(sorted(counts)):
+            shown += counts[level]
+            if shown > _MAX_SHOWN:
+                return max(1, depth - 1)
+        return len(counts)
+
+    def lines(self, depth: int | None, most: int | None) -> Iterator[str]:
+        """Yield the lines of the tree.
+
+        Args:
+            depth: Levels below the first queue; None: all.
+            most: Children of a queue; None: all.
+        """
+        if not self._queues:
+            return
+        first = self._queues[0]
+        yield self._line("", first.path, first)
+        waiting: list[_Branch | str] = [*self._below(first.path, "", depth, most)]
+        while waiting:
+            branch = waiting.pop()
+            if isinstance(branch, str):
+                yield branch
+                continue
+            queue, indent, is_last, left = branch
+            name = queue.path.rpartition(SEPARATOR)[2]
+            yield self._line(f"{indent}{'└─ ' if is_last else '├─ '}", name, queue)
+            waiting += self._below(queue.path, indent + ("   " if is_last else "│  "), left, most)
+
+    def _below(
+        self, path: str, indent: str, depth: int | None, most: int | None
+    ) -> list["_Branch | str"]:
+        """Return what is drawn below a queue, the last first."""
+        found = self._children.get(path, [])
+        shown = found[:most] if depth is None or depth > 0 else []
+        hidden = len(found) - len(shown)
+        left = None if depth is None else depth - 1
+        below: list[_Branch | str] = [
+            _Branch(queue, indent, position == len(found), left)
+            for position, queue in enumerate(shown, 1)
+        ]
+        if hidden:
+            more = "more " if shown else ""
+            text = f"{indent}└─ … {hidden} {more}queue{'' if hidden == 1 else 's'}"
+            below.append(self._colours.faint(f"{text} (--prefix {escape(path)})"))
+        return below[::-1]
+
+    def _line(self, indent: str, name: str, queue: PolicyQueue) -> str:
+        shown = escape(name)
+        text = self._who(queue)
+        if self._width is not None:
+            text = _cut(text, self._width - len(indent) - len(shown) - 2)
+        if not self._usable:
+            is_open = queue.path in self._opened_by
+            return f"{indent}{shown}  {self._colours.good(text) if is_open else text}".rstrip()
+        allowed = [access for access in Access if queue.path in self._usable[access]]
+        mark = self._colours.good if allowed else self._colours.faint
+        return f"{indent}{mark(shown)}  {self._colours.faint(text)}".rstrip()
+
+    def _who(self, queue: PolicyQueue) -> str:
+        """Return who gets in, in words."""
+        parts: list[str] = []
+        if self._usable:
+            may = [access for access in Access if queue.path in self._usable[access]]
+            parts.append(" and ".join(may) or "denied")
+        opened_by = self._opened_by.get(queue.path)
+        if opened_by == queue.path:
+            parts.append("everyone")
+        elif opened_by:
+            parts.append(f"everyone, by {escape(opened_by)}")
+        for acl, dropped, label in (
+            (queue.submit_acl, queue.submit_acl_dropped_names, ""),
+            (queue.admin_acl, queue.admin_acl_dropped_names, "admin "),
+        ):
+            if not _is_everyone(acl):
+                parts += (f"{label}{each}" for each in _named(acl, dropped))
+        return "; ".join(parts)
+
+
+class _Branch(NamedTuple):
+    """A queue that is to be drawn."""
+
+    queue: PolicyQueue
+    indent: str
+    is_last: bool
+    depth: int | None
+    """Levels below it to draw; None: all."""
+
+
+def _is_everyone(acl: str) -> bool:
+    users, _, groups = acl.partition(" ")
+    return acl.strip() == WILDCARD or WILDCARD in (users, groups)
+
+
+def _named(acl: str, dropped: Collection[str]) -> Iterator[str]:
+    """Yield the users and the groups that an ACL lists, in words."""
+    users, _, groups = acl.partition(" ")
+    for kind, field in (("user", users), ("group", groups)):
+        names = [name for name in field.split(",") if name.strip() and name not in dropped]
+        if names:
+            plural = "" if len(names) == 1 else "s"
+            yield f"{kind}{plural} {', '.join(map(escape, names))}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"

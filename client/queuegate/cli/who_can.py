@@ -1,0 +1,160 @@
+"""The command `queuegate who-can`: the users of a queue, and why they may use it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import Any, Final
+
+import click
+
+from queuegate._users import AccessGrant, ListedUser, UserPage
+from queuegate.cli.exit_codes import Exit, Problem
+from queuegate.cli.options import (
+    Command,
+    Session,
+    access_argument,
+    files_options,
+    partition_option,
+    session_options_of_list,
+)
+from queuegate.cli.output import Report
+from queuegate.cli.render import VERBS, moment
+from queuegate.cli.terminal import Colours, escape
+from queuegate.policy.decision import Access
+from queuegate.policy.reach import SubjectKind
+
+_TIMEOUT: Final = 30.0
+"""Seconds for a page: the server may have to ask a directory about each user on it."""
+_MAX_NAMED: Final = 5
+"""Groups that are named in the message about an incomplete list."""
+
+
+@click.command("who-can", cls=Command)
+@session_options_of_list
+@access_argument
+@click.argument("queue")
+@partition_option
+@click.option("--all-pages", is_flag=True, help="All users, not only the first page.")
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Users on a page, at most 1000; the server's default is 500.",
+)
+@files_options
+def who_can(
+    session: Session,
+    *,
+    access: str,
+    queue: str,
+    partition: str,
+    all_pages: bool,
+    page_size: int | None,
+) -> Report:
+    """List the users who may use QUEUE, and why. ACCESS is submit or admin.
+
+    Exit status 3: the list is incomplete; the message says why.
+    """
+    with session.client() as client:
+        found = client.list_users(
+            queue,
+            partition=partition,
+            access=Access(access),
+            page_size=page_size or 0,
+            timeout=session.timeout or _TIMEOUT,
+        )
+        pages = list(found if all_pages else islice(found, 2))
+    has_more = not all_pages and len(pages) > 1
+    if has_more:
+        del pages[1:]
+    users = [user for page in pages for user in page.users]
+    first = pages[0]
+    times = [page.directory_as_of for page in pages if page.directory_as_of]
+    document = asdict(first) | {
+        "users": [asdict(user) for user in users],
+        "complete": all(page.complete for page in pages),
+        "directory_as_of": min(times, default=None),
+        "has_more": has_more,
+    }
+    table = (("USER", "VIA", "ACL", "QUEUE", "CONFIRMED"), [*map(_row, users)])
+    return Report(
+        document,
+        [*_lines(first, users, session.colours)],
+        note=_note(first, users, Access(access), queue, has_more=has_more),
+        problem=_incomplete(pages),
+        table=table,
+    )
+
+
+def _lines(page: UserPage, users: Sequence[ListedUser], colours: Colours) -> Iterator[str]:
+    if page.everyone_via is not None:
+        is_enforced = page.everyone_via.acl is not None
+        where = f"{_where(page.everyone_via)} allows everyone"
+        text = where if is_enforced else "the scheduler does not enforce ACLs"
+        yield f"{colours.good('everyone')}: {text}"
+    for grant in page.proxies:
+        yield f"every user that {escape(grant.name)} acts for: {_where(grant)}"
+    width = max((len(escape(user.user)) for user in users), default=0)
+    for user in users:
+        text = f"{escape(user.user):{width}}  "
+        text += "; ".join(map(_why, user.via[:1]))
+        others = len(user.via) - 1 + user.further
+        if others > 0:
+            text += colours.faint(f" ({others} more)")
+        if not user.confirmed:
+            text += colours.doubtful(f" (not confirmed: {escape(user.detail)})")
+        yield text
+
+
+def _why(grant: AccessGrant) -> str:
+    """Return the grant of a user in words."""
+    text = "the user" if grant.kind is SubjectKind.USER else f"group {escape(grant.name)}"
+    if grant.nested:
+        text += f", through {', '.join(map(escape, grant.nested))},"
+    return f"{text} in {_where(grant)}"
+
+
+def _where(grant: AccessGrant) -> str:
+    if not grant.queue:
+        return "the administrators of the cluster"
+    return f"the {grant.acl or 'unknown'} ACL of {escape(grant.queue)}"
+
+
+def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
+    first = user.via[0] if user.via else AccessGrant("", None, None, "")
+    via = " > ".join((f"{first.kind or 'unknown'} {first.name}", *first.nested))
+    confirmed = "yes" if user.confirmed else "no"
+    return user.user, via, str(first.acl or ""), first.queue, confirmed
+
+
+def _note(
+    page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
+) -> str:
+    """Return what else there is to say, in one line."""
+    parts: list[str] = []
+    if page.evaluated_queue:
+        parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")
+    if has_more:
+        parts.append("there are more users: show them with --all-pages")
+    elif page.complete and not (users or page.everyone or page.proxies):
+        parts.append(f"nobody may {VERBS[access]} {queue}")
+    if page.groups_may_be_asserted:
+        parts.append("callers that may assert groups can let in others")
+    if page.directory_as_of:
+        parts.append(f"members of groups as of {moment(page.directory_as_of)}")
+    return "; ".join(parts)
+
+
+def _incomplete(pages: Sequence[UserPage]) -> Problem | None:
+    partial = [page for page in pages if not page.complete]
+    if not partial:
+        return None
+    groups: dict[str, Any] = {
+        each.grant.name: None for page in partial for each in page.unexpanded_groups
+    }
+    named = ", ".join([*groups][:_MAX_NAMED])
+    if len(groups) > _MAX_NAMED:
+        named += f" and {len(groups) - _MAX_NAMED} more"
+    why = "; ".join(dict.fromkeys(reason for page in partial for reason in page.incomplete))
+    message = f"the list is incomplete: not all members of {named or 'the groups'} are known: {why}"
+    return Problem(Exit.NO_ANSWER, "INCOMPLETE", message)

@@ -1,0 +1,349 @@
+"""The members of groups: the lookup of a user's groups, backwards.
+
+Members are found as `group_lookup` finds groups: by memberOf, by the DNs or names that groups list,
+by groups in groups, and by primary groups. A list may hold users whom a lookup of their groups
+would not put there, since the result of that lookup is what counts.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+import ldap
+
+from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.resolvers.ldap.dn import (
+    NormalizedDn,
+    ParsedDn,
+    SearchBase,
+    normalize,
+    parse_dn,
+)
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.filters import UserFilter, escape
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
+
+T = TypeVar("T")
+
+_CHUNK: Final = 100
+"""DNs whose entries one search reads."""
+_MAX_DEPTH: Final = 50
+"""Levels of groups in groups where Active Directory follows them without a bound."""
+_MAX_SAME_NAME: Final = 100
+"""Groups that may have one name."""
+_SID: Final = "objectSid"
+_GID: Final = "gidNumber"
+_RID_BYTES: Final = 4
+_RDN_ATTRIBUTES: Final = ("cn", "ou", "uid")
+"""The attributes in which groups are searched whose names are those of their DNs."""
+_NO_BASE: Final = "the resolver has no group_base, below which groups could be searched"
+_UNREADABLE_DN: Final = "a member has a DN that no filter can contain"
+_ADVICE: Final = "the members of smaller groups can be listed"
+
+
+class _Group(NamedTuple):
+    """A group whose members are looked up."""
+
+    key: str
+    """The same for all spellings of the DN."""
+    dn: str
+    kind: GroupKind
+    name: str
+    rid: int | None
+    """In Active Directory, the number by which users name it as their primary group."""
+
+
+class _Direct(NamedTuple):
+    """The direct members of a group."""
+
+    users: tuple[str, ...]
+    groups: tuple[_Group, ...]
+    missing: str
+
+
+class MemberLookup:
+    """Lists the members of groups on one connection."""
+
+    def __init__(
+        self,
+        session: SearchSession,
+        kinds: Sequence[GroupKind],
+        user_filter: UserFilter,
+        user_base: SearchBase,
+        listing: MemberListing,
+    ) -> None:
+        self._session = session
+        self._options = session.options
+        self._kinds = tuple(kinds)
+        self._user_filter = user_filter
+        self._user_base = user_base
+        self._listing = listing
+        self._direct: dict[str, _Direct] = {}
+        self._users: dict[NormalizedDn, tuple[str, ...]] = {}
+        """The names in the entries of users; none where a DN is not that of a user."""
+        nested = {"off": 0, "walk": self._options.nested_depth, "in_chain": _MAX_DEPTH}
+        self._depth = nested[self._options.nested]
+
+    async def run(self) -> None:
+        """List the members of all pending groups.
+
+        Raises:
+            ServerFault: The server failed; another one may list the groups that are pending.
+            ListingLimit: The listing has reached a bound.
+        """
+        for name in self._listing.pending:
+            try:
+                missing = await self._list(name)
+            except ServerFault:
+                raise
+            except LdapFault as fault:
+                missing = fault.text
+            self._listing.done(name, missing)
+
+    async def _list(self, name: str) -> str:
+        """Add the members of a group; return why some may be missing."""
+        if self._options.primary_group == "user_name":
+            self._listing.add(name, name)
+        if self._options.primary_group == "gid_number":
+            await self._add_users_of_gid(name)
+        missing: dict[str, None] = {}
+        level: list[tuple[_Group, tuple[str, ...]]] = []
+        for kind in self._kinds:
+            if kind.options.group_base is None:
+                missing[_NO_BASE] = None
+            else:
+                level += [(root, ()) for root in await self._groups_named(kind, name)]
+        await self._add_below(name, level, missing)
+        return "; ".join(missing)
+
+    async def _add_below(
+        self,
+        name: str,
+        level: list[tuple[_Group, tuple[str, ...]]],
+        missing: dict[str, None],
+    ) -> None:
+        """Add the members of groups, and of the groups below them.
+
+        Args:
+            name: The group whose members they are.
+            level: The groups, each with the groups between.
+            missing: Gets why some may be missing.
+        """
+        seen = {group.key for group, _ in level}
+        for _ in range(self._depth + 1):
+            below: list[tuple[_Group, tuple[str, ...]]] = []
+            for group, path in level:
+                direct = await self._direct_members(group)
+                for user in direct.users:
+                    self._listing.add(name, user, path)
+                if direct.missing:
+                    missing[direct.missing] = None
+                for child in direct.groups:
+                    if child.key not in seen:
+                        seen.add(child.key)
+                        below.append((child, (*path, child.name)))
+            level = below
+
+    async def _groups_named(self, kind: GroupKind, name: str) -> list[_Group]:
+        attributes = (
+            (kind.options.group_name_attribute,)
+            if kind.options.group_name_from == "attribute"
+            else _RDN_ATTRIBUTES
+        )
+        wanted = "".join(f"({attribute}={escape(name)})" for attribute in attributes)
+        found = await self._search_groups(kind, f"(|{wanted})", _MAX_SAME_NAME)
+        return [group for group in found if group.name == name]
+
+    async def _search_groups(self, kind: GroupKind, filter_text: str, limit: int) -> list[_Group]:
+        has_rid = self._options.primary_group == "active_directory" and kind is self._kinds[0]
+        entries = await self._search(
+            kind.options.group_base or "",
+            f"(&{kind.options.group_filter}{filter_text})",
+            (*kind.attributes, _SID) if has_rid else kind.attributes,
+            limit,
+        )
+        found: list[_Group] = []
+        for entry in entries:
+            parsed = kind.parse(entry.dn)
+            if parsed is not None and parsed.is_below_base:
+                name = kind.name_in(entry) if parsed.name is None else parsed.name
+                found.append(_Group(parsed.key, entry.dn, kind, name or entry.dn, _rid(entry)))
+        return found
+
+    async def _add_users_of_gid(self, name: str) -> None:
+        """Add the users whose gidNumber is that of a group."""
+        kind = self._kinds[0]
+        is_by_name = kind.options.groups_from == "member_uid"
+        of_group = kind.options.group_filter if is_by_name else "(objectClass=posixGroup)"
+        entries = await self._search(
+            kind.options.group_base or "",
+            f"(&{of_group}({kind.options.group_name_attribute}={escape(name)}))",
+            (*kind.attributes, _GID),
+            _MAX_SAME_NAME,
+        )
+        # A number without a group is a name itself.
+        numbers = {name} if name.isascii() and name.isdecimal() else set()
+        for entry in entries:
+            numbers.update(filter(None, map(decode_value, entry.values(_GID))))
+        for number in sorted(numbers):
+            for user in await self._users_with(f"({_GID}={escape(number)})"):
+                self._listing.add(name, user)
+
+    async def _direct_members(self, group: _Group) -> _Direct:
+        found = self._direct.get(group.key)
+        if found is None:
+            found = self._direct[group.key] = await self._read_members(group)
+        return found
+
+    async def _read_members(self, group: _Group) -> _Direct:
+        options = group.kind.options
+        if options.groups_from == "member_uid":
+            names = map(decode_value, await self._values(group))
+            return _Direct(tuple(filter(None, names)), (), "")
+        users: list[str] = []
+        by_member_of = options.groups_from == "member_of" and self._options.nested != "in_chain"
+        if by_member_of:
+            users += await self._users_with(f"({options.member_of_attribute}={escape(group.dn)})")
+        if group.rid is not None:
+            users += await self._users_with(f"(primaryGroupID={group.rid})")
+        groups: list[_Group] = []
+        missing = ""
+        if not by_member_of or self._depth:
+            values = await self._values(group)
+            for chunk in _chunks(values, _CHUNK):
+                dns = _parsed(filter(None, map(decode_value, chunk)))
+                searchable = {key: dn for key, dn in dns.items() if _rdn_filter(dn)}
+                if len(searchable) < len(dns):
+                    missing = _UNREADABLE_DN
+                if not by_member_of:
+                    users += await self._users_at(searchable)
+                if self._depth:
+                    groups += await self._groups_at(searchable)
+        return _Direct(tuple(dict.fromkeys(users)), tuple(groups), missing)
+
+    async def _values(self, group: _Group) -> list[bytes]:
+        """Return the values of the attributes in which a group lists its members."""
+        attributes = group.kind.options.member_attribute
+        self._listing.count_search()
+        entry = await self._session.read("member search", group.dn, attributes)
+        values: list[bytes] = []
+        if entry is None:
+            return values
+        for attribute in attributes:
+            values += await self._session.all_values(
+                entry, attribute, limit=self._listing.room, advice=_ADVICE
+            )
+        return values
+
+    async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
+        """Return the names of those of the entries that are users."""
+        new = {
+            key: dn
+            for key, dn in dns.items()
+            if key not in self._users and self._user_base.contains(key)
+        }
+        if new:
+            self._users.update(dict.fromkeys(new, ()))
+            for entry in await self._search_users(_any_of(new.values())):
+                parsed = parse_dn(entry.dn)
+                if parsed and (key := normalize(parsed)) in new:
+                    self._users[key] = self._names(entry)
+        return [name for key in dns for name in self._users.get(key, ())]
+
+    async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
+        """Return those of the entries that are groups which may contain users and groups."""
+        found: list[_Group] = []
+        for kind in self._kinds:
+            base = kind.options.group_base
+            if base is None or kind.options.groups_from == "member_uid":
+                continue
+            below = SearchBase(base)
+            wanted = {
+                key: dn
+                for key, dn in dns.items()
+                if not self._users.get(key) and below.contains(key)
+            }
+            if wanted:
+                groups = await self._search_groups(
+                    kind, _any_of(wanted.values()), self._options.max_groups
+                )
+                found += [group for group in groups if _key(group.dn) in wanted]
+        return found
+
+    async def _users_with(self, filter_text: str) -> list[str]:
+        entries = await self._search_users(filter_text)
+        return [name for entry in entries for name in self._names(entry)]
+
+    async def _search_users(self, filter_text: str) -> list[LdapEntry]:
+        entries = await self._search(
+            self._options.user_base,
+            f"(&{self._user_filter.for_anyone()}{filter_text})",
+            self._user_filter.attributes,
+            self._listing.room,
+            ldap.SCOPE_SUBTREE if self._options.user_scope == "sub" else ldap.SCOPE_ONELEVEL,
+        )
+        return [entry for entry in entries if self._user_base.contains_entry(entry.dn)]
+
+    async def _search(
+        self,
+        base: str,
+        filter_text: str,
+        attributes: Sequence[str],
+        limit: int,
+        scope: int = ldap.SCOPE_SUBTREE,
+    ) -> list[LdapEntry]:
+        self._listing.count_search()
+        return await self._session.search(
+            "member search",
+            base,
+            filter_text,
+            attributes,
+            limit=max(limit, 1),
+            scope=scope,
+            advice=_ADVICE,
+        )
+
+    def _names(self, entry: LdapEntry) -> tuple[str, ...]:
+        """Return the names that a request may give the user of an entry."""
+
+        def texts(attribute: str) -> Iterator[str]:
+            return filter(None, map(decode_value, entry.values(attribute)))
+
+        return self._user_filter.users(texts, fold=self._options.user_match == "casefold")
+
+
+def _key(dn: str) -> NormalizedDn:
+    return normalize(parse_dn(dn) or [])
+
+
+def _parsed(dns: Iterable[str]) -> dict[NormalizedDn, ParsedDn]:
+    found = (parse_dn(dn) for dn in dns)
+    return {normalize(parsed): parsed for parsed in found if parsed}
+
+
+def _rdn_filter(dn: ParsedDn) -> str:
+    """Return a filter that matches the entry of a DN, and others with the same first component.
+
+    Empty if the component has a value that is not text.
+    """
+    if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
+        return ""
+    parts = [f"({attribute}={escape(value)})" for attribute, value, _ in dn[0]]
+    return parts[0] if len(parts) == 1 else f"(&{''.join(parts)})"
+
+
+def _any_of(dns: Iterable[ParsedDn]) -> str:
+    return f"(|{''.join(map(_rdn_filter, dns))})"
+
+
+def _rid(entry: LdapEntry) -> int | None:
+    """Return the last number of a group's SID (MS-DTYP 2.4.2)."""
+    sids = entry.values(_SID)
+    return int.from_bytes(sids[0][-_RID_BYTES:], "little") if sids else None
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while chunk := list(islice(remaining, size)):
+        yield chunk

@@ -1,0 +1,304 @@
+"""The users who may use a queue: the groups of its ACLs are expanded, and each user is checked.
+
+The ACLs of a queue name users and groups. The resolver lists the members of the groups, and
+whoever is on a page is then decided as a check is: a user whom a check denies is not shown, and one
+who cannot be decided is shown as not confirmed.
+"""
+
+import asyncio
+import base64
+import binascii
+import bisect
+import hashlib
+import heapq
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from cachetools import TTLCache
+
+from queuegate.policy.decide import evaluated_instead
+from queuegate.policy.decision import NO_MATCH, Access, Decision
+from queuegate.policy.reach import EffectiveAcl, Grant, SubjectKind, effective_acl
+from queuegate.v1 import access_pb2
+from queuegate_server.engine import Engine, GroupsUnavailable, Query, Snapshot
+from queuegate_server.identity.members import GroupMembers, MemberListing
+from queuegate_server.rpc.admission_queue import Slot
+from queuegate_server.rpc.batch import for_each
+from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.rpc.messages import ACCESS_TYPES, timestamp
+from queuegate_server.rpc.validation import UsersQuery, is_user_name_of_request
+
+T = TypeVar("T")
+
+DEFAULT_PAGE_SIZE: Final = 500
+MAX_PAGE_SIZE: Final = 1_000
+MAX_GRANTS: Final = 10
+"""Entries of ACLs that are shown for one user."""
+CONFIRM_SECONDS: Final = 20.0
+"""How long the users of one page are checked."""
+KEPT_SECONDS: Final = 60.0
+"""How long the members of groups are kept for further pages."""
+MAX_KEPT: Final = 200_000
+"""Memberships that are kept."""
+_CHUNK: Final = 500
+"""Names that are worked on without a pause."""
+_HASH_BYTES: Final = 8
+_MAX_TOKEN: Final = 4_096
+_MAX_REASONS: Final = 10
+
+_KINDS: Final = {
+    SubjectKind.EVERYBODY: access_pb2.SUBJECT_KIND_EVERYBODY,
+    SubjectKind.USER: access_pb2.SUBJECT_KIND_USER,
+    SubjectKind.GROUP: access_pb2.SUBJECT_KIND_GROUP,
+    SubjectKind.PROXY: access_pb2.SUBJECT_KIND_PROXY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The users who are listed in the ACLs of a queue, or in their groups."""
+
+    names: Sequence[str]
+    """Sorted."""
+    groups: dict[str, list[str]]
+    """By user: the listed groups that contain the user."""
+    members: MemberListing
+    expanded_at: float | None
+    """Wall-clock seconds; None if no group had to be expanded."""
+
+    def __len__(self) -> int:
+        return len(self.names) + sum(len(each.users) for each in self.members.groups.values())
+
+
+class UserLister:
+    """Lists the users of queues, by pages."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Start with nothing kept.
+
+        Args:
+            engine: Decides about each user.
+            clock: A monotonic clock, in seconds.
+            wall: The wall clock, in seconds.
+        """
+        self._engine = engine
+        self._wall = wall
+        self._kept: TTLCache[tuple[int, str, str, Access], _Candidates] = TTLCache(
+            MAX_KEPT, KEPT_SECONDS, timer=clock, getsizeof=len
+        )
+        engine.on_swap(lambda _: self._kept.clear())
+
+    async def page(
+        self, query: UsersQuery, snapshot: Snapshot, slot: Slot
+    ) -> access_pb2.ListUsersResponse:
+        """Return a page of users.
+
+        Args:
+            query: The question.
+            snapshot: The snapshot that decides.
+            slot: The slot of the call, which is released during lookups.
+
+        Raises:
+            InvalidRequest: The page token belongs to another policy or to another question.
+        """
+        partition, path, access = query.served.partition, query.path, query.access
+        after = _after(query, snapshot)
+        acl = effective_acl(partition, path, access)
+        response = access_pb2.ListUsersResponse(
+            complete=True,
+            policy_revision=snapshot.policy.revision,
+            evaluated_queue=evaluated_instead(
+                partition, path, partition.chain(path, access).otherwise or NO_MATCH
+            ),
+        )
+        if (everybody := acl.everybody) is not None:
+            response.everyone = True
+            response.everyone_via.CopyFrom(_grant(everybody))
+            return response
+        response.proxies.extend(
+            _grant(acl.grant(SubjectKind.PROXY, name)) for name in sorted(acl.proxies)
+        )
+        response.groups_may_be_asserted = bool(acl.groups and query.served.trust_provided_groups)
+        revision = snapshot.policy.revision
+        candidates = await self._candidates(query, acl, revision, slot)
+        _note_missing(response, acl, candidates.members)
+        if candidates.expanded_at is not None:
+            response.directory_as_of.CopyFrom(timestamp(candidates.expanded_at))
+        start = bisect.bisect_right(candidates.names, after) if query.page_token else 0
+        size = min(query.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
+        names = candidates.names[start : start + size]
+        slot.release()
+        decided = await self._decide(query, names, slot)
+        await slot.reacquire()
+        for name in names:
+            outcome = decided.get(name, _NOT_DECIDED)
+            if isinstance(outcome, str) or outcome.allowed:
+                response.users.append(_user(name, outcome, acl, candidates))
+        if start + size < len(candidates.names):
+            response.next_page_token = _token(query, snapshot, names[-1])
+        return response
+
+    async def _candidates(
+        self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
+    ) -> _Candidates:
+        """Return the candidates: read now for the first page, and kept for the others."""
+        key = revision, query.served.partition.name, query.path, query.access
+        kept = self._kept.get(key) if query.page_token else None
+        if kept is not None:
+            return kept
+        members = MemberListing(acl.groups)
+        expanded_at = None
+        if acl.groups:
+            expanded_at = self._wall()
+            slot.release()
+            await query.served.groups.members(members)
+            await slot.reacquire()
+        groups: dict[str, list[str]] = {}
+        for group, found in members.groups.items():
+            async for user in _paced(found.users, slot):
+                groups.setdefault(user, []).append(group)
+        names = await _sorted(groups.keys() | acl.users.keys(), slot)
+        candidates = _Candidates(names, groups, members, expanded_at)
+        if len(candidates) <= MAX_KEPT:
+            self._kept[key] = candidates
+        return candidates
+
+    async def _decide(
+        self, query: UsersQuery, names: Sequence[str], slot: Slot
+    ) -> dict[str, Decision | str]:
+        """Return the decision about each user, or why there is none. Users for whom the time did
+        not suffice are left out.
+        """
+        decided: dict[str, Decision | str] = {}
+
+        async def decide(name: str) -> None:
+            if not is_user_name_of_request(name):
+                decided[name] = NO_MATCH
+                return
+            check = Query(name, (), query.served, query.path, query.access)
+            try:
+                verdict = self._engine.check(check) or await self._engine.resolve_and_check(check)
+                decided[name] = verdict.decision
+            except GroupsUnavailable as error:
+                decided[name] = str(error)
+
+        try:
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                await for_each(names, decide, slot.pause_if_due)
+        except TimeoutError:
+            pass
+        return decided
+
+
+_NOT_DECIDED: Final = f"the users of the page were not all decided within {CONFIRM_SECONDS:g} s"
+
+
+def _user(
+    name: str, outcome: Decision | str, acl: EffectiveAcl, candidates: _Candidates
+) -> access_pb2.ListedUser:
+    """Return a user with the grants, the one that decides first."""
+    grants: list[tuple[Grant, tuple[str, ...]]] = []
+    if name in acl.users:
+        grants.append((acl.grant(SubjectKind.USER, name), ()))
+    groups = candidates.groups.get(name, ())
+    decisive = outcome.matched_subject if isinstance(outcome, Decision) else ""
+    # A check takes the nearest queue; of several groups there, the one that its answer names.
+    for group in sorted(groups, key=lambda each: (each != decisive, -len(acl.groups[each]), each)):
+        nested = candidates.members.groups[group].users[name]
+        grants.append((acl.grant(SubjectKind.GROUP, group), nested))
+    is_confirmed = isinstance(outcome, Decision)
+    return access_pb2.ListedUser(
+        user=name,
+        via=[_grant(grant, nested) for grant, nested in grants[:MAX_GRANTS]],
+        further=max(0, len(grants) - MAX_GRANTS),
+        confirmed=is_confirmed,
+        detail="" if isinstance(outcome, Decision) else outcome,
+    )
+
+
+def _grant(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.AccessGrant:
+    return access_pb2.AccessGrant(
+        queue=grant.queue,
+        acl=ACCESS_TYPES[grant.acl],
+        kind=_KINDS[grant.kind],
+        name=grant.name,
+        nested=nested,
+    )
+
+
+def _note_missing(
+    response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
+) -> None:
+    """Say in a response which groups are not expanded, and why."""
+
+    def missing() -> Iterable[tuple[str, GroupMembers]]:
+        return ((name, group) for name, group in members.groups.items() if group.missing)
+
+    for name, group in sorted(missing()):
+        response.complete = False
+        response.unexpanded_groups.add(
+            grant=_grant(acl.grant(SubjectKind.GROUP, name)), detail=group.missing
+        )
+    reasons = dict.fromkeys(group.missing for _, group in missing())
+    response.incomplete.extend(list(reasons)[:_MAX_REASONS])
+    if len(reasons) > _MAX_REASONS:
+        response.incomplete.append(f"and {len(reasons) - _MAX_REASONS} more reasons")
+
+
+def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
+    """Return the token of the page that begins after a user."""
+    return base64.urlsafe_b64encode(_bound_to(query, snapshot) + last.encode()).decode()
+
+
+def _after(query: UsersQuery, snapshot: Snapshot) -> str:
+    """Return the user after whom a page begins, empty for the first page. Raises InvalidRequest."""
+    if not query.page_token:
+        return ""
+    try:
+        data = base64.b64decode(query.page_token[:_MAX_TOKEN], altchars=b"-_", validate=True)
+        after = data[2 * _HASH_BYTES :].decode()
+    except (ValueError, binascii.Error):
+        raise InvalidRequest([("page_token", "is not a token of a page")]) from None
+    expected = _bound_to(query, snapshot)
+    if data[:_HASH_BYTES] != expected[:_HASH_BYTES]:
+        text = "belongs to another policy: the policy has changed; start again without page_token"
+        raise InvalidRequest([("page_token", text)])
+    if data[_HASH_BYTES : 2 * _HASH_BYTES] != expected[_HASH_BYTES:]:
+        text = "belongs to another request: repeat its partition, queue and access"
+        raise InvalidRequest([("page_token", text)])
+    return after
+
+
+def _bound_to(query: UsersQuery, snapshot: Snapshot) -> bytes:
+    """Return hashes of the policy, by content so that every worker and replica with the same
+    policy takes the token, and of the question.
+    """
+    question = f"{query.served.partition.name}\0{query.path}\0{query.access}"
+    return b"".join(
+        hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]
+        for text in (snapshot.policy.checksum, question)
+    )
+
+
+async def _paced(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
+    for number, item in enumerate(items, 1):
+        yield item
+        if not number % _CHUNK:
+            await slot.pause_if_due()
+
+
+async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
+    """Sort names in steps: sorting 100 000 at once would hold up other calls."""
+    given = list(names)
+    runs: list[list[str]] = []
+    for start in range(0, len(given), _CHUNK):
+        runs.append(sorted(given[start : start + _CHUNK]))
+        await slot.pause_if_due()
+    return [name async for name in _paced(heapq.merge(*runs), slot)]
