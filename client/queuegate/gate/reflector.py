@@ -182,6 +182,8 @@ class Reflector:
             except Exception:
                 _LOG.exception("on_change of a gate has failed")
         if response.HasField("reported"):
+            for refused in response.reported.refused:
+                _LOG.error("the server refuses the report of a decision: %s", refused.fault)
             self._wake()
         return answer
 

@@ -212,7 +212,7 @@ def _application(
     """Return the application and the queue that it is to be moved to, if it is."""
     stated = request.application
     queue = validation.queue("application.queue", stated.queue, served, violations)
-    validation.user_name("application.owner", stated.owner, violations)
+    validation.required_name("application.owner", stated.owner, violations)
     for field, text in (("view_acl", stated.view_acl), ("modify_acl", stated.modify_acl)):
         if len(text) > MAX_ACL_BYTES:
             violations.append((f"application.{field}", f"is longer than {MAX_ACL_BYTES} bytes"))

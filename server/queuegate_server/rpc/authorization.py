@@ -110,8 +110,8 @@ class Authorizer:
         """Guard a streaming method.
 
         A stream over its caller's rate is not ended but read more slowly, if its messages are
-        questions. A stream ends with its next message once the rights of its caller have changed,
-        or its certificate has expired.
+        questions; of others, the opening counts as a call. A stream ends with its next message once
+        the rights of its caller have changed, or its certificate has expired.
         """
         role = ROLES[method]
 
@@ -119,7 +119,9 @@ class Authorizer:
             version = self._authenticator.version
             principal = self._admit(role, context)
             expiry = self._authenticator.certificate_expiry(context)
-            if self._rates is not None and role is not Role.SYNC:
+            if self._rates is not None and role is Role.SYNC:
+                self._rates.acquire(principal.name)
+            elif self._rates is not None:
                 requests = _paced(requests, principal.name, self._rates)
 
             def check_rights() -> None:

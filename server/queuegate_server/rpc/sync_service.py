@@ -1,41 +1,36 @@
 """SyncService: keeps callers that decide by themselves current."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
-from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc import sync_validation, wire
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable, Draining, InvalidRequest, Overloaded
-from queuegate_server.rpc.messages import REASONS
-from queuegate_server.sync.hub import SyncHub
+from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, Looked, Rights, Session
 
-MAX_NAME_BYTES: Final = 256
-MAX_PARTITIONS: Final = 10_000
-MAX_WANTED: Final = 1_000
-"""Users in one message."""
-MAX_REPORTED: Final = 1_000
-"""Decisions in one message."""
+_LOG = logging.getLogger("queuegate_server.sync")
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
 """Seconds after which a report is recorded again that the audit log did not take."""
 MAX_WAITING: Final = 10_000
 """Users of one stream whose groups are still to be sent."""
+MAX_OFFERED_BYTES: Final = 1024 * 1024
+"""Bytes of groups that a stream has not read, after which no more users are looked up for it."""
 MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream ends: callers ping once a second."""
 LOOKUPS: Final = 8
 """Lookups for one stream at the same time."""
 STALE_LIFETIME: Final = 1.0
 """Seconds for which groups that have expired are sent: until the resolver is asked again."""
-_REASONS: Final = frozenset(REASONS.values())
 _OUTCOMES: Final = {
     Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
     NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
@@ -55,6 +50,7 @@ class SyncServicer:
         clock: Callable[[], float],
         *,
         max_streams: int,
+        max_streams_per_caller: int,
         local_decisions: bool,
     ) -> None:
         """Answer calls.
@@ -66,6 +62,7 @@ class SyncServicer:
             draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
             max_streams: How many streams may be open.
+            max_streams_per_caller: How many of them one caller may have.
             local_decisions: Whether callers may decide by themselves.
         """
         self._engine = engine
@@ -74,6 +71,7 @@ class SyncServicer:
         self._draining = draining
         self._clock = clock
         self._max_streams = max_streams
+        self._max_streams_per_caller = max_streams_per_caller
         self._local_decisions = local_decisions
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
@@ -83,12 +81,18 @@ class SyncServicer:
         """
         if self._hub.streams >= self._max_streams:
             raise Overloaded(f"{self._max_streams} streams are open, which is the limit")
+        caller = current_caller()
+        if self._hub.streams_of(caller) >= self._max_streams_per_caller:
+            raise Overloaded(
+                f"{caller} has {self._max_streams_per_caller} streams open, which is the limit of"
+                " one caller (sync.streams_per_caller)"
+            )
         rights = Rights(
             local_decisions=self._local_decisions,
             assert_groups=trusted,
             report_decisions=self._audited is not None and self._local_decisions,
         )
-        session = await self._hub.open_session(rights, current_caller())
+        session = await self._hub.open_session(rights, caller)
         stream = _Stream(session, self._hub, self._engine, self._audited, self._clock)
         reading = asyncio.create_task(stream.read(requests))
         draining = asyncio.create_task(self._draining.wait())
@@ -165,7 +169,7 @@ class _Stream:
             if data is None:
                 return
             request = wire.parse(sync_pb2.SyncRequest, data)
-            _validate(request)
+            sync_validation.check(request)
             try:
                 work = self._session.receive(request, self._clock())
             except InvalidSync as error:
@@ -182,9 +186,12 @@ class _Stream:
                 self.woken.set()
 
     def look_up_again(self) -> None:
-        """Look up the users again whose groups became invalid before they were sent."""
+        """Look up the users again whose groups became invalid before they were sent, and those for
+        whose groups there was no room before others were sent.
+        """
         outdated, self._session.outdated = self._session.outdated, []
-        self._want(outdated)
+        self._wanted.update(dict.fromkeys(outdated))
+        self._start_lookups()
 
     def close(self) -> None:
         """Look nobody up any more."""
@@ -198,16 +205,22 @@ class _Stream:
         self._recording = asyncio.create_task(self._record(report, size))
 
     async def _record(self, report: sync_pb2.SyncReport, size: int) -> None:
-        """Record a report, and confirm it once the audit log can be written."""
+        """Record the valid decisions of a report, and confirm it once the audit log has them."""
+        name, refused = self._session.name, sync_validation.refused_decisions(report)
+        if refused:
+            fields = {"gate": name, "decisions": len(refused), "first": refused[0].fault}
+            _LOG.error("a gate reports decisions that are not valid and not recorded", extra=fields)
+        faulty = {each.index for each in refused}
+        decisions = [each for index, each in enumerate(report.decisions) if index not in faulty]
         pause = FIRST_PAUSE
         while self._audited is not None:
             try:
-                await self._audited.reported(self._session.name, report.decisions, size)
+                await self._audited.reported(name, decisions, size)
             except AuditUnavailable:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                self._session.confirm(report.id)
+                self._session.confirm(sync_pb2.SyncReported(id=report.id, refused=refused))
                 self.woken.set()
                 return
 
@@ -215,18 +228,27 @@ class _Stream:
         self._wanted.update(dict.fromkeys(users))
         if len(self._wanted) + self._session.offered > MAX_WAITING:
             raise Overloaded(f"{MAX_WAITING} users wait for their groups, which is the limit")
-        while self._wanted and len(self._lookups) < LOOKUPS:
+        self._start_lookups()
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether a user waits whose groups there is room for."""
+        return bool(self._wanted) and self._session.offered_bytes < MAX_OFFERED_BYTES
+
+    def _start_lookups(self) -> None:
+        while self._is_due and len(self._lookups) < LOOKUPS:
             task = asyncio.create_task(self._look_up())
             self._lookups.add(task)
             task.add_done_callback(self._lookups.discard)
 
     async def _look_up(self) -> None:
         """Look up the users that wait, one after the other."""
-        while self._wanted:
+        while self._is_due:
             partition, user = next(iter(self._wanted))
             del self._wanted[partition, user]
-            since = self._hub.log.head
-            with suppress(UnknownPartition):
+            with suppress(UnknownPartition, CannotShip):
+                # Groups of another policy's resolver must not meet the policy that callers have.
+                since = await self._hub.policy_shipped()
                 served = self._engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)
                 groups = _groups(served, resolution, self._clock())
@@ -249,48 +271,3 @@ def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync
         groups=outcome.groups if isinstance(outcome, Found) else (),
         lifetime_millis=max(0, int(lifetime * 1_000)),
     )
-
-
-def _validate(request: sync_pb2.SyncRequest) -> None:
-    """Check the sizes and names of a message. Raises InvalidRequest."""
-    violations: validation.Violations = []
-    kind = request.WhichOneof("message")
-    if kind is not None and kind in _CHECKS:
-        _CHECKS[kind](getattr(request, kind), violations)
-    validation.raise_if(violations)
-
-
-def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
-    if len(request.name.encode()) > MAX_NAME_BYTES:
-        violations.append(("open.name", f"is longer than {MAX_NAME_BYTES} bytes"))
-    if CONTROL_CHARACTER.search(request.name):
-        violations.append(("open.name", "has a control character"))
-    for field in ("partitions", "held"):
-        if len(getattr(request, field)) > MAX_PARTITIONS:
-            violations.append((f"open.{field}", f"has more than {MAX_PARTITIONS} items"))
-
-
-def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -> None:
-    validation.partition_name(request.partition, violations)
-    if not 0 < len(request.users) <= MAX_WANTED:
-        violations.append(("want.users", f"must have 1 to {MAX_WANTED} users"))
-        return
-    for index, user in enumerate(request.users):
-        validation.user_name(f"want.users[{index}]", user, violations)
-
-
-def _check_report(request: sync_pb2.SyncReport, violations: validation.Violations) -> None:
-    if not 0 < len(request.decisions) <= MAX_REPORTED:
-        violations.append(("report.decisions", f"must have 1 to {MAX_REPORTED} decisions"))
-        return
-    for index, each in enumerate(request.decisions):
-        if each.decision.reason not in _REASONS:
-            field = f"report.decisions[{index}].decision.reason"
-            violations.append((field, "is not the reason of a decision"))
-
-
-_CHECKS: Final[Mapping[str, Callable[[Any, validation.Violations], None]]] = {
-    "open": _check_open,
-    "want": _check_want,
-    "report": _check_report,
-}

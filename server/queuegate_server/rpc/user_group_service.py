@@ -37,7 +37,7 @@ class UserGroupServicer:
         )
         violations: validation.Violations = []
         validation.partition_name(request.partition, violations)
-        validation.user_name("user", request.user, violations)
+        validation.required_name("user", request.user, violations)
         validation.raise_if(violations)
         resolver = self._engine.snapshot.find(request.partition).groups
         resolution = await resolver.resolve(request.user, bypass_cache=request.bypass_cache)
@@ -68,7 +68,7 @@ class UserGroupServicer:
             violations.append(("users", f"has more than {MAX_USERS} users"))
         else:
             for index, user in enumerate(request.users):
-                validation.user_name(f"users[{index}]", user, violations)
+                validation.required_name(f"users[{index}]", user, violations)
         validation.raise_if(violations)
         served = self._engine.snapshot.find(request.partition)
         users = tuple(request.users)

@@ -184,12 +184,12 @@ def prefix_path(prefix: str, served: ServedPartition) -> str:
     return path
 
 
-def user_name(field: str, user: str, violations: Violations) -> None:
-    """Check the name of a user whose groups may be looked up."""
-    if not user:
+def required_name(field: str, name: str, violations: Violations) -> None:
+    """Check a name that must be given, such as that of a user."""
+    if not name:
         violations.append((field, "is required"))
     else:
-        _name(field, user, violations)
+        _name(field, name, violations)
 
 
 def check_real_user(name: str, violations: Violations) -> str:
@@ -214,7 +214,7 @@ def user_and_groups(
     name is malformed).
     """
     user = information.user
-    user_name("user.user", user, violations)
+    required_name("user.user", user, violations)
     asserted = information.groups
     if not asserted:
         return user, ()

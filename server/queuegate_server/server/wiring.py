@@ -143,6 +143,7 @@ def build_server(
             draining,
             time.monotonic,
             max_streams=settings.sync.streams,
+            max_streams_per_caller=settings.sync.streams_per_caller,
             local_decisions=audit is None or settings.sync.local_decisions == "report",
         ),
     ]

@@ -19,3 +19,10 @@ class Sync(Section):
     streams: int = Field(
         1000, ge=0, le=1_000_000, description="The maximum number of open streams of SyncService."
     )
+    streams_per_caller: int = Field(
+        500,
+        ge=1,
+        le=1_000_000,
+        description="How many of them one caller may have, so that others find room. All gates "
+        "with the same token, or the same name in their certificates, are one caller.",
+    )

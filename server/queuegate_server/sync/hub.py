@@ -21,6 +21,12 @@ _LOG = logging.getLogger("queuegate_server.sync")
 _KINDS: Final = [
     field.name for field in sync_pb2.SyncResponse.DESCRIPTOR.oneofs_by_name["message"].fields
 ]
+
+
+class CannotShip(Exception):
+    """The policy that is served cannot be sent to gates."""
+
+
 _NOTHING: Final[Mapping[str, ShippedPolicy]] = MappingProxyType({})
 
 
@@ -55,6 +61,8 @@ class SyncHub:
         self._clock = clock
         self._engine = engine
         self._served: Snapshot | None = None
+        self._resolved_anew: set[str] = set()
+        """Partitions whose groups end with the policy that is about to be sent."""
         self._shipped: Mapping[str, ShippedPolicy] = _NOTHING
         self.may_decide = True
         self._shipping: asyncio.Task[None] | None = None
@@ -80,7 +88,7 @@ class SyncHub:
     async def open_session(self, rights: Rights, caller: str) -> Session:
         """Return the state of a new stream of a caller, once there are policies to send.
 
-        Raises NotReady.
+        Raises NotReady and CannotShip.
         """
         _ = self._engine.snapshot
         if self._shipping is None:
@@ -123,8 +131,8 @@ class SyncHub:
         return sequence
 
     async def policy_shipped(self) -> int:
-        """Wait until callers are sent the policy that is served; return the number of its
-        change.
+        """Wait until callers are sent the policy that is served; return the number of the newest
+        change. Raises CannotShip.
         """
         await self._settle()
         return self.log.head
@@ -200,32 +208,38 @@ class SyncHub:
         """Wait until the policy that is served has been shipped, if streams were ever opened."""
         while (task := self._shipping) is not None:
             await asyncio.wait((task,))
-            if not task.cancelled():
+            if task is self._shipping:  # no other policy is served meanwhile
                 task.result()
                 return
 
     def _swapped(self, snapshot: Snapshot) -> None:
         before, self._served = self._served, snapshot
+        if self._shipping is None:
+            return
         for name, served in {} if before is None else before.served.items():
             now = snapshot.served.get(name)
             if now is None or now.groups is not served.groups:
-                self.forget(name)
-        if self._shipping is not None:
-            self._shipping.cancel()
-            self._shipping = asyncio.create_task(self._ship())
+                self._resolved_anew.add(name)
+        self._shipping.cancel()
+        self._shipping = asyncio.create_task(self._ship())
 
     async def _ship(self) -> None:
         try:
             shipped = await ship(self._engine.snapshot, self._acl_names)
-        except Exception:
+        except Exception as error:
             # Gates must not decide by another policy than the server for longer than a lease.
             self.may_decide = False
             _LOG.exception("the policy cannot be sent to gates, which ask until the next reload")
-            raise
+            raise CannotShip from error
         self.may_decide = True
         self._shipped = shipped
         self._parts = frozenset(id(part) for each in shipped.values() for part in each.parts)
         self._encoded = {}
+        # At once: a caller that gets the one gets the other. It forgets first, and then goes on
+        # with the policy before, without groups, until the new one is complete.
+        for name in sorted(self._resolved_anew):
+            self.log.forget(name)
+        self._resolved_anew.clear()
         self.log.policy_changed()
         self._wake()
 

@@ -99,7 +99,9 @@ class Session:
         self._changes: deque[sync_pb2.SyncResponse] = deque()
         self._ping: tuple[int, float] | None = None
         self._groups: deque[Looked] = deque()
-        self._confirmed: int | None = None
+        self.offered_bytes = 0
+        """The size of the groups that wait to be sent."""
+        self._confirmed: sync_pb2.SyncReported | None = None
 
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
@@ -159,13 +161,14 @@ class Session:
         """How many users' groups wait to be sent."""
         return len(self._groups)
 
-    def confirm(self, report_id: int) -> None:
+    def confirm(self, report: sync_pb2.SyncReported) -> None:
         """Confirm a report: the audit log has its decisions."""
-        self._confirmed = report_id
+        self._confirmed = report
 
     def offer(self, looked: Looked) -> None:
         """Send the groups of a user, unless they become invalid before."""
         self._groups.append(looked)
+        self.offered_bytes += looked.groups.ByteSize()
 
     def next_response(self) -> sync_pb2.SyncResponse | None:
         """Return the next message to the caller; None if there is none for now.
@@ -184,10 +187,11 @@ class Session:
             self.lease_until = max(self.lease_until, received_at + LEASE + CLOCK_MARGIN)
             return sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=ping_id))
         if self._confirmed is not None:
-            report_id, self._confirmed = self._confirmed, None
-            return sync_pb2.SyncResponse(reported=sync_pb2.SyncReported(id=report_id))
+            confirmed, self._confirmed = self._confirmed, None
+            return sync_pb2.SyncResponse(reported=confirmed)
         while self._groups:
             groups, since = self._groups.popleft()
+            self.offered_bytes -= groups.ByteSize()
             if self._log.is_valid(groups.partition, groups.user, since):
                 return sync_pb2.SyncResponse(user_groups=groups)
             self.outdated.append((groups.partition, groups.user))
@@ -223,6 +227,7 @@ class Session:
         """Have the caller drop its state, but for policies that are confirmed."""
         self._position = self._log.head
         self._groups.clear()
+        self.offered_bytes = 0
         self._changes.append(self._opened(resumed=False))
         self._sent = {name: (checksum, 0) for name, (checksum, _) in self._sent.items()}
         self._add_policies()

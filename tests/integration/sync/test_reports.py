@@ -1,5 +1,6 @@
 """A server with an audit log has every decision, or gates do not decide."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,13 @@ import pytest
 import queuegate
 from queuegate import GateState
 from queuegate.gate import outbox
+from queuegate.v1 import access_pb2, sync_pb2
 from tests.support.eventually import eventually
 from tests.support.gates import KINDS, decides_itself, live_gate
 from tests.support.servers.audited_server import POLICY, audit_records
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, running_server
+from tests.support.sync_stream import sync_streams
 
 REPORT = ("--set", "sync.local_decisions=report")
 
@@ -23,8 +26,14 @@ def arguments(folder: Path, *others: str) -> tuple[str, ...]:
     return ("--policy", str(folder / "queues.yaml"), *log, *ADMIN, *others)
 
 
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """Return the records so far; the last one may be on its way."""
+    whole, _, _ = (folder / "audit.log").read_bytes().rpartition(b"\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 def reported(folder: Path) -> list[dict[str, Any]]:
-    return [record for record in audit_records(folder) if record["method"] == "Sync"]
+    return [record for record in recorded(folder) if record["method"] == "Sync"]
 
 
 @pytest.mark.parametrize(("others", "has_outbox"), [((), True), (REPORT, False)])
@@ -99,10 +108,79 @@ def test_a_full_outbox_has_the_server_decide(
     ):
         asked = [decides_itself(gate, "alice", "root.team") for _ in range(50)]
         assert False in asked
-        eventually(lambda: len(audit_records(tmp_path)), 50)
+        eventually(lambda: len(recorded(tmp_path)), 50)
 
 
 def test_an_outbox_belongs_to_one_gate(tmp_path: Path) -> None:
     with queuegate.Gate("127.0.0.1:1", outbox=tmp_path), pytest.raises(BlockingIOError):
         queuegate.Gate("127.0.0.1:1", outbox=tmp_path)
     queuegate.Gate("127.0.0.1:1", outbox=tmp_path).close()
+
+
+def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
+    def decision(**changed: Any) -> sync_pb2.LocalDecision:
+        made = sync_pb2.LocalDecision(
+            user="alice",
+            queue="root.team",
+            access=access_pb2.ACCESS_TYPE_SUBMIT,
+            decision=access_pb2.CheckQueueAccessResponse(
+                allowed=True, reason=access_pb2.REASON_USER, matched_queue="root.team"
+            ),
+        )
+        made.time.FromSeconds(1_700_000_000)
+        made.MergeFrom(sync_pb2.LocalDecision(**changed))
+        return made
+
+    damaged: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"time": {"seconds": 1 << 60}}, "time: must be in the years 1970 to 9999"),
+        ({"time": {"nanos": -1}}, "time: must be in the years 1970 to 9999"),
+        ({"user": "x" * 1_025}, "user: is longer than 1024 bytes"),
+        ({"user": "a\nb"}, "user: has a control character"),
+        ({"partition": "x" * 1_025}, "partition: is longer than 1024 bytes"),
+        ({"real_user": "x" * 1_025}, "real_user: is longer than 1024 bytes"),
+        ({"queue": "x" * 4_097}, "queue: is longer than 4096 bytes"),
+        ({"access": 77}, "access: must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"),
+        ({"groups_in_request": 10_001}, "groups_in_request: is more than 10000"),
+        ({"decision": {"reason": 77}}, "decision.reason: is not the reason of a decision"),
+        (
+            {"decision": {"reason": access_pb2.REASON_NO_MATCH}},
+            "decision.allowed: contradicts the reason",
+        ),
+        (
+            {"decision": {"matched_subject": "x" * 65_537}},
+            "decision.matched_subject: is longer than 65536 bytes",
+        ),
+    )
+    reports = [[decision(), *(decision(**changed) for changed, _ in damaged), decision()]]
+    reports += [[sync_pb2.LocalDecision()], [decision(queue="root.later")]]
+    with (
+        running_server(*arguments(tmp_path, *REPORT)) as server,
+        sync_streams(server.address) as opening,
+    ):
+        stream = opening()
+        stream.open()
+        answers = []
+        for number, decisions in enumerate(reports, start=1):
+            stream.send("report", id=number, decisions=decisions)
+            answers.append(stream.until("reported").reported)
+        assert [each.id for each in answers] == [1, 2, 3]
+        refused = [(each.index, each.fault) for each in answers[0].refused]
+        assert refused == [(index, fault) for index, (_, fault) in enumerate(damaged, start=1)]
+        [empty] = answers[1].refused
+        assert empty.fault.startswith("time: is required; user: is required; queue: is required;")
+        assert not answers[2].refused
+        eventually(
+            lambda: [record["queue"] for record in reported(tmp_path)],
+            ["root.team", "root.team", "root.later"],
+        )
+        logged = server.wait_for_log("a gate reports decisions that are not valid and not recorded")
+        assert logged["decisions"] == len(damaged)
+        for count in (0, 1_001):
+            other = opening()
+            other.open()
+            other.send("report", id=1, decisions=[decision()] * count)
+            code, details = other.status()
+            assert (code, details) == (
+                "INVALID_ARGUMENT",
+                "report.decisions: must have 1 to 1000 decisions",
+            )

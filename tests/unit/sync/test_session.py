@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.sync import session as module
 from queuegate_server.sync.event_log import EventLog
@@ -192,3 +193,41 @@ def test_messages_that_have_no_place(
         session.receive(message, 0)
     with pytest.raises(InvalidSync, match=fault):
         session.receive(wrong, 0)
+
+
+def test_a_caller_that_drains_or_gives_up_gets_no_lease(log: EventLog, policies: Policies) -> None:
+    session = opened(log, policies, rules=[RULES])
+    kinds(session)
+    session.receive(request("ping", id=1), 100.0)
+    assert kinds(session) == ["pong"]
+    session.drain()
+    session.receive(request("ping", id=2), 101.0)
+    log.forget("default", ["a"])
+    assert kinds(session) == ["draining", "forget default a", "checkpoint"]
+    session.receive(request("release"), 102.0)
+    assert session.has_released
+    assert session.lease_until == 102.0
+
+
+@pytest.mark.parametrize(("rules", "may"), [([RULES], True), ([RULES + 1], False), ([], False)])
+def test_only_a_caller_that_knows_the_rules_may_decide(
+    log: EventLog, policies: Policies, rules: list[int], *, may: bool
+) -> None:
+    session = opened(log, policies, rules=rules)
+    first = session.next_response()
+    assert first is not None
+    assert first.opened.local_decisions is may
+
+
+def test_the_size_of_groups_that_wait_is_known(log: EventLog, policies: Policies) -> None:
+    session = opened(log, policies)
+    kinds(session)
+    for user in ("a", "b"):
+        groups = sync_pb2.UserGroups(partition="default", user=user, groups=["g" * 1_000])
+        session.offer(Looked(groups, log.head))
+    assert 2_000 < session.offered_bytes < 2_100
+    assert session.next_response()
+    assert 1_000 < session.offered_bytes < 1_050
+    log.forget("default", ["b"])
+    kinds(session)
+    assert session.offered_bytes == 0

@@ -1,0 +1,123 @@
+"""The sizes and names of the messages that callers of SyncService send."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate.v1 import sync_pb2
+from queuegate_server.rpc import validation
+from queuegate_server.rpc.messages import DENIED_REASONS, REASONS
+from queuegate_server.sync.event_log import EPOCH_BYTES
+
+MAX_NAME_BYTES: Final = 256
+MAX_PARTITIONS: Final = 10_000
+MAX_CHECKSUM_BYTES: Final = 64
+INSTANCE_BYTES: Final = 16
+MAX_RULES: Final = 100
+MAX_WANTED: Final = 1_000
+"""Users in one message."""
+MAX_REPORTED: Final = 1_000
+"""Decisions in one message."""
+MAX_MATCHED_BYTES: Final = 64 * 1024
+"""Of what a decision names: the policy may be longer-winded than requests."""
+_LAST_SECOND: Final = 253_402_300_798
+"""Of the year 9999, but for one that may be rounded up."""
+_SECOND: Final = 1_000_000_000
+"""In nanoseconds."""
+_REASONS: Final = frozenset(REASONS.values())
+
+
+def check(request: sync_pb2.SyncRequest) -> None:
+    """Check a message, but for the single decisions of a report. Raises InvalidRequest."""
+    violations: validation.Violations = []
+    kind = request.WhichOneof("message")
+    if kind is not None and kind in _CHECKS:
+        _CHECKS[kind](getattr(request, kind), violations)
+    validation.raise_if(violations)
+
+
+def refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
+    """Return which decisions of a report are not valid, and why."""
+    refused: list[sync_pb2.RefusedDecision] = []
+    for index, decision in enumerate(report.decisions):
+        violations: validation.Violations = []
+        _check_decision(decision, violations)
+        if violations:
+            fault = "; ".join(f"{field}: {text}" for field, text in violations)
+            refused.append(sync_pb2.RefusedDecision(index=index, fault=fault))
+    return refused
+
+
+def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
+    if len(request.name.encode()) > MAX_NAME_BYTES:
+        violations.append(("open.name", f"is longer than {MAX_NAME_BYTES} bytes"))
+    if CONTROL_CHARACTER.search(request.name):
+        violations.append(("open.name", "has a control character"))
+    if len(request.resume.epoch) > EPOCH_BYTES:
+        violations.append(("open.resume.epoch", f"is longer than {EPOCH_BYTES} bytes"))
+    if request.instance and len(request.instance) != INSTANCE_BYTES:
+        violations.append(("open.instance", f"must have {INSTANCE_BYTES} bytes, or none"))
+    if len(request.rules) > MAX_RULES:
+        violations.append(("open.rules", f"has more than {MAX_RULES} items"))
+    _check_partitions(request, violations)
+
+
+def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
+    for field in ("partitions", "held"):
+        if len(getattr(request, field)) > MAX_PARTITIONS:
+            violations.append((f"open.{field}", f"has more than {MAX_PARTITIONS} items"))
+            return
+    for index, name in enumerate(request.partitions):
+        validation.required_name(f"open.partitions[{index}]", name, violations)
+    for index, held in enumerate(request.held):
+        field = f"open.held[{index}]"
+        validation.required_name(f"{field}.partition", held.partition, violations)
+        if len(held.checksum) > MAX_CHECKSUM_BYTES:
+            text = f"is longer than {MAX_CHECKSUM_BYTES} bytes"
+            violations.append((f"{field}.checksum", text))
+
+
+def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -> None:
+    validation.partition_name(request.partition, violations)
+    if not 0 < len(request.users) <= MAX_WANTED:
+        violations.append(("want.users", f"must have 1 to {MAX_WANTED} users"))
+        return
+    for index, user in enumerate(request.users):
+        validation.required_name(f"want.users[{index}]", user, violations)
+
+
+def _check_report(request: sync_pb2.SyncReport, violations: validation.Violations) -> None:
+    if not 0 < len(request.decisions) <= MAX_REPORTED:
+        violations.append(("report.decisions", f"must have 1 to {MAX_REPORTED} decisions"))
+
+
+def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violations) -> None:
+    time, made = local.time, local.decision
+    if not local.HasField("time"):
+        violations.append(("time", "is required"))
+    elif not (0 <= time.seconds <= _LAST_SECOND and 0 <= time.nanos < _SECOND):
+        violations.append(("time", "must be in the years 1970 to 9999"))
+    validation.required_name("user", local.user, violations)
+    validation.partition_name(local.partition, violations)
+    validation.check_real_user(local.real_user, violations)
+    if not local.queue:
+        violations.append(("queue", "is required"))
+    elif len(local.queue.encode()) > validation.MAX_QUEUE_BYTES:
+        violations.append(("queue", f"is longer than {validation.MAX_QUEUE_BYTES} bytes"))
+    validation.access_kind(local.access, violations)
+    if local.groups_in_request > validation.MAX_GROUPS:
+        violations.append(("groups_in_request", f"is more than {validation.MAX_GROUPS}"))
+    if made.reason not in _REASONS:
+        violations.append(("decision.reason", "is not the reason of a decision"))
+    elif made.allowed is (made.reason in DENIED_REASONS):
+        violations.append(("decision.allowed", "contradicts the reason"))
+    for field in ("matched_queue", "matched_subject"):
+        if len(getattr(made, field).encode()) > MAX_MATCHED_BYTES:
+            violations.append((f"decision.{field}", f"is longer than {MAX_MATCHED_BYTES} bytes"))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, validation.Violations], None]]] = {
+    "open": _check_open,
+    "want": _check_want,
+    "report": _check_report,
+}
