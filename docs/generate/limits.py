@@ -24,6 +24,7 @@ from queuegate_server.rpc import (
     health,
     policy_service,
     sync_service,
+    sync_validation,
     tokens,
     user_group_service,
     user_listing,
@@ -170,14 +171,18 @@ def _connections() -> list[tuple[str, str]]:
 
 def _gates() -> list[tuple[str, str]]:
     return [
-        ("Name of a gate", f"{sync_service.MAX_NAME_BYTES} bytes of UTF-8"),
-        ("Partitions that a gate names", _count(sync_service.MAX_PARTITIONS)),
-        ("Users of a message that asks for groups", _count(sync_service.MAX_WANTED)),
+        ("Name of a gate", f"{sync_validation.MAX_NAME_BYTES} bytes of UTF-8"),
+        ("Partitions that a gate names", _count(sync_validation.MAX_PARTITIONS)),
+        ("Users of a message that asks for groups", _count(sync_validation.MAX_WANTED)),
         (
             "Users whose groups one gate waits for; beyond it, its stream ends with `OVERLOADED`",
             _count(sync_service.MAX_WAITING),
         ),
-        ("Decisions of a report", _count(sync_service.MAX_REPORTED)),
+        (
+            "Groups that a gate has not read; beyond it, lookups for it wait",
+            _size(sync_service.MAX_OFFERED_BYTES),
+        ),
+        ("Decisions of a report", _count(sync_validation.MAX_REPORTED)),
         (
             "Silence of a gate; then its stream ends with `DRAINING`",
             f"{sync_service.MAX_SILENCE:g} s",
