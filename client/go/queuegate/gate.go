@@ -146,6 +146,28 @@ func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 // Resets returns how often the server made the gate drop its state.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
 
+// OutboxCounts say what became of the decisions that a gate must report, since it was made.
+type OutboxCounts struct {
+	// WaitingBytes is the size of all files in the outbox.
+	WaitingBytes int64
+	// Confirmed decisions are in the server's audit log.
+	Confirmed uint64
+	// NotKept decisions found no room, or could not be written: the server was asked instead.
+	NotKept uint64
+	// Rejected decisions are not accepted by the server. They are in the file rejected.
+	Rejected uint64
+	// Damaged files could not be read completely. A copy of each has the suffix .damaged.
+	Damaged uint64
+}
+
+// OutboxCounts says what became of the decisions that must be reported; zero without an outbox.
+func (g *Gate) OutboxCounts() OutboxCounts {
+	if g.outbox == nil {
+		return OutboxCounts{}
+	}
+	return OutboxCounts(g.outbox.Counts())
+}
+
 // Check checks whether a user may use a queue, as [Client.Check] does. The context matters only if
 // the server has to be asked.
 func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
@@ -183,8 +205,8 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 	return results, nil
 }
 
-// Close closes the gate and its connection. Calls under way and later ones end with [ErrClosed].
-// Closing again does nothing.
+// Close gives up the lease, so that nobody waits for this gate, and closes its connection. Calls under
+// way and later ones end with [ErrClosed]. Closing again does nothing.
 func (g *Gate) Close() error {
 	g.gate.Close()
 	if g.outbox != nil {

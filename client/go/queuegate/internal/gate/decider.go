@@ -47,8 +47,8 @@ func (d *decider) decide(question *Question) (Answer, bool) {
 	}
 	slot := d.memory.slot(question)
 	made := slot.Load()
-	if made != nil && made.generation == from.generation && made.question.equals(question) {
-		if answer, holds := d.answer(from, made); holds {
+	if made != nil && made.generation == from.generation && made.isOf(question) {
+		if answer, holds := d.answer(from, made, question); holds {
 			return answer, true
 		}
 	}
@@ -56,15 +56,15 @@ func (d *decider) decide(question *Question) (Answer, bool) {
 		return Answer{}, false
 	}
 	slot.Store(made)
-	return d.answer(from, made)
+	return d.answer(from, made, question)
 }
 
 // answer returns an answer, if it may be used, once it has been kept for a report.
-func (d *decider) answer(from *state, made *remembered) (Answer, bool) {
+func (d *decider) answer(from *state, made *remembered, question *Question) (Answer, bool) {
 	answer, holds := d.check(from, made)
 	if holds && from.rights.report {
-		held := from.find(made.question.Partition, d.replica.partial)
-		if !d.outbox.add(&made.question, held.name, answer) {
+		held := from.find(question.Partition, d.replica.partial)
+		if !d.outbox.add(question, held.name, answer) {
 			return Answer{}, false
 		}
 		answer, holds = d.check(from, made) // writing may have taken long
@@ -92,9 +92,7 @@ func (d *decider) check(from *state, made *remembered) (Answer, bool) {
 	if now >= validUntil+grace {
 		return Answer{}, false
 	}
-	answer := made.answer
-	answer.Stale = now >= validUntil
-	return answer, true
+	return Answer{made.decision, made.revision, made.evaluated, now >= validUntil}, true
 }
 
 // make decides from a state; nil if the server must be asked.
@@ -128,10 +126,10 @@ func (d *decider) make(from *state, question *Question) *remembered {
 			decision = policy.Unknown
 		}
 	}
-	kept := *question
-	kept.Groups = slices.Clone(kept.Groups)
-	answer := Answer{Decision: decision, Revision: held.revision, Evaluated: evaluated}
-	return &remembered{kept, answer, from.generation, entry}
+	made := remember(question)
+	made.decision, made.revision, made.evaluated = decision, held.revision, evaluated
+	made.generation, made.entry = from.generation, entry
+	return made
 }
 
 // queues returns the queues at and below that of a question that its user may use; false if the server

@@ -24,6 +24,9 @@ const (
 	longestPause = 2 * time.Second
 )
 
+// releaseTime is how long a gate that is closed waits until the server knows that its lease has ended.
+const releaseTime = 500 * time.Millisecond
+
 // reportInterval is how often decisions are reported at least.
 const reportInterval = 200 * time.Millisecond
 
@@ -70,6 +73,7 @@ type Gate struct {
 	changed  chan struct{}
 	wake     chan struct{}
 	cancel   context.CancelFunc
+	closing  chan struct{}
 	stopped  chan struct{}
 	isClosed atomic.Bool
 	resets   atomic.Uint64
@@ -77,7 +81,7 @@ type Gate struct {
 	mutex    sync.Mutex // of the fields below, and of the session
 	session  *session
 	nextPing time.Duration
-	applied  *queuegatev1.SyncRequest // to be sent
+	answer   *queuegatev1.SyncRequest // to be sent
 	pause    time.Duration
 	lastEnd  string // of a stream, as it was logged
 	reports  bool   // whether the server of this stream takes them
@@ -89,6 +93,7 @@ func Start(options Options) *Gate {
 		options: options,
 		changed: make(chan struct{}, 1),
 		wake:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		pause:   firstPause,
 	}
@@ -137,15 +142,26 @@ func (g *Gate) State() State {
 	return Expired
 }
 
-// Close ends the stream and decides nothing any more.
+// Close gives up the lease, ends the stream, and decides nothing any more.
 func (g *Gate) Close() {
-	if !g.isClosed.Swap(true) {
-		g.cancel()
-		<-g.stopped
-		g.mutex.Lock()
-		defer g.mutex.Unlock()
-		g.session.end()
+	isLive := g.State() == Live
+	if g.isClosed.Swap(true) {
+		return
 	}
+	g.mutex.Lock()
+	g.answer = g.session.release(g.decider.clock())
+	g.session.end()
+	g.mutex.Unlock()
+	close(g.closing)
+	signal(g.wake)
+	if isLive {
+		select {
+		case <-g.stopped:
+		case <-time.After(releaseTime):
+		}
+	}
+	g.cancel()
+	<-g.stopped
 }
 
 func signal(channel chan struct{}) {
@@ -171,7 +187,7 @@ func (g *Gate) run(ctx context.Context) {
 	defer close(g.stopped)
 	for {
 		select {
-		case <-ctx.Done():
+		case <-g.closing:
 			return
 		case <-time.After(g.ended(g.stream(ctx))):
 		}
@@ -249,7 +265,7 @@ func (g *Gate) send(
 func (g *Gate) opening() *queuegatev1.SyncRequest {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	g.applied = nil
+	g.answer = nil
 	g.nextPing = 0
 	g.reports = false
 	if g.options.Outbox != nil {
@@ -264,10 +280,13 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	var requests []*queuegatev1.SyncRequest
-	if g.applied != nil {
-		requests, g.applied = append(requests, g.applied), nil
+	if g.answer != nil {
+		requests, g.answer = append(requests, g.answer), nil
 	}
 	now := g.decider.clock()
+	if g.isClosed.Load() {
+		return requests, releaseTime
+	}
 	if now >= g.nextPing {
 		g.nextPing = now + g.session.pingInterval
 		requests = append(requests, g.session.ping(now))
@@ -291,6 +310,9 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
+	if g.isClosed.Load() {
+		return nil
+	}
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
 		g.reports = opened.GetReportDecisions() && g.options.Outbox != nil
@@ -307,7 +329,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	}
 	answer, err := g.session.receive(response, g.decider.clock())
 	if answer != nil {
-		g.applied = answer
+		g.answer = answer
 		signal(g.wake)
 	}
 	return err

@@ -4,18 +4,56 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 )
 
 // slots is how many decisions are remembered at most. Each question has one slot; a later question
 // may take it.
 const slots = 1 << 16
 
-// A remembered decision. Immutable.
+// A remembered decision. Immutable. There are many, so it has only what most questions have.
 type remembered struct {
-	question   Question
-	answer     Answer
-	generation uint64     // of the state that it was made from
-	entry      *userEntry // whose groups it used; nil if it used none
+	user, queue, partition string
+	rare                   *rare // of the question; nil if it has none of these
+	access                 policy.Access
+	decision               policy.Decision
+	revision               uint64
+	evaluated              string
+	generation             uint64     // of the state that it was made from
+	entry                  *userEntry // whose groups it used; nil if it used none
+}
+
+// rare are the parts of a question that few have.
+type rare struct {
+	groups   []string
+	realUser string
+}
+
+// remember returns what is remembered of a question. It copies the names, which may be parts of large
+// texts.
+func remember(question *Question) *remembered {
+	names := question.User + question.Queue + question.Partition
+	queue := len(question.User)
+	partition := queue + len(question.Queue)
+	made := &remembered{
+		user: names[:queue], queue: names[queue:partition], partition: names[partition:], access: question.Access,
+	}
+	if question.RealUser != "" || len(question.Groups) > 0 {
+		made.rare = &rare{slices.Clone(question.Groups), question.RealUser}
+	}
+	return made
+}
+
+func (r *remembered) isOf(question *Question) bool {
+	if r.user != question.User || r.queue != question.Queue || r.access != question.Access ||
+		r.partition != question.Partition {
+		return false
+	}
+	if r.rare == nil {
+		return question.RealUser == "" && len(question.Groups) == 0
+	}
+	return r.rare.realUser == question.RealUser && slices.Equal(r.rare.groups, question.Groups)
 }
 
 // A memory has decisions by their questions. It is never cleared: decisions from earlier states
@@ -43,10 +81,4 @@ func (m *memory) slot(question *Question) *atomic.Pointer[remembered] {
 	}
 	hash += uint64(question.Access)
 	return &m.slots[(hash^hash>>32)%slots]
-}
-
-func (q *Question) equals(other *Question) bool {
-	return q.User == other.User && q.Queue == other.Queue && q.Access == other.Access &&
-		q.Partition == other.Partition && q.RealUser == other.RealUser &&
-		slices.Equal(q.Groups, other.Groups)
 }

@@ -46,18 +46,13 @@ type Outbox struct {
 	reported *queuegatev1.SyncReport // that of the oldest segment; nil if none waits for an answer
 }
 
-// OutboxCounts say what became of the decisions that a gate must report, since it was made.
+// OutboxCounts are explained in package queuegate.
 type OutboxCounts struct {
-	// WaitingBytes is the size of all files in the outbox.
 	WaitingBytes int64
-	// Confirmed decisions are in the server's audit log.
-	Confirmed uint64
-	// NotKept decisions found no room, or could not be written: the server was asked instead.
-	NotKept uint64
-	// Rejected decisions are not accepted by the server; they are in the file rejected.
-	Rejected uint64
-	// Damaged files could not be read completely; a copy of each has the suffix .damaged.
-	Damaged uint64
+	Confirmed    uint64
+	NotKept      uint64
+	Rejected     uint64
+	Damaged      uint64
 }
 
 // OpenOutbox opens a folder, which is made if it does not exist. Only one outbox may have it.
@@ -207,14 +202,21 @@ func (o *Outbox) next() *queuegatev1.SyncRequest {
 	return nil
 }
 
-// confirmed deletes the decisions of a report.
+// confirmed deletes the decisions of a report; it sets those aside that the server does not accept.
 func (o *Outbox) confirmed(answer *queuegatev1.SyncReported) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if o.reported == nil || o.reported.GetId() != answer.GetId() || o.lock == nil {
 		return
 	}
-	o.counts.Confirmed += uint64(len(o.reported.GetDecisions()))
+	decisions := o.reported.GetDecisions()
+	o.counts.Confirmed += uint64(len(decisions))
+	for _, refused := range answer.GetRefused() {
+		if index := int(refused.GetIndex()); index < len(decisions) {
+			o.counts.Confirmed--
+			o.reject(decisions[index], refused.GetFault())
+		}
+	}
 	o.reported = nil
 	o.remove()
 }
@@ -259,6 +261,30 @@ func (o *Outbox) setAside(damaged segment, readable int, fault error) {
 		slog.Error("a file of the outbox of a gate is damaged; a copy is kept for you to look at",
 			"file", damaged.path, "copy", kept, "copying", err, "readable decisions", readable, "error", fault)
 	}
+}
+
+// reject sets a decision aside that the server does not accept.
+func (o *Outbox) reject(decision *queuegatev1.LocalDecision, fault string) {
+	o.counts.Rejected++
+	path := filepath.Join(o.folder, rejectedName)
+	record, err := appendRecord(nil, decision)
+	if err == nil {
+		err = appendFile(path, record)
+	}
+	slog.Error("the server does not accept a decision of a gate, which is set aside",
+		"fault", fault, "decision", decision, "file", path, "error", err)
+	if err == nil {
+		o.counts.WaitingBytes += int64(len(record))
+	}
+}
+
+func appendFile(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Close())
 }
 
 // remove removes the oldest segment: its decisions need not be reported any more.

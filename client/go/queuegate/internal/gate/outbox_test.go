@@ -151,6 +151,30 @@ func TestDamagedSegments(t *testing.T) {
 	}
 }
 
+func TestDecisionsThatTheServerDoesNotAccept(t *testing.T) {
+	folder := t.TempDir()
+	outbox := openOutbox(t, folder)
+	outbox.addFor("alice", "bob", "eve")
+	id, _ := outbox.report()
+	outbox.confirmed(&queuegatev1.SyncReported{Id: id, Refused: []*queuegatev1.RefusedDecision{
+		{Index: 1, Fault: "user is odd"}, {Index: 7, Fault: "of no decision"},
+	}})
+	rejected, err := readSegment(filepath.Join(folder, rejectedName))
+	if err != nil || len(rejected) != 1 || rejected[0].GetUser() != "bob" {
+		t.Error(rejected, err)
+	}
+	info, err := os.Stat(filepath.Join(folder, rejectedName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (OutboxCounts{WaitingBytes: info.Size(), Confirmed: 2, Rejected: 1}); outbox.Counts() != want {
+		t.Errorf("%+v instead of %+v", outbox.Counts(), want)
+	}
+	if outbox.next() != nil {
+		t.Error("it is not reported again")
+	}
+}
+
 func TestDecisionsThatCannotBeWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "outbox")
 	outbox := openOutbox(t, folder)

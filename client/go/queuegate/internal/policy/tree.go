@@ -158,9 +158,41 @@ const longACL = 64 << 10
 
 // A Builder builds a partition from its queues, which may be added in parts.
 type Builder struct {
-	built Partition
-	texts map[string]*lazyACL // equal texts share one parsed ACL
-	empty *lazyACL
+	built  Partition
+	texts  map[string]*lazyACL // equal texts share one parsed ACL
+	empty  *lazyACL
+	queues slab[queue]
+	acls   slab[lazyACL]
+	names  *strings.Builder // of paths and texts
+}
+
+// A slab allocates values together: the garbage collector looks at each object of its own, and a
+// policy has hundreds of thousands.
+type slab[Value any] struct{ free []Value }
+
+const (
+	slabValues = 512
+	slabBytes  = 64 << 10
+)
+
+func (s *slab[Value]) next() *Value {
+	if len(s.free) == 0 {
+		s.free = make([]Value, slabValues)
+	}
+	first := &s.free[0]
+	s.free = s.free[1:]
+	return first
+}
+
+// keep returns a text that shares its memory with others.
+func (b *Builder) keep(text string) string {
+	if b.names.Cap()-b.names.Len() < len(text) {
+		b.names = &strings.Builder{}
+		b.names.Grow(max(slabBytes, len(text)))
+	}
+	start := b.names.Len()
+	b.names.WriteString(text)
+	return b.names.String()[start:]
 }
 
 // NewBuilder starts a partition of YuniKorn without queues.
@@ -203,13 +235,16 @@ func newBuilder(started Partition) *Builder {
 	started.queues = map[string]*queue{}
 	started.depth = 1
 	empty := &lazyACL{}
-	return &Builder{built: started, texts: map[string]*lazyACL{"": empty}, empty: empty}
+	texts := map[string]*lazyACL{"": empty}
+	return &Builder{built: started, texts: texts, empty: empty, names: &strings.Builder{}}
 }
 
 // Add adds a queue, after its parent. A root without ACLs is added if the first queue is not the
 // root.
 func (b *Builder) Add(path, submitACL, adminACL string) error {
-	added := &queue{path: path}
+	added := b.queues.next()
+	path = b.keep(path)
+	added.path = path
 	if path != root {
 		if len(b.built.queues) == 0 {
 			b.addRoot()
@@ -262,7 +297,8 @@ func (b *Builder) shared(text string) *lazyACL {
 	if known := b.texts[text]; known != nil {
 		return known
 	}
-	made := &lazyACL{text: text}
-	b.texts[text] = made
+	made := b.acls.next()
+	made.text = b.keep(text)
+	b.texts[made.text] = made
 	return made
 }
