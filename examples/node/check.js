@@ -52,7 +52,7 @@ function explained(error) {
   const find = (name) => details.find((each) => each['@type']?.endsWith(`/google.rpc.${name}`));
   const reason = find('ErrorInfo')?.reason ?? 'no reason';
   const delay = find('RetryInfo')?.retryDelay;
-  const later = delay ? `\nask again in ${(delay.seconds + delay.nanos / 1e9).toFixed(1)} s` : '';
+  const later = delay ? `\nask again in ${Math.ceil(delay.seconds + delay.nanos / 1e9)} s` : '';
   return `${grpc.status[error.code]} (${reason}): ${error.details}${later}`;
 }
 

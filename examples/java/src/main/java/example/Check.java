@@ -114,7 +114,8 @@ public final class Check {
           reason = detail.unpack(ErrorInfo.class).getReason();
         } else if (detail.is(RetryInfo.class)) {
           var delay = detail.unpack(RetryInfo.class).getRetryDelay();
-          later = "%nask again in %.1f s".formatted(delay.getSeconds() + delay.getNanos() / 1e9);
+          var seconds = Math.ceil(delay.getSeconds() + delay.getNanos() / 1e9);
+          later = "%nask again in %.0f s".formatted(seconds);
         }
       }
     } catch (InvalidProtocolBufferException malformed) {
