@@ -143,7 +143,7 @@ def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> Use
 def is_user_name_of_request(name: str) -> bool:
     """Return whether a request can name a user so."""
     violations: Violations = []
-    user_name("user.user", name, violations)
+    required_name("user.user", name, violations)
     # Directories may use bytes that are not UTF-8, which Python holds as lone surrogates.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
