@@ -219,7 +219,7 @@ def _webhook() -> list[tuple[str, str]]:
 
 
 def _size(number: int) -> str:
-    """Return a size, with a blank before the unit."""
+    """Return a size, with a space before the unit."""
     return re.sub(r"(?<=\d)(?=[A-Z])", " ", written_size(number))
 
 

@@ -145,7 +145,7 @@ def lint(
     """Find what is valid but probably not meant in each FILE (- is standard input).
 
     Reports what validate reports about the text, and also such things as a list of groups
-    whose leading blank YAML dropped. Needs no server. Prints each diagnostic as
+    whose leading space YAML dropped. Needs no server. Prints each diagnostic as
     file:line:column: level: message (remedy) on standard output, and a summary on
     standard error.
 

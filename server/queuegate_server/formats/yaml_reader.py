@@ -367,7 +367,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:
         remedy = 'put the value in quotes, the wildcard as "*"'
         return ParseError(_position(error.context_mark), message, remedy)
     if rest.startswith("\t"):
-        return ParseError(position, "a tab is not allowed here", "indent with blanks")
+        return ParseError(position, "a tab is not allowed here", "indent with spaces")
     message = f"invalid YAML: {error.problem}"
     if error.context:
         message = f"{message}, {error.context}"

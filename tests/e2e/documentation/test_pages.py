@@ -34,7 +34,7 @@ def test_named_pages_exist() -> None:
 
 @pytest.mark.parametrize("name", page_names())
 def test_markdown_reads_the_same_on_the_site_and_on_github(name: str) -> None:
-    """The site's parser wants a blank line before a list, and four blanks within its items."""
+    """The site's parser wants a blank line before a list, and four spaces within its items."""
     text = re.sub(r"(?sm)^( *)```.*?^\1```$", r"\1```", (CHECKOUT / name).read_text())
     assert re.findall(r"^(?![-*>|#<\s]|\d+\.).+\n(?:[-*]|\d+\.) .*$", text, re.MULTILINE) == []
     assert re.findall(r"^(?!(?: {4})*```) +```", text, re.MULTILINE) == []

@@ -72,7 +72,7 @@ def test_annotations_of_a_job_are_escaped(tmp_path: Path) -> None:
     (tmp_path / name).write_text("partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n")
     done = run(lint, "-o", "github", name)
     (line,) = done.stdout.splitlines()
-    start = "::warning file=100%25%2C%0A%3A%3Ax.yaml,line=1,col=48,title=queuegate lint::the blank"
+    start = "::warning file=100%25%2C%0A%3A%3Ax.yaml,line=1,col=48,title=queuegate lint::the space"
     assert line.startswith(start)
 
 

@@ -21,12 +21,12 @@ WARNED = (
 )
 ERROR = (
     '1:48: error: the ACL "a b c" has 3 lists instead of one of users and one of groups '
-    "(separate names by commas, and users from groups by one blank; a list of groups alone "
-    "starts with a blank)\n"
+    "(separate names by commas, and users from groups by one space; a list of groups alone "
+    "starts with a space)\n"
 )
 LINTED = (
-    '1:48: warning: the blank after the comma turns "b" into groups '
-    "(for users remove the blank, for groups remove the comma)\n"
+    '1:48: warning: the space after the comma turns "b" into groups '
+    "(for users remove the space, for groups remove the comma)\n"
 )
 
 

@@ -30,7 +30,7 @@ def queue(*lines: str) -> str:
     )
 
 
-SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
+SWALLOWED = '{}: YAML drops the spaces before "{}": it lists users, not groups'
 
 
 @pytest.mark.parametrize(
@@ -38,20 +38,20 @@ SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
     [
         (
             queue("submitacl:  dev,test"),
-            ['3:25: YAML drops the blanks before "dev,test": it lists users, not groups'],
+            ['3:25: YAML drops the spaces before "dev,test": it lists users, not groups'],
         ),
         (
             queue("adminacl :   ops"),
-            ['3:26: YAML drops the blanks before "ops": it lists users, not groups'],
+            ['3:26: YAML drops the spaces before "ops": it lists users, not groups'],
         ),
         (
             "        queues: [{name: a, submitacl:  dev}]\n",
-            ['1:40: YAML drops the blanks before "dev": it lists users, not groups'],
+            ['1:40: YAML drops the spaces before "dev": it lists users, not groups'],
         ),
-        # Two ACLs in one column are no table: the other one may be the reason for the blank.
+        # Two ACLs in one column are no table: the other one may be the reason for the space.
         (
             queue('submitacl: "*"', "adminacl:  ops"),
-            ['4:24: YAML drops the blanks before "ops": it lists users, not groups'],
+            ['4:24: YAML drops the spaces before "ops": it lists users, not groups'],
         ),
         (queue("submitacl: dev,test"), []),
         (queue('submitacl:   " dev"'), []),
@@ -59,7 +59,7 @@ SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
         (queue('submitacl:  "sue"'), []),
         (queue("submitacl:", "  sue"), []),
         (queue("submitacl: &a sue", "adminacl:  *a"), []),
-        # The blanks stand behind a tag, an anchor or a tab; the key is in quotes.
+        # The spaces stand behind a tag, an anchor or a tab; the key is in quotes.
         (queue("submitacl: !!str  dev"), [SWALLOWED.format("3:24", "dev")]),
         (queue("submitacl: &x  dev"), [SWALLOWED.format("3:24", "dev")]),
         (queue("submitacl: !!str &x   dev"), [SWALLOWED.format("3:24", "dev")]),
@@ -72,7 +72,7 @@ SWALLOWED = '{}: YAML drops the blanks before "{}": it lists users, not groups'
         (queue("submitacl: !!str  'dev'"), []),
         (queue("submitacl:  !!str"), []),
         (queue("submitacl: dev  # who  else"), []),
-        # On a line of its own the blank is the odd one.
+        # On a line of its own the space is the odd one.
         (queue("submitacl:", "   dev"), [SWALLOWED.format("4:16", "dev")]),
         (queue("submitacl:  # theirs", "", "   dev"), [SWALLOWED.format("5:16", "dev")]),
         (queue("submitacl: !!str", "   dev"), [SWALLOWED.format("3:24", "dev")]),
@@ -118,10 +118,10 @@ def test_swallowed_blank(text: str, expected: list[str]) -> None:
             ["submitacl: dev", "limits: [{limit: l, groups: [dev], maxapplications: 1}]"],
             ['3:24: "dev" is a user here, but a group on line 8'],
         ),
-        # The missing blank is visible; once is enough.
+        # The missing space is visible; once is enough.
         (
             ["submitacl:  dev", 'adminacl: " dev"'],
-            ['3:25: YAML drops the blanks before "dev": it lists users, not groups'],
+            ['3:25: YAML drops the spaces before "dev": it lists users, not groups'],
         ),
         # Known users, or names that are both.
         (["submitacl: sue", 'adminacl: " dev"'], []),
@@ -150,8 +150,8 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
 @pytest.mark.parametrize(
     ("acl", "expected"),
     [
-        ("sue, bob", ['the blank after the comma turns "bob" into groups']),
-        ("sue, bob,john", ['the blank after the comma turns "bob,john" into groups']),
+        ("sue, bob", ['the space after the comma turns "bob" into groups']),
+        ("sue, bob,john", ['the space after the comma turns "bob,john" into groups']),
         ("sue,bob dev", []),
         ('"sue, "', []),
         ('"*,sue"', ['"*" is not a user name that an ACL accepts; it grants nothing']),

@@ -240,7 +240,7 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
         ),
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>a, b</aclSubmitApps>" + END,
-            ["blank beside the comma"],
+            ["space beside the comma"],
         ),
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>*,b</aclSubmitApps>" + END,

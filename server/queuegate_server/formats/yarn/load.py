@@ -163,12 +163,12 @@ def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
     """Return why an ACL is ambiguous or misleading, in one message; None if it is not."""
     found: list[Ambiguity] = []
     if _LINE_BREAK_OR_TAB.search(text):
-        # The first blank of the indentation separates users from groups.
-        message = "this ACL contains a line break or tab: blanks after it turn users into groups"
+        # The first space of the indentation separates users from groups.
+        message = "this ACL contains a line break or tab: spaces after it turn users into groups"
         found.append(Ambiguity(message, "write the ACL on one line, right between the tags"))
     elif _BLANK_AT_COMMA.match(text):
-        message = "the blank beside the comma turns the names after it into groups"
-        found.append(Ambiguity(message, "remove the blank"))
+        message = "the space beside the comma turns the names after it into groups"
+        found.append(Ambiguity(message, "remove the space"))
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
         message = "a * among other names is an ordinary name"

@@ -2,7 +2,7 @@
 
 Two parts of YuniKorn check an ACL. Its validator (`checkACL` in
 `pkg/common/configs/configvalidator.go`) counts fields between runs of any white space. Its
-scheduler (`NewACL` in `pkg/common/security/acl.go`) counts single blanks, and refuses to load
+scheduler (`NewACL` in `pkg/common/security/acl.go`) counts single spaces, and refuses to load
 some ACLs that the validator accepts. Here both are errors.
 """
 
@@ -22,7 +22,7 @@ from queuegate.policy.names import is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import ScalarNode
 
-WHITE_SPACE_BUT_BLANK: Final = re.compile(
+OTHER_WHITE_SPACE: Final = re.compile(
     "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
 """Unicode White_Space without U+0020, the one character that separates users from groups."""
@@ -58,8 +58,8 @@ class AclReader:
             found = self._parsed[scalar.text] = self._parse(scalar.text)
         if isinstance(found, str):
             remedy = (
-                "separate names by commas, and users from groups by one blank; "
-                "a list of groups alone starts with a blank"
+                "separate names by commas, and users from groups by one space; "
+                "a list of groups alone starts with a space"
             )
             self._diagnostics.error(scalar, found, remedy, queue)
             return EMPTY
@@ -74,7 +74,7 @@ class AclReader:
             return message or parse(text, self.names)
         except AclError:
             return (
-                f"the ACL {quoted(text)} has {text.count(' ')} blanks: "
+                f"the ACL {quoted(text)} has {text.count(' ')} spaces: "
                 "YuniKorn's validator accepts it, but its scheduler does not load it"
             )
 
@@ -90,7 +90,7 @@ class AclReader:
 def _too_many_lists(text: str) -> str:
     if len(text.split()) <= _MAX_LISTS:  # splits at more characters than YuniKorn
         return ""
-    fields = WHITE_SPACE_BUT_BLANK.sub(" ", text).split(" ")
+    fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")
     if count <= _MAX_LISTS:
         return ""
@@ -105,7 +105,7 @@ def dropped_entry(kind: str, name: str, names: AclNames) -> tuple[str, str]:
         remedy = 'to allow everybody, write "*" alone'
     elif extended and names is AclNames.YUNIKORN:
         remedy = "the partition setting acl_names: extended accepts it"
-    elif WHITE_SPACE_BUT_BLANK.search(name):
+    elif OTHER_WHITE_SPACE.search(name):
         remedy = "write the ACL on one line, with commas and no white space between names"
     else:
         remedy = "correct the name or remove it"

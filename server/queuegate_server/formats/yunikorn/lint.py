@@ -16,7 +16,7 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.yaml_reader import MappingNode, ScalarNode, read_yaml
-from queuegate_server.formats.yunikorn.acls import WHITE_SPACE_BUT_BLANK, AclReader, dropped_entry
+from queuegate_server.formats.yunikorn.acls import OTHER_WHITE_SPACE, AclReader, dropped_entry
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import (
     Filter,
@@ -29,7 +29,7 @@ from queuegate_server.formats.yunikorn.placement import rule_chain
 
 _SUBMIT: Final = "submitacl"
 _ADMIN: Final = "adminacl"
-_BLANK_AFTER_COMMA: Final = re.compile(r", (.+)")
+_SPACE_AFTER_COMMA: Final = re.compile(r", (.+)")
 _WHITE_SPACE_NAMES: Final = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
 
 _GAP: Final = re.compile(
@@ -43,7 +43,7 @@ _GAP: Final = re.compile(
 )
 """From the end of a key to the first character of its value."""
 _COMMENT: Final = re.compile(r"(?<=\s)#[^\n]*+")
-_BLANKS: Final = re.compile(r"\s+")
+_WHITE_SPACE: Final = re.compile(r"\s+")
 _NOT_PLAIN: Final = "\"'*[{"
 """The first characters of quoted values, aliases, lists and mappings."""
 _MAX_LINES: Final = 4
@@ -74,11 +74,11 @@ class _ListedAcl:
     names: AclNames
     above: _Above
     lost_blank: bool
-    """Whether YAML seems to have dropped the blank before a list of groups."""
+    """Whether YAML seems to have dropped the space before a list of groups."""
 
     @property
     def has_groups(self) -> bool:
-        """True if the text contains a blank, which starts a list of groups."""
+        """True if the text contains a space, which starts a list of groups."""
         return " " in self.scalar.text
 
 
@@ -151,22 +151,22 @@ _Advice = Iterator[tuple[str, str]]
 
 
 def _lost_blank(listed: _ListedAcl) -> _Advice:
-    """Report a list of groups whose leading blank YAML dropped."""
+    """Report a list of groups whose leading space YAML dropped."""
     if listed.lost_blank:
         text = listed.scalar.text.strip()
         groups = quoted(f" {text}")
         yield (
-            f"YAML drops the blanks before {quoted(text)}: it lists users, not groups",
-            f"for groups write {groups} in quotes, for users leave one blank",
+            f"YAML drops the spaces before {quoted(text)}: it lists users, not groups",
+            f"for groups write {groups} in quotes, for users leave one space",
         )
 
 
 def _blank_after_comma(listed: _ListedAcl) -> _Advice:
-    """Report a blank after a comma, which starts the list of groups."""
-    if match := _BLANK_AFTER_COMMA.search(listed.scalar.text):
+    """Report a space after a comma, which starts the list of groups."""
+    if match := _SPACE_AFTER_COMMA.search(listed.scalar.text):
         yield (
-            f"the blank after the comma turns {quoted(match[1])} into groups",
-            "for users remove the blank, for groups remove the comma",
+            f"the space after the comma turns {quoted(match[1])} into groups",
+            "for users remove the space, for groups remove the comma",
         )
 
 
@@ -183,7 +183,7 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
     if (
         listed.acl.allows_all
         and not {*text.split(" ")} <= {"", WILDCARD}
-        and WHITE_SPACE_BUT_BLANK.sub("", text) != WILDCARD
+        and OTHER_WHITE_SPACE.sub("", text) != WILDCARD
     ):
         yield (
             'the list "*" lets everybody in, so the other list has no effect',
@@ -193,7 +193,7 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
 
 def _any_group(listed: _ListedAcl) -> _Advice:
     """Report a `*` as the list of groups: it also lets in users without groups."""
-    if WHITE_SPACE_BUT_BLANK.sub("", listed.scalar.text) == f" {WILDCARD}":
+    if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
         yield (
             '" *" lets everybody in, not only the members of some group',
             'write "*" if that is meant, otherwise list the groups',
@@ -202,12 +202,12 @@ def _any_group(listed: _ListedAcl) -> _Advice:
 
 def _white_space(listed: _ListedAcl) -> _Advice:
     """Report white space that separates nothing and makes names invalid."""
-    match = WHITE_SPACE_BUT_BLANK.search(listed.scalar.text)
+    match = OTHER_WHITE_SPACE.search(listed.scalar.text)
     if match and not listed.acl.allows_all:
         kind = _WHITE_SPACE_NAMES.get(match[0], f"U+{ord(match[0]):04X}")
         yield (
             f"{kind} in an ACL separates nothing and becomes part of a name",
-            "write the ACL on one line; one blank separates users from groups",
+            "write the ACL on one line; one space separates users from groups",
         )
 
 
@@ -233,7 +233,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single blank, meant to close a queue, below a queue with grants."""
+    """Report a single space, meant to close a queue, below a queue with grants."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (
@@ -243,7 +243,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a user who is a group elsewhere: the leading blank may be missing."""
+    """Report a user who is a group elsewhere: the leading space may be missing."""
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
@@ -342,7 +342,7 @@ DOCUMENT_RULES: Final[tuple[Callable[[_Document, Diagnostics], None], ...]] = (
 class _Gap(NamedTuple):
     """The text between a key and its value."""
 
-    blanks: list[str]
+    spaces: list[str]
     """Runs of white space; tags and anchors separate them."""
     first: str
     """The first character of the value."""
@@ -351,16 +351,16 @@ class _Gap(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """True if there is more than one blank, and all on one line."""
-        return self.column > 0 and any(len(run) > 1 for run in self.blanks)
+        """True if there is more than one space, and all on one line."""
+        return self.column > 0 and any(len(run) > 1 for run in self.spaces)
 
 
 def _has_lost_blank(
     lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
 ) -> bool:
-    """Return whether the blanks before a list have no other explanation than a list of groups.
+    """Return whether the spaces before a list have no other explanation than a list of groups.
 
-    One blank belongs to the colon. Blanks that align the values of several keys do not count,
+    One space belongs to the colon. Spaces that align the values of several keys do not count,
     nor does the indentation of a value on its own line, unless it is off by one in a
     document that is indented by twos.
     """
@@ -371,7 +371,7 @@ def _has_lost_blank(
     if gap is None or gap.first in _NOT_PLAIN:
         return False
     if not gap.column:
-        return any(_is_off_by_one(blanks, key_node) for blanks in gap.blanks)
+        return any(_is_off_by_one(spaces, key_node) for spaces in gap.spaces)
     return gap.is_wide and not any(
         (beside := _gap(lines, other)) and beside.is_wide and beside.column == gap.column
         for other, _ in mapping.entries.values()
@@ -388,12 +388,12 @@ def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
     found = _GAP.match(text)
     if found is None:
         return None
-    blanks = _BLANKS.findall(_COMMENT.sub("", found["gap"]))
+    spaces = _WHITE_SPACE.findall(_COMMENT.sub("", found["gap"]))
     one_line = "\n" not in found["gap"]
-    return _Gap(blanks, found["first"], start + found.start("first") + 1 if one_line else 0)
+    return _Gap(spaces, found["first"], start + found.start("first") + 1 if one_line else 0)
 
 
-def _is_off_by_one(blanks: str, key: ScalarNode) -> bool:
-    indentation = len(blanks) - blanks.rfind("\n") - 1
+def _is_off_by_one(spaces: str, key: ScalarNode) -> bool:
+    indentation = len(spaces) - spaces.rfind("\n") - 1
     offset = key.column - 1
-    return "\n" in blanks and indentation > offset and offset % 2 == 0 and indentation % 2 == 1
+    return "\n" in spaces and indentation > offset and offset % 2 == 0 and indentation % 2 == 1
