@@ -9,7 +9,7 @@ import pytest
 
 from queuegate.gate import outbox, reflector, replica, session
 from queuegate.policy import decision
-from queuegate_server.rpc import sync_service, validation
+from queuegate_server.rpc import sync_service, sync_validation, validation
 
 GO: Final = Path("client/go/queuegate")
 UNITS: Final = {"time.Second": 1.0, "time.Millisecond": 0.001}
@@ -57,12 +57,12 @@ def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
 @pytest.mark.parametrize(
     ("file", "name", "limit"),
     [
-        ("gate.go", "maxPartitions", sync_service.MAX_PARTITIONS),
-        ("gate.go", "maxGateName", sync_service.MAX_NAME_BYTES),
-        ("internal/gate/session.go", "maxHeld", sync_service.MAX_PARTITIONS),
-        ("internal/gate/wants.go", "maxWanted", sync_service.MAX_WANTED),
+        ("gate.go", "maxPartitions", sync_validation.MAX_PARTITIONS),
+        ("gate.go", "maxGateName", sync_validation.MAX_NAME_BYTES),
+        ("internal/gate/session.go", "maxHeld", sync_validation.MAX_PARTITIONS),
+        ("internal/gate/wants.go", "maxWanted", sync_validation.MAX_WANTED),
         ("internal/gate/wants.go", "maxWaiting", sync_service.MAX_WAITING),
-        ("internal/gate/outbox.go", "maxSegmentDecisions", sync_service.MAX_REPORTED),
+        ("internal/gate/outbox.go", "maxSegmentDecisions", sync_validation.MAX_REPORTED),
         ("internal/gate/decider.go", "maxGroups", validation.MAX_GROUPS),
         ("internal/policy/names.go", "maxNameBytes", validation.MAX_NAME_BYTES),
     ],
