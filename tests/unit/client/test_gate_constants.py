@@ -29,7 +29,7 @@ def _factor(text: str) -> float:
     if text in UNITS:
         return UNITS[text]
     number, _, shift = text.partition(" << ")
-    return float(number) * 2 ** int(shift or 0)
+    return float(number) * float(1 << int(shift or 0))
 
 
 @pytest.mark.parametrize(
