@@ -85,6 +85,23 @@ class _ForgetsTheEarlierProcess(Leases):
         super().__init__(now - LEASE - CLOCK_MARGIN)
 
 
+class _StopsWithLeases(Leases):
+    """Lets a server that drains end before the leases of its gates."""
+
+    def last_end(self, now: float) -> float | None:
+        return None
+
+
+class _GoesOnAfterRelease(GateSession):
+    """Says that it gives up its lease, and goes on."""
+
+    def release(self, now: float) -> sync_pb2.SyncRequest:
+        lease_until = self.lease_until
+        released = super().release(now)
+        self.lease_until = lease_until
+        return released
+
+
 class _WaitsForTheOpenOnly(Leases):
     """Takes a stream that has applied nothing for one without a lease."""
 
@@ -127,6 +144,14 @@ class ForgetsTheEarlierProcessParts(Parts):
     leases = _ForgetsTheEarlierProcess
 
 
+class StopsWithLeasesParts(Parts):
+    leases = _StopsWithLeases
+
+
+class GoesOnAfterReleaseParts(Parts):
+    gate_session = _GoesOnAfterRelease
+
+
 class WaitsForTheOpenOnlyParts(Parts):
     leases = _WaitsForTheOpenOnly
 
@@ -144,5 +169,7 @@ PLANTED: Mapping[type[Parts], Bounds] = {
     ForgetsClosedStreamsParts: _ONE_GATE,
     ForgetsTheEarlierProcessParts: replace(_ONE_GATE, restarts=1),
     WaitsForTheOpenOnlyParts: _ONE_GATE,
+    StopsWithLeasesParts: replace(_ONE_GATE, drains=1),
+    GoesOnAfterReleaseParts: replace(_ONE_GATE, drains=1),
 }
 """The bounds within which each is found."""

@@ -14,6 +14,9 @@ SMALL = {
     "a restart": Bounds(gates=1, ticks=2, pings=1, invalidations=0, wants=0),
     "groups": Bounds(gates=1, ticks=2, pings=1, policy_changes=0, restarts=0),
     "two gates": Bounds(ticks=2, pings=1, restarts=0, connects=0, invalidations=0, wants=0),
+    "a planned stop": Bounds(
+        gates=1, ticks=2, pings=1, connects=1, restarts=0, drains=1, invalidations=0, wants=0
+    ),
     "another server": Bounds(
         gates=1, ticks=2, pings=1, restarts=0, fail_overs=1, invalidations=0, wants=0
     ),

@@ -2,8 +2,9 @@
 
 The protocol is the real one: `queuegate.gate.session` and `queuegate_server.sync`. Only what lies
 around it is modelled: connections that deliver in order but at any time, or break; processes that
-pause at any point; clocks; a server that is killed and starts again. A policy or the groups of the
-one user are a version number.
+pause at any point; clocks; a server that is killed and starts again, or that drains and is followed
+by one that knows nothing of its leases. A policy or the groups of the one user are a version
+number.
 """
 
 from collections import deque
@@ -128,6 +129,7 @@ class Bounds:
     ticks: int = 4
     restarts: int = 1
     fail_overs: int = 0
+    drains: int = 0
     pings: int = 2
     connects: int = 1
     wants: int = 1
@@ -154,6 +156,8 @@ class World:
         self.policy = 0
         self.groups = 0
         self.restarts = 0
+        self.drains = 0
+        self.is_draining = False
         self.server = 0
         self.promised_policy = 0
         self.promised_groups = 0
@@ -198,10 +202,12 @@ class World:
             "tick": self.ticks < bounds.ticks,
             "restart": self.restarts < bounds.restarts,
             "fail over": self.server < bounds.fail_overs,
+            "drain": self.drains < bounds.drains,
+            "stop": self.is_draining and self._may_stop(),
         }
         yield from ((action, 0) for action, may in happened.items() if may)
         for index, gate in enumerate(self.gates):
-            may_connect = gate.connects < bounds.connects
+            may_connect = gate.connects < bounds.connects and not self.is_draining
             connection = gate.connection
             if connection is None:
                 if may_connect:
@@ -215,6 +221,7 @@ class World:
                 "gate receives": connection.down,
                 "lookup ends": connection.lookups,
                 "server sends": True,
+                "stream ends": self.is_draining and connection.session.lease_until <= self.now,
             }
             yield from ((action, index) for action, may in on_stream.items() if may)
 
@@ -252,6 +259,26 @@ class World:
         self.server += 1
         self._lose_connections()
         self.promised_policy = self.promised_groups = 0
+        self._start(parts, self.now + LONG_AGO * TICK)
+
+    def _drain(self, _gate: Gate, _parts: type[Parts]) -> None:
+        """Have the server take its leases back."""
+        self.drains += 1
+        self.is_draining = True
+        for each in self.gates:
+            if each.connection is not None:
+                each.connection.session.drain()
+
+    def _may_stop(self) -> bool:
+        """Return whether all streams and leases of the server that drains have ended."""
+        has_streams = any(each.connection is not None for each in self.gates)
+        return not has_streams and self.leases.last_end(self.now) is None
+
+    def _stop(self, _gate: Gate, parts: type[Parts]) -> None:
+        """Replace the server by one that waits for no lease of the server before it."""
+        self.is_draining = False
+        self.restarts += 1
+        self.promises.clear()
         self._start(parts, self.now + LONG_AGO * TICK)
 
     def _lose_connections(self) -> None:
@@ -336,10 +363,13 @@ _ON_SERVER: Final[Mapping[str, Callable[[World, Gate, type[Parts]], None]]] = {
     "tick": World._tick,
     "restart": World._restart,
     "fail over": World._fail_over,
+    "drain": World._drain,
+    "stop": World._stop,
     "connect": World._connect,
 }
 _ON_STREAM: Final[Mapping[str, Callable[[World, Gate, Connection], bool | None]]] = {
     "cut": World._cut,
+    "stream ends": World._cut,
     "ping": World._ping,
     "want": World._want,
     "server receives": World._server_receives,
