@@ -1,0 +1,194 @@
+"""What all streams of a server share, on its event loop."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from queuegate.policy.acl import AclNames, parse
+from queuegate.policy.tree import Policy, QueueAcls, build_partition
+from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.sync import hub as module
+from queuegate_server.sync.hub import CannotShip, SyncHub
+from queuegate_server.sync.session import Rights, Session, ShippedPolicy
+from queuegate_server.sync.shipping import ship
+from tests.support.fakes.clock import ManualClock
+from tests.support.snapshots import groups_named_as_users, zero
+from tests.support.sync_stream import sync_request
+
+RIGHTS = Rights(local_decisions=True, assert_groups=True)
+LONG = 100.0
+"""Seconds after which no lease of another process is left."""
+
+
+class Served:
+    """An engine and its hub."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.engine = Engine(zero)
+        self.hub = SyncHub(self.engine, lambda _: AclNames.YUNIKORN, self.clock, b"12345678")
+        self.clock.advance(LONG)
+        self.groups = groups_named_as_users()
+
+    def serve(self, acl: str, groups: GroupResolver | None = None) -> None:
+        partition = build_partition("default", "", [QueueAcls("root", parse(acl), parse(""))])
+        served = {"default": ServedPartition(partition, groups or self.groups, True)}
+        self.engine.serve(Snapshot(Policy({"default": partition}, revision=1), served, 0.0))
+
+    async def open(self, name: str = "gate", caller: str = "loopback") -> Session:
+        """Open a stream whose caller has applied everything and has a lease."""
+        session = await self.hub.open_session(RIGHTS, caller)
+        session.receive(sync_request("open", name=name), self.clock())
+        self.apply(session)
+        session.receive(sync_request("ping", id=1), self.clock())
+        assert kinds(session) == ["pong"]
+        return session
+
+    def apply(self, session: Session) -> list[str]:
+        """Send everything, and let the caller confirm it; return what was sent."""
+        sent = kinds(session)
+        request = sync_request("applied", sequence=self.hub.log.head)
+        session.receive(request, self.clock())
+        self.hub.applied()
+        return sent
+
+
+def kinds(session: Session) -> list[str]:
+    sent: list[str] = []
+    while (response := session.next_response()) is not None:
+        sent.append(response.WhichOneof("message") or "")
+    return sent
+
+
+@pytest.fixture
+async def served() -> Served:
+    made = Served()
+    made.serve("alice")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _tidy(served: Served) -> Iterator[None]:
+    yield
+    served.hub.close()
+
+
+async def turns() -> None:
+    """Let all tasks run until they wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_barrier_ends_when_the_last_caller_confirms(served: Served) -> None:
+    hub = served.hub
+    sessions = [await served.open(f"gate {number}") for number in range(3)]
+    barriers = [asyncio.create_task(hub.barrier(hub.forget("default"))) for _ in range(4)]
+    for session in sessions:
+        await turns()
+        assert not any(barrier.done() for barrier in barriers)
+        assert served.apply(session) == ["forget", "checkpoint"]
+    assert await asyncio.gather(*barriers) == [[]] * 4
+    assert hub.waited == {"confirmed": 4, "waited_out": 0}
+
+
+async def test_a_barrier_whose_caller_goes_away_ends_alone(served: Served) -> None:
+    hub = served.hub
+    session = await served.open()
+    gone, kept = (asyncio.create_task(hub.barrier(hub.forget("default"))) for _ in range(2))
+    await turns()
+    gone.cancel()
+    await turns()
+    assert gone.cancelled()
+    assert not kept.done()
+    served.apply(session)
+    assert await kept == []
+    assert hub.waited == {"confirmed": 1, "waited_out": 0}
+
+
+async def test_a_stream_that_ends_with_its_lease_given_up_ends_a_barrier(served: Served) -> None:
+    hub = served.hub
+    session = await served.open()
+    barrier = asyncio.create_task(hub.barrier(hub.forget("default")))
+    await turns()
+    session.receive(sync_request("release"), served.clock())
+    hub.close_session(session)
+    assert await barrier == []
+    await hub.leases_ended()
+
+
+async def test_streams_are_counted_by_caller(served: Served) -> None:
+    hub = served.hub
+    first, *_ = [await served.open(caller=caller) for caller in ("a", "a", "b")]
+    assert (hub.streams, hub.streams_of("a"), hub.streams_of("b")) == (3, 2, 1)
+    hub.close_session(first)
+    assert (hub.streams, hub.streams_of("a"), hub.streams_of("c")) == (2, 1, 0)
+
+
+async def test_streams_that_cannot_be_opened_are_not_counted() -> None:
+    unready = Served()
+    with pytest.raises(NotReady):
+        await unready.hub.open_session(RIGHTS, "a")
+    assert unready.hub.streams == 0
+
+
+async def test_a_policy_that_cannot_be_sent_ends_leases(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await served.open()
+
+    async def fail(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "ship", fail)
+        served.serve("bob")
+        with pytest.raises(CannotShip):
+            await served.hub.policy_shipped()
+        with pytest.raises(CannotShip):
+            await served.hub.open_session(RIGHTS, "a")
+    assert served.hub.streams == 1
+    session.receive(sync_request("ping", id=2), served.clock())
+    assert kinds(session) == []
+    served.serve("bob")
+    await served.hub.policy_shipped()
+    assert kinds(session) == ["policy", "checkpoint", "pong"]
+
+
+async def test_a_policy_and_the_groups_of_its_resolver_change_at_once(served: Served) -> None:
+    session = await served.open()
+    served.serve("bob", groups_named_as_users())
+    groups = groups_named_as_users()
+    served.serve("carol", groups)
+    assert kinds(session) == []
+    before = served.hub.log.head
+    assert await served.hub.policy_shipped() == before + 2
+    assert served.apply(session) == ["forget", "policy", "checkpoint"]
+    # Groups that were looked up before do not count.
+    assert not served.hub.log.is_valid("default", "alice", before)
+    served.serve("dora", groups)
+    await served.hub.policy_shipped()
+    assert served.apply(session) == ["policy", "checkpoint"]
+
+
+async def test_a_policy_that_replaces_one_as_it_is_sent_is_waited_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await served.open()
+    late = ["carol"]
+
+    async def ship_and_replace(
+        snapshot: Snapshot, names: Callable[[str], AclNames]
+    ) -> Mapping[str, ShippedPolicy]:
+        shipped = await ship(snapshot, names)
+        if late:
+            asyncio.get_running_loop().call_soon(served.serve, late.pop())
+        return shipped
+
+    monkeypatch.setattr(module, "ship", ship_and_replace)
+    served.serve("bob")
+    await served.hub.policy_shipped()
+    [part] = served.hub.shipped["default"].parts
+    assert [queue.submit_acl for queue in part.policy.queues] == ["carol"]
+    assert kinds(session) == ["policy", "checkpoint"]
