@@ -66,7 +66,7 @@ def generate() -> str:
         "Calls beyond one of them end with `RESOURCE_EXHAUSTED`, unless the table says otherwise.",
         table(head, _connections()),
         "## Gates",
-        "The first seven are for callers of `SyncService`; the clients for Python and Go keep them.",
+        "The first seven are for callers of `SyncService`; our clients keep them.",
         table(head, _gates()),
         "## The admission webhook",
         "A request beyond one of them is answered with an HTTP error, or denied.",
