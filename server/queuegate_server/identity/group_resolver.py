@@ -47,7 +47,7 @@ REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 MAX_LISTINGS: Final = 2
 """Lists of members that one resolver makes at once: checks need it more."""
-LISTING_SECONDS: Final = 20.0
+LISTING_SECONDS: Final = 15.0
 """How long one list of members may take, the wait for others included."""
 _GIVEN_UP: Final = LookupFailed(
     "the lookup was given up: the server is stopping, or the partition has a new resolver"

@@ -36,7 +36,7 @@ DEFAULT_PAGE_SIZE: Final = 500
 MAX_PAGE_SIZE: Final = 1_000
 MAX_GRANTS: Final = 10
 """Entries of ACLs that are shown for one user."""
-CONFIRM_SECONDS: Final = 20.0
+CONFIRM_SECONDS: Final = 10.0
 """How long the users of one page are checked."""
 KEPT_SECONDS: Final = 60.0
 """How long the members of groups are kept for further pages."""
@@ -141,6 +141,7 @@ class UserLister:
             outcome = decided.get(name, _NOT_DECIDED)
             if isinstance(outcome, str) or outcome.allowed:
                 response.users.append(_user(name, outcome, acl, candidates))
+            await slot.pause_if_due()
         if start + size < len(candidates.names):
             response.next_page_token = _token(query, snapshot, names[-1])
         return response

@@ -37,6 +37,7 @@ METHODS = [
     "ListQueues",
 ]
 OTHER_METHODS = [
+    f"{ACCESS}ListUsers",
     "/queuegate.v1.UserGroupService/ResolveUserGroups",
     "/queuegate.v1.UserGroupService/InvalidateUserGroups",
     "/queuegate.v1.PolicyService/GetPolicy",

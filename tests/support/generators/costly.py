@@ -132,6 +132,13 @@ LEGAL: Final = {
         access_pb2.ListQueuesRequest(user=WHO, access=SUBMIT, page_size=10_000).SerializeToString(),
         OK,
     ),
+    "ListUsers": Costly(
+        f"{ACCESS}ListUsers",
+        access_pb2.ListUsersRequest(
+            queue="root", access=SUBMIT, page_size=1_000
+        ).SerializeToString(),
+        OK,
+    ),
     "CheckApplicationAccess": Costly(
         f"{ACCESS}CheckApplicationAccess", SPARK.SerializeToString(), OK
     ),
@@ -175,6 +182,14 @@ REFUSED: Final = {
     "explain": Costly(f"{ACCESS}ExplainQueueAccess", NESTED + b"\x0f", INVALID),
     "columns": Costly(f"{ACCESS}CheckQueueAccessColumns", field(3, NESTED) + b"\x0f", INVALID),
     "list": Costly(f"{ACCESS}ListQueues", NESTED + b"\x0f", INVALID),
+    "users": Costly(f"{ACCESS}ListUsers", NESTED + b"\x0f", INVALID),
+    "users: a long token": Costly(
+        f"{ACCESS}ListUsers",
+        access_pb2.ListUsersRequest(
+            queue="root", access=SUBMIT, page_token="A" * (MOST // 2)
+        ).SerializeToString(),
+        INVALID,
+    ),
     "application": Costly(f"{ACCESS}CheckApplicationAccess", NESTED + b"\x0f", INVALID),
     "applications: empty items": Costly(
         f"{ACCESS}BatchCheckApplicationAccess", b"\x0a\x00" * (MOST // 2), INVALID

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from queuegate.v1.access_pb2 import ACCESS_TYPE_SUBMIT, ListQueuesRequest
+from queuegate.v1.access_pb2 import ACCESS_TYPE_SUBMIT, ListQueuesRequest, ListUsersRequest
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc.admission_queue import (
     MAX_REQUESTS,
@@ -183,7 +183,9 @@ async def test_cancelled_work_is_never_done_beside_other_work() -> None:
     assert await following
 
 
-@pytest.mark.parametrize("method", ["GetPolicy", "ListQueues", "BatchCheckApplicationAccess"])
+@pytest.mark.parametrize(
+    "method", ["GetPolicy", "ListQueues", "ListUsers", "BatchCheckApplicationAccess"]
+)
 async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
     engine, access = serving()
     queue = access._queue
@@ -199,6 +201,9 @@ async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
         "ListQueues": lambda: access.ListQueues(
             ListQueuesRequest(user=user, access=ACCESS_TYPE_SUBMIT).SerializeToString(),
             trusted=True,
+        ),
+        "ListUsers": lambda: access.ListUsers(
+            ListUsersRequest(queue="root", access=ACCESS_TYPE_SUBMIT).SerializeToString()
         ),
         "BatchCheckApplicationAccess": lambda: access.BatchCheckApplicationAccess(
             b"\x0a\x00", trusted=True
