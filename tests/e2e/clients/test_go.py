@@ -59,6 +59,8 @@ def test_the_tests_of_the_module() -> None:
         "TestAServerThatEndsAndReturns",
         "TestQueueVectorsThroughAGate",
         "TestYARNVectorsThroughAGate",
+        "TestUserGroupVectorsThroughAGate",
+        "TestChecksDemandAChangeOfAServer",
         "TestAGateDecidesAsTheServer",
         "TestAGateInAProcessThatIsStopped",
         "TestAGateWhoseServerRestarts",

@@ -142,3 +142,21 @@ func TestManyNames(t *testing.T) {
 		}
 	}
 }
+
+func TestVectorsOfUserNames(t *testing.T) {
+	var vectors struct {
+		UserNames []struct {
+			ID, User string
+			Valid    bool
+		} `json:"user_names"`
+	}
+	readVectors(t, "usergroup_vectors.json", &vectors)
+	for _, each := range vectors.UserNames {
+		if IsUserName(each.User) != each.Valid {
+			t.Errorf("%s: %q", each.ID, each.User)
+		}
+	}
+	if len(vectors.UserNames) < 30 {
+		t.Error(len(vectors.UserNames))
+	}
+}
