@@ -113,7 +113,7 @@ async def test_cost_is_bounded(
 async def test_a_group_that_cannot_be_listed_is_incomplete(
     resolver: Build, own_directory: Slapd
 ) -> None:
-    opened = await resolver(own_directory, operation_timeout=1, connect_timeout=1)
+    opened = await resolver(own_directory)
     assert (await listed(opened, ["Ops"])).groups["Ops"].missing == ""
     own_directory.kill()
     group = (await listed(opened, ["Ops"])).groups["Ops"]
