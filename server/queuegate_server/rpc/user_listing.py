@@ -14,7 +14,7 @@ import heapq
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from cachetools import TTLCache
 
@@ -56,6 +56,14 @@ _KINDS: Final = {
 }
 
 
+class _UserGrant(NamedTuple):
+    """An entry of an ACL that lets a user in."""
+
+    grant: Grant
+    nested: tuple[str, ...]
+    """As in GroupMembers."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidates:
     """The users who are listed in the ACLs of a queue, or in their groups."""
@@ -67,6 +75,16 @@ class _Candidates:
     members: MemberListing
     expanded_at: float | None
     """Wall-clock seconds; None if no group had to be expanded."""
+
+    def grants(self, user: str, acl: EffectiveAcl) -> list[_UserGrant]:
+        """Return the entries of the ACL that let a user in."""
+        found = [
+            _UserGrant(acl.grant(SubjectKind.GROUP, group), self.members.groups[group].users[user])
+            for group in self.groups.get(user, ())
+        ]
+        if user in acl.users:
+            found.append(_UserGrant(acl.grant(SubjectKind.USER, user), ()))
+        return found
 
     def __len__(self) -> int:
         return len(self.names) + sum(len(each.users) for each in self.members.groups.values())
@@ -134,15 +152,19 @@ class UserLister:
         start = bisect.bisect_right(candidates.names, after) if query.page_token else 0
         size = min(query.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
         names = candidates.names[start : start + size]
+        has_more = start + size < len(candidates.names)
+        grants = {name: candidates.grants(name, acl) for name in names}
+        # They may be large, and checks can take long.
+        del candidates
         slot.release()
         decided = await self._decide(query, names, slot)
         await slot.reacquire()
         for name in names:
             outcome = decided.get(name, _NOT_DECIDED)
             if isinstance(outcome, str) or outcome.allowed:
-                response.users.append(_user(name, outcome, acl, candidates))
+                response.users.append(_user(name, outcome, grants[name]))
             await slot.pause_if_due()
-        if start + size < len(candidates.names):
+        if has_more:
             response.next_page_token = _token(query, snapshot, names[-1])
         return response
 
@@ -202,22 +224,25 @@ _NOT_DECIDED: Final = f"the users of the page were not all decided within {CONFI
 
 
 def _user(
-    name: str, outcome: Decision | str, acl: EffectiveAcl, candidates: _Candidates
+    name: str, outcome: Decision | str, grants: Sequence[_UserGrant]
 ) -> access_pb2.ListedUser:
-    """Return a user with the grants, the one that decides first."""
-    grants: list[tuple[Grant, tuple[str, ...]]] = []
-    if name in acl.users:
-        grants.append((acl.grant(SubjectKind.USER, name), ()))
-    groups = candidates.groups.get(name, ())
-    decisive = outcome.matched_subject if isinstance(outcome, Decision) else ""
-    # A check takes the nearest queue; of several groups there, the one that its answer names.
-    for group in sorted(groups, key=lambda each: (each != decisive, -len(acl.groups[each]), each)):
-        nested = candidates.members.groups[group].users[name]
-        grants.append((acl.grant(SubjectKind.GROUP, group), nested))
+    """Return a user with the grants, the one that decides first: that of the user's own name, or
+    else of the nearest queue. Of several groups there, a check names the first of the user's.
+    """
     is_confirmed = isinstance(outcome, Decision)
+    decisive = outcome.matched_subject if isinstance(outcome, Decision) else ""
+    ordered = sorted(
+        grants,
+        key=lambda each: (
+            each.grant.kind is not SubjectKind.USER,
+            each.grant.name != decisive,
+            -len(each.grant.queue),
+            each.grant.name,
+        ),
+    )
     return access_pb2.ListedUser(
         user=name,
-        via=[_grant(grant, nested) for grant, nested in grants[:MAX_GRANTS]],
+        via=[_grant(each.grant, each.nested) for each in ordered[:MAX_GRANTS]],
         further=max(0, len(grants) - MAX_GRANTS),
         confirmed=is_confirmed,
         detail="" if isinstance(outcome, Decision) else outcome,
