@@ -245,6 +245,10 @@ def without_helm(value: Any) -> Any:
             "server.mounts: /etc/yunikorn: the pod has the folder /etc/yunikorn/defaults",
         ),
         (
+            {"webhook": {**CERT_MANAGER, "args": ["--listen=0.0.0.0:443"]}},
+            "webhook.args: --listen=0.0.0.0:443: the chart sets this option",
+        ),
+        (
             {"webhook": {**CERT_MANAGER, "mounts": [{**SECRET, "path": "/etc/queuegate/tls/"}]}},
             "webhook.mounts: /etc/queuegate/tls: the pod has the folder /etc/queuegate/tls",
         ),
