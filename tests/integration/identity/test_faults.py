@@ -1,9 +1,8 @@
 """Errors and answers that callers get when groups cannot be resolved."""
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -11,34 +10,17 @@ import queuegate
 from queuegate import Check
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory
-from tests.support.servers.queuegate_server import RunningServer
-from tests.support.servers.two_partitions import DOWN, client_without_retries, reset, two_partitions
-
-
-class Shared(NamedTuple):
-    """Directory and server of the tests of this file; each test resets them."""
-
-    directory: ScriptedDirectory
-    server: RunningServer
+from tests.support.servers.two_partitions import (
+    DOWN,
+    Shared,
+    client_without_retries,
+    two_partitions,
+)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    scripted = ScriptedDirectory(tmp_path_factory.mktemp("shared"))
-    with two_partitions(scripted, cache={"failure_ttl": "4s"}) as server:
-        yield Shared(scripted, server)
-
-
-@pytest.fixture
-def directory(shared: Shared) -> ScriptedDirectory:
-    reset(*shared)
-    return shared.directory
-
-
-@pytest.fixture
-def client(shared: Shared, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
-    with client_without_retries(shared.server) as opened:
-        yield opened
+def partition_options() -> dict[str, Any]:
+    return {"cache": {"failure_ttl": "4s"}}
 
 
 def test_could_not_ask(client: queuegate.Client, directory: ScriptedDirectory) -> None:

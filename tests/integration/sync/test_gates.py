@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pytest
 
@@ -15,34 +14,11 @@ from queuegate import AccessName, Check, GateState
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.gates import KINDS, decides_itself, live_gate
-from tests.support.servers.queuegate_server import RunningServer, running_server
-from tests.support.servers.two_partitions import client_without_retries, reset, two_partitions
-
-
-class Shared(NamedTuple):
-    """Directory and server of the tests of this file; each test resets them."""
-
-    directory: ScriptedDirectory
-    server: RunningServer
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    scripted = ScriptedDirectory(tmp_path_factory.mktemp("shared"))
-    with two_partitions(scripted) as server:
-        yield Shared(scripted, server)
-
-
-@pytest.fixture
-def directory(shared: Shared) -> ScriptedDirectory:
-    reset(*shared)
-    return shared.directory
-
-
-@pytest.fixture
-def client(shared: Shared, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
-    with client_without_retries(shared.server) as opened:
-        yield opened
+from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.two_partitions import (
+    Shared,
+    two_partitions,
+)
 
 
 @pytest.fixture(params=KINDS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import queuegate
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
@@ -29,6 +29,13 @@ PEOPLE: dict[str, dict[str, Any]] = {
     "dora": DOWN,
 }
 """A member of `staff`, somebody else, and one who cannot be asked for."""
+
+
+class Shared(NamedTuple):
+    """Directory and server that the tests of a file share; each test resets them."""
+
+    directory: ScriptedDirectory
+    server: RunningServer
 
 
 @contextmanager

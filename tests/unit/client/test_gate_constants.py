@@ -1,4 +1,4 @@
-"""The gates for Python and Go have the same limits, and none that a server does not accept."""
+"""The gates for Python and Go have the same limits."""
 
 import math
 import re
@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 
 from queuegate.gate import outbox, reflector, replica, session
-from queuegate.policy import decision
-from queuegate_server.rpc import sync_service, sync_validation, validation
+from queuegate_server.rpc import validation
 
 GO: Final = Path("client/go/queuegate")
 UNITS: Final = {"time.Second": 1.0, "time.Millisecond": 0.001}
@@ -39,15 +38,12 @@ def _factor(text: str) -> float:
         ("internal/gate/gate.go", "longestPause", reflector.LONGEST_PAUSE),
         ("internal/gate/gate.go", "releaseTime", reflector.RELEASE_SECONDS),
         ("internal/gate/gate.go", "silence", reflector.SILENCE),
-        ("internal/gate/wants.go", "maxWanted", reflector.MAX_WANTED),
-        ("internal/gate/wants.go", "maxWaiting", reflector.MAX_WAITING),
         ("internal/gate/wants.go", "answerTime", session.WANT_AGAIN),
         ("internal/gate/session.go", "maxPings", session.MAX_PINGS),
         ("internal/gate/users.go", "maxUsers", replica.MAX_USERS),
         ("internal/gate/users.go", "refreshAfter", replica.REFRESH_AFTER),
         ("internal/gate/outbox.go", "maxOutboxBytes", outbox.MAX_BYTES),
         ("internal/gate/outbox.go", "maxSegmentBytes", outbox.MAX_SEGMENT_BYTES),
-        ("internal/policy/decision.go", "Rules", decision.RULES),
     ],
 )
 def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
@@ -57,15 +53,9 @@ def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
 @pytest.mark.parametrize(
     ("file", "name", "limit"),
     [
-        ("gate.go", "maxPartitions", sync_validation.MAX_PARTITIONS),
-        ("gate.go", "maxGateName", sync_validation.MAX_NAME_BYTES),
-        ("internal/gate/session.go", "maxHeld", sync_validation.MAX_PARTITIONS),
-        ("internal/gate/wants.go", "maxWanted", sync_validation.MAX_WANTED),
-        ("internal/gate/wants.go", "maxWaiting", sync_service.MAX_WAITING),
-        ("internal/gate/outbox.go", "maxSegmentDecisions", sync_validation.MAX_REPORTED),
         ("internal/gate/decider.go", "maxGroups", validation.MAX_GROUPS),
         ("internal/policy/names.go", "maxNameBytes", validation.MAX_NAME_BYTES),
     ],
 )
-def test_a_server_accepts_as_much(file: str, name: str, limit: int) -> None:
+def test_the_gate_for_go_decides_what_a_server_accepts(file: str, name: str, limit: int) -> None:
     assert go_constant(file, name) == limit
