@@ -36,6 +36,8 @@ _PARTS: Final = (
     "directory",
     "outage",
     "overload",
+    "gate_effect",
+    "gate_outage",
     "webhook",
 )
 
