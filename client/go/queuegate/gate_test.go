@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -222,13 +224,14 @@ func TestReportsAreSentAgain(t *testing.T) {
 	stream.end <- status.Error(codes.Unavailable, "gone")
 	stream, _ = nextStream(t, server)
 	stream.greet(t, "alice", demand)
-	if report := stream.report(t); report.Id != first {
-		t.Error(report)
+	again := stream.report(t)
+	if again.Id <= first || again.Decisions[0].User != "alice" {
+		t.Error(again)
 	}
-	confirm(t, stream, first)
+	confirm(t, stream, again.Id)
 	gate.decide(&Check{User: "eve", Queue: "root"})
 	report := stream.report(t)
-	if report.Id <= first || report.Decisions[0].User != "eve" {
+	if report.Id <= again.Id || report.Decisions[0].User != "eve" {
 		t.Error(report)
 	}
 	stream.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Reported{Reported: &queuegatev1.SyncReported{
@@ -244,6 +247,43 @@ func confirm(t *testing.T, stream *fakeStream, id uint64) {
 	t.Helper()
 	stream.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Reported{
 		Reported: &queuegatev1.SyncReported{Id: id}}})
+}
+
+// A decision that a server cannot take does not stop the others.
+func TestAReportThatEndsStreams(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
+	settled := func() uint64 { return gate.OutboxCounts().Confirmed + gate.OutboxCounts().Rejected }
+	demand := func(opened *queuegatev1.SyncOpened) { opened.ReportDecisions = true }
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", demand)
+	becomes(t, gate, GateLive)
+	for _, user := range []string{"alice", "bob", "odd", "carol", "eve"} {
+		if _, decided := gate.decide(&Check{User: user, Queue: "root"}); !decided {
+			t.Error("not decided: ", user)
+		}
+	}
+	isOdd := func(each *queuegatev1.LocalDecision) bool { return each.User == "odd" }
+	for settled() < 5 {
+		before, report := settled(), stream.report(t)
+		count := len(report.Decisions)
+		if !slices.ContainsFunc(report.Decisions, isOdd) {
+			confirm(t, stream, report.Id)
+		} else {
+			stream.end <- detailed(codes.InvalidArgument, "odd", "INVALID_FIELD", &errdetails.BadRequest{
+				FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "report.decisions[0].user"}},
+			})
+			stream, _ = nextStream(t, server)
+			stream.greet(t, "alice", demand)
+			if count > 1 {
+				continue // it is divided
+			}
+		}
+		eventually(t, "the report is settled", func() bool { return settled() == before+uint64(count) })
+	}
+	if counts := gate.OutboxCounts(); counts.Rejected != 1 || counts.Confirmed != 4 {
+		t.Errorf("%+v", counts)
+	}
 }
 
 func TestChangesAreReported(t *testing.T) {

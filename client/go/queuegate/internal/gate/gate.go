@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,8 +32,9 @@ const releaseTime = 500 * time.Millisecond
 // reportInterval is how often decisions are reported at least.
 const reportInterval = 200 * time.Millisecond
 
-// silence is how long a stream may be without a message before it is taken for dead: less than a
-// lease, so that another one can be opened before it ends.
+// silence is how long a stream may be without a pong or a policy before it is taken for dead: the server
+// hangs, or takes no messages. It is less than a lease, so that another stream can be opened before
+// that ends.
 const silence = 3 * time.Second
 
 // protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
@@ -83,8 +86,9 @@ type Gate struct {
 	nextPing time.Duration
 	answer   *queuegatev1.SyncRequest // to be sent
 	pause    time.Duration
-	lastEnd  string // of a stream, as it was logged
-	reports  bool   // whether the server of this stream takes them
+	lastEnd  string    // of a stream, as it was logged
+	reporter *reporter // nil: there is no outbox
+	reports  bool      // whether the server of this stream takes them now
 }
 
 // Start starts a gate, which connects in the background.
@@ -103,6 +107,9 @@ func Start(options Options) *Gate {
 	g.decider = &decider{
 		replica: held, session: g.session, wants: wanted, memory: newMemory(), outbox: options.Outbox,
 		clock: newClock(),
+	}
+	if options.Outbox != nil {
+		g.reporter = &reporter{outbox: options.Outbox}
 	}
 	var background context.Context
 	background, g.cancel = context.WithCancel(context.Background())
@@ -219,12 +226,14 @@ func (g *Gate) stream(ctx context.Context) error {
 	for {
 		response, err := stream.Recv()
 		if isSilent.Load() {
-			return status.Errorf(codes.Unavailable, "the server has been silent for %v", silence)
+			return status.Errorf(codes.Unavailable, "the server has answered no ping for %v", silence)
 		}
 		if err != nil {
 			return err
 		}
-		watchdog.Reset(silence)
+		if isProgress(response) {
+			watchdog.Reset(silence)
+		}
 		if err := g.receive(response); err != nil {
 			return status.Errorf(protocolViolated, "the server does not follow the protocol: %v", err)
 		}
@@ -268,8 +277,8 @@ func (g *Gate) opening() *queuegatev1.SyncRequest {
 	g.answer = nil
 	g.nextPing = 0
 	g.reports = false
-	if g.options.Outbox != nil {
-		g.options.Outbox.restart()
+	if g.reporter != nil {
+		g.reporter.restart()
 	}
 	return g.session.open()
 }
@@ -298,7 +307,7 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	}
 	idle := g.nextPing - now
 	if g.reports {
-		if report := g.options.Outbox.next(); report != nil {
+		if report := g.reporter.next(); report != nil {
 			requests = append(requests, report)
 		}
 		idle = min(idle, reportInterval)
@@ -315,19 +324,24 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	}
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
-		g.reports = opened.GetReportDecisions() && g.options.Outbox != nil
 		if !opened.GetResumed() {
 			g.resets.Add(1)
 		}
 	}
 	if response.GetPong() != nil {
 		g.pause = firstPause // streams that end before it are opened less and less often
+		// Not earlier: the gate decides even if its reports end streams.
+		g.reports = g.reporter != nil && g.decider.replica.state.Load().rights.report
 	}
-	if reported := response.GetReported(); reported != nil && g.options.Outbox != nil {
-		g.options.Outbox.confirmed(reported)
+	if reported := response.GetReported(); reported != nil && g.reporter != nil {
+		g.reporter.confirmed(reported)
 		signal(g.wake)
 	}
 	answer, err := g.session.receive(response, g.decider.clock())
+	if err != nil {
+		g.session.reset()
+		g.resets.Add(1)
+	}
 	if answer != nil {
 		g.answer = answer
 		signal(g.wake)
@@ -349,11 +363,37 @@ func (g *Gate) ended(err error) time.Duration {
 		grace = g.options.Stale
 	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		g.session.end()
-	case protocolViolated:
-		g.session.reset()
+	}
+	if g.reporter != nil && isAboutReport(err) {
+		g.reporter.divide(status.Convert(err).Message())
 	}
 	g.decider.grace.Store(int64(grace))
 	pause := g.pause
 	g.pause = min(2*pause, longestPause)
 	return pause/2 + rand.N(pause/2)
+}
+
+// isProgress returns whether a message shows that the server takes messages and works on them.
+func isProgress(response *queuegatev1.SyncResponse) bool {
+	return response.GetOpened() != nil || response.GetPong() != nil || response.GetPolicy() != nil
+}
+
+// isAboutReport returns whether a stream has ended because of a report. No other message is long.
+func isAboutReport(err error) bool {
+	given := status.Convert(err)
+	switch given.Code() {
+	case codes.InvalidArgument:
+		for _, detail := range given.Details() {
+			if request, is := detail.(*errdetails.BadRequest); is {
+				for _, violation := range request.GetFieldViolations() {
+					if strings.HasPrefix(violation.GetField(), "report") {
+						return true
+					}
+				}
+			}
+		}
+	case codes.ResourceExhausted:
+		return strings.Contains(given.Message(), "larger than max")
+	}
+	return false
 }

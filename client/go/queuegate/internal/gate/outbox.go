@@ -18,10 +18,8 @@ import (
 
 const (
 	// maxOutboxBytes is the limit of all files in the folder; beyond it the server is asked.
-	maxOutboxBytes = 64 << 20
-	// A segment is as large as one report may be.
-	maxSegmentBytes     = 256 << 10
-	maxSegmentDecisions = 1_000
+	maxOutboxBytes  = 64 << 20
+	maxSegmentBytes = 256 << 10
 
 	segmentSuffix = ".decisions"
 	damagedSuffix = ".damaged"
@@ -30,20 +28,18 @@ const (
 
 // An Outbox keeps decisions in a folder until the server's audit log has them, also over the end of
 // the process. Each decision is written to the newest segment before it is answered, so it is lost
-// only with the machine or its disk. A segment is reported as a whole, under its number, and deleted
-// when that is confirmed.
+// only with the machine or its disk.
 type Outbox struct {
 	folder string
 	lock   *os.File // nil once it is closed
 
-	mutex    sync.Mutex
-	counts   OutboxCounts
-	sealed   []segment
-	newest   segment
-	file     *os.File // of the newest segment; nil before its first decision
-	buffer   []byte
-	fault    string                  // why decisions cannot be kept; empty if they can
-	reported *queuegatev1.SyncReport // that of the oldest segment; nil if none waits for an answer
+	mutex  sync.Mutex
+	counts OutboxCounts
+	sealed []segment
+	newest segment
+	file   *os.File // of the newest segment; nil before its first decision
+	buffer []byte
+	fault  string // why decisions cannot be kept; empty if they can
 }
 
 // OutboxCounts are explained in package queuegate.
@@ -154,8 +150,7 @@ func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
 	}
 	o.counts.WaitingBytes += int64(len(o.buffer))
 	o.newest.size += int64(len(o.buffer))
-	o.newest.decisions++
-	if o.newest.size >= maxSegmentBytes || o.newest.decisions >= maxSegmentDecisions {
+	if o.newest.size >= maxSegmentBytes {
 		o.seal()
 	}
 	return nil
@@ -177,55 +172,38 @@ func (o *Outbox) logFault(err error) {
 	o.fault = fault
 }
 
-// next returns the next report; nil if there is nothing to report, or a report is to be confirmed.
-func (o *Outbox) next() *queuegatev1.SyncRequest {
+// oldest returns the decisions of the oldest segment that has any; none if nothing waits.
+func (o *Outbox) oldest() []*queuegatev1.LocalDecision {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if o.reported != nil || o.lock == nil {
-		return nil
-	}
-	for len(o.sealed) > 0 || o.newest.size > 0 {
+	for o.lock != nil && (len(o.sealed) > 0 || o.newest.size > 0) {
 		if len(o.sealed) == 0 {
 			o.seal()
 		}
-		oldest := o.sealed[0]
-		decisions, err := readSegment(oldest.path)
+		decisions, err := readSegment(o.sealed[0].path)
 		if err != nil {
-			o.setAside(oldest, len(decisions), err)
+			o.keepCopy(o.sealed[0], len(decisions), err)
 		}
 		if len(decisions) > 0 {
-			o.reported = &queuegatev1.SyncReport{Id: oldest.number, Decisions: decisions}
-			return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Report{Report: o.reported}}
+			return decisions
 		}
 		o.remove()
 	}
 	return nil
 }
 
-// confirmed deletes the decisions of a report; it sets those aside that the server does not accept.
-func (o *Outbox) confirmed(answer *queuegatev1.SyncReported) {
+// removeOldest removes the oldest segment: its decisions need not be reported any more.
+func (o *Outbox) removeOldest() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if o.reported == nil || o.reported.GetId() != answer.GetId() || o.lock == nil {
-		return
-	}
-	decisions := o.reported.GetDecisions()
-	o.counts.Confirmed += uint64(len(decisions))
-	for _, refused := range answer.GetRefused() {
-		if index := int(refused.GetIndex()); index < len(decisions) {
-			o.counts.Confirmed--
-			o.reject(decisions[index], refused.GetFault())
-		}
-	}
-	o.reported = nil
 	o.remove()
 }
 
-// restart reports decisions again that were not confirmed.
-func (o *Outbox) restart() {
+// confirm counts decisions that the server has confirmed.
+func (o *Outbox) confirm(decisions int) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.reported = nil
+	o.counts.Confirmed += uint64(decisions)
 }
 
 // Close keeps no more decisions; those in the folder are reported by the next outbox that has it.
@@ -249,8 +227,8 @@ func (o *Outbox) seal() {
 	o.begin(o.newest.number + 1)
 }
 
-// setAside keeps a copy of a damaged segment for people to look at.
-func (o *Outbox) setAside(damaged segment, readable int, fault error) {
+// keepCopy keeps a copy of a damaged segment for people to look at.
+func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	kept := strings.TrimSuffix(damaged.path, segmentSuffix) + damagedSuffix
 	err := os.Link(damaged.path, kept)
 	if err == nil {
@@ -265,6 +243,8 @@ func (o *Outbox) setAside(damaged segment, readable int, fault error) {
 
 // reject sets a decision aside that the server does not accept.
 func (o *Outbox) reject(decision *queuegatev1.LocalDecision, fault string) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
 	o.counts.Rejected++
 	path := filepath.Join(o.folder, rejectedName)
 	record, err := appendRecord(nil, decision)
@@ -287,7 +267,6 @@ func appendFile(path string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// remove removes the oldest segment: its decisions need not be reported any more.
 func (o *Outbox) remove() {
 	oldest := o.sealed[0]
 	o.sealed = o.sealed[1:]

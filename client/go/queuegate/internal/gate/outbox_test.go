@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,11 @@ func openOutbox(t *testing.T, folder string) *Outbox {
 	return outbox
 }
 
+func openReporter(t *testing.T, folder string) (*reporter, *Outbox) {
+	outbox := openOutbox(t, folder)
+	return &reporter{outbox: outbox}, outbox
+}
+
 func (o *Outbox) addFor(users ...string) bool {
 	for _, user := range users {
 		answer := Answer{Decision: policy.Decision{Allowed: true, Reason: policy.User, MatchedSubject: user}, Revision: 7}
@@ -33,8 +39,8 @@ func (o *Outbox) addFor(users ...string) bool {
 }
 
 // report returns the number of the next report and the users in it.
-func (o *Outbox) report() (uint64, []string) {
-	report := o.next().GetReport()
+func (r *reporter) report() (uint64, []string) {
+	report := r.next().GetReport()
 	var found []string
 	for _, each := range report.GetDecisions() {
 		found = append(found, each.GetUser())
@@ -56,31 +62,32 @@ func files(t *testing.T, folder string) []string {
 
 func TestReportsAreConfirmed(t *testing.T) {
 	folder := t.TempDir()
-	outbox := openOutbox(t, filepath.Join(folder, "made"))
+	reporter, outbox := openReporter(t, filepath.Join(folder, "made"))
 	folder = filepath.Join(folder, "made")
-	if outbox.next() != nil {
+	if reporter.next() != nil {
 		t.Error("there is nothing to report")
 	}
 	outbox.addFor("alice", "bob")
-	first, users := outbox.report()
+	first, users := reporter.report()
 	if !slices.Equal(users, []string{"alice", "bob"}) {
 		t.Error(users)
 	}
 	outbox.addFor("eve")
-	if outbox.next() != nil {
+	if reporter.next() != nil {
 		t.Error("a report is not confirmed yet")
 	}
-	outbox.confirmed(&queuegatev1.SyncReported{Id: first + 1})
-	outbox.restart()
-	if again, users := outbox.report(); again != first || len(users) != 2 {
+	reporter.confirmed(&queuegatev1.SyncReported{Id: first + 1})
+	reporter.restart()
+	again, users := reporter.report()
+	if again <= first || len(users) != 2 {
 		t.Error(again, users)
 	}
-	outbox.confirmed(&queuegatev1.SyncReported{Id: first})
-	second, users := outbox.report()
-	if second <= first || !slices.Equal(users, []string{"eve"}) {
+	reporter.confirmed(&queuegatev1.SyncReported{Id: again})
+	second, users := reporter.report()
+	if second <= again || !slices.Equal(users, []string{"eve"}) {
 		t.Error(first, second, users)
 	}
-	outbox.confirmed(&queuegatev1.SyncReported{Id: second})
+	reporter.confirmed(&queuegatev1.SyncReported{Id: second})
 	if left := files(t, folder); len(left) > 0 || outbox.counts.WaitingBytes != 0 {
 		t.Error(left, outbox.counts.WaitingBytes)
 	}
@@ -97,14 +104,14 @@ func TestReportsOutliveTheProcess(t *testing.T) {
 	if err := os.Truncate(filepath.Join(folder, files(t, folder)[0]), before.newest.size-3); err != nil {
 		t.Fatal(err)
 	}
-	after := openOutbox(t, folder)
+	reporter, after := openReporter(t, folder)
 	after.addFor("eve")
 	for _, want := range []string{"alice", "eve"} {
-		id, users := after.report()
+		id, users := reporter.report()
 		if !slices.Equal(users, []string{want}) {
 			t.Error(users)
 		}
-		after.confirmed(&queuegatev1.SyncReported{Id: id})
+		reporter.confirmed(&queuegatev1.SyncReported{Id: id})
 	}
 }
 
@@ -131,14 +138,14 @@ func TestDamagedSegments(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(folder, "2.decisions"), []byte(damage), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			outbox := openOutbox(t, folder)
+			reporter, outbox := openReporter(t, folder)
 			outbox.addFor("eve")
 			for _, want := range []string{"alice bob", "alice bob", "eve"} {
-				id, users := outbox.report()
+				id, users := reporter.report()
 				if strings.Join(users, " ") != want {
 					t.Error(id, users)
 				}
-				outbox.confirmed(&queuegatev1.SyncReported{Id: id})
+				reporter.confirmed(&queuegatev1.SyncReported{Id: id})
 			}
 			if left := files(t, folder); !slices.Equal(left, []string{"2.damaged", "3.damaged"}) {
 				t.Error(left)
@@ -153,10 +160,10 @@ func TestDamagedSegments(t *testing.T) {
 
 func TestDecisionsThatTheServerDoesNotAccept(t *testing.T) {
 	folder := t.TempDir()
-	outbox := openOutbox(t, folder)
+	reporter, outbox := openReporter(t, folder)
 	outbox.addFor("alice", "bob", "eve")
-	id, _ := outbox.report()
-	outbox.confirmed(&queuegatev1.SyncReported{Id: id, Refused: []*queuegatev1.RefusedDecision{
+	id, _ := reporter.report()
+	reporter.confirmed(&queuegatev1.SyncReported{Id: id, Refused: []*queuegatev1.RefusedDecision{
 		{Index: 1, Fault: "user is odd"}, {Index: 7, Fault: "of no decision"},
 	}})
 	rejected, err := readSegment(filepath.Join(folder, rejectedName))
@@ -170,7 +177,7 @@ func TestDecisionsThatTheServerDoesNotAccept(t *testing.T) {
 	if want := (OutboxCounts{WaitingBytes: info.Size(), Confirmed: 2, Rejected: 1}); outbox.Counts() != want {
 		t.Errorf("%+v instead of %+v", outbox.Counts(), want)
 	}
-	if outbox.next() != nil {
+	if reporter.next() != nil {
 		t.Error("it is not reported again")
 	}
 }
@@ -185,7 +192,7 @@ func TestDecisionsThatCannotBeWritten(t *testing.T) {
 		t.Error(outbox.Counts())
 	}
 	outbox.Close()
-	if outbox.addFor("eve") || outbox.next() != nil {
+	if outbox.addFor("eve") || outbox.oldest() != nil {
 		t.Error("it is closed")
 	}
 	if err := os.Rename(folder, folder+".gone"); err != nil {
@@ -195,7 +202,7 @@ func TestDecisionsThatCannotBeWritten(t *testing.T) {
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
-	if lost.addFor("alice") || lost.Counts().NotKept != 1 || lost.next() != nil {
+	if lost.addFor("alice") || lost.Counts().NotKept != 1 || lost.oldest() != nil {
 		t.Error(lost.Counts())
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -206,37 +213,85 @@ func TestDecisionsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestSegmentsAreBounded(t *testing.T) {
-	outbox := openOutbox(t, t.TempDir())
-	for i := range 2*maxSegmentDecisions + 1 {
+func TestSegmentsAndReportsAreBounded(t *testing.T) {
+	reporter, outbox := openReporter(t, t.TempDir())
+	const all = 3 * maxReported
+	for i := range all {
 		outbox.addFor(fmt.Sprint("user", i))
 	}
-	for _, want := range []int{maxSegmentDecisions, maxSegmentDecisions, 1} {
-		id, users := outbox.report()
-		if len(users) != want {
-			t.Error(id, len(users))
+	for arrived := 0; arrived < all; {
+		id, users := reporter.report()
+		if len(users) == 0 || len(users) > maxReported || users[0] != fmt.Sprint("user", arrived) {
+			t.Fatal(id, len(users), arrived)
 		}
-		outbox.confirmed(&queuegatev1.SyncReported{Id: id})
+		arrived += len(users)
+		reporter.confirmed(&queuegatev1.SyncReported{Id: id})
 	}
 	long := strings.Repeat("u", 1_000)
 	for outbox.addFor(long) {
 	}
-	if outbox.counts.WaitingBytes > maxOutboxBytes || outbox.counts.WaitingBytes < maxOutboxBytes-3_000 {
-		t.Error(outbox.counts.WaitingBytes)
-	}
-	id, users := outbox.report()
-	if size := len(users) * len(long); size > maxSegmentBytes {
+	if size := outbox.Counts().WaitingBytes; size > maxOutboxBytes || size < maxOutboxBytes-3_000 {
 		t.Error(size)
 	}
-	outbox.confirmed(&queuegatev1.SyncReported{Id: id})
+	for _, each := range outbox.sealed {
+		if each.size > maxSegmentBytes+3_000 {
+			t.Error(each)
+		}
+	}
+	id, users := reporter.report()
+	if len(users) == 0 {
+		t.Error(users)
+	}
+	reporter.confirmed(&queuegatev1.SyncReported{Id: id})
 	if !outbox.addFor(long) {
 		t.Error("there is room again")
 	}
 }
 
+// Only the decisions that end streams are set aside.
+func TestReportsAreDivided(t *testing.T) {
+	for count := range 4 {
+		reporter, outbox := openReporter(t, t.TempDir())
+		poison := map[string]bool{}
+		for len(poison) < count {
+			poison[fmt.Sprint("user", rand.IntN(300))] = true
+		}
+		var want, arrived []string
+		for i := range 300 {
+			user := fmt.Sprint("user", i)
+			if outbox.addFor(user); !poison[user] {
+				want = append(want, user)
+			}
+		}
+		reporter.divide("nothing has been reported")
+		for streams := 0; streams < 10*count+1; streams++ {
+			for {
+				id, users := reporter.report()
+				if slices.ContainsFunc(users, func(user string) bool { return poison[user] }) {
+					reporter.divide("poison")
+					break
+				}
+				arrived = append(arrived, users...)
+				reporter.confirmed(&queuegatev1.SyncReported{Id: id})
+				if len(users) == 0 {
+					break
+				}
+			}
+			reporter.restart()
+		}
+		if !slices.Equal(arrived, want) {
+			t.Errorf("%d arrived instead of %d", len(arrived), len(want))
+		}
+		counts := outbox.Counts()
+		if counts.Rejected != uint64(count) || counts.Confirmed != uint64(300-count) {
+			t.Errorf("%+v with %d", counts, count)
+		}
+	}
+}
+
 func TestDecisionsAreReported(t *testing.T) {
 	folder := t.TempDir()
-	outbox := openOutbox(t, folder)
+	reporter, outbox := openReporter(t, folder)
 	w := newWorld(t)
 	w.session.canReport = true
 	w.decider.outbox = outbox
@@ -250,7 +305,7 @@ func TestDecisionsAreReported(t *testing.T) {
 	w.decider.grace.Store(int64(w.now))
 	w.now *= 2
 	w.decider.decide(question) // remembered
-	decisions := outbox.next().GetReport().GetDecisions()
+	decisions := reporter.next().GetReport().GetDecisions()
 	if len(decisions) != 3 {
 		t.Fatal(decisions)
 	}

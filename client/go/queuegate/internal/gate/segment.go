@@ -15,10 +15,9 @@ import (
 
 // A segment is a file of decisions, each a message after its length.
 type segment struct {
-	number    uint64
-	path      string
-	size      int64
-	decisions int
+	number uint64
+	path   string
+	size   int64
 }
 
 // appendRecord appends a decision as it is in a segment.
