@@ -206,6 +206,50 @@ func TestAGateThatMayNotDecide(t *testing.T) {
 	}
 }
 
+// A server with an audit log lets gates decide that report each decision; so it has them all.
+func TestDecisionsReachTheAuditLog(t *testing.T) {
+	policy, log, outbox := written(t, yamlFor("alice")), written(t, ""), t.TempDir()
+	arguments := []string{"--policy", policy, "--set", allRoles + ",sync", "--set", "audit.path=" + log,
+		"--set", "audit.records=all", "--set", "sync.local_decisions=report"}
+	address, stop := serve(t, "127.0.0.1:0", arguments...)
+	recorded := func() int {
+		content, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(content), `"decided_by":"shim 7"`)
+	}
+	config := GateConfig{
+		Config: Config{Address: address, Timeout: time.Minute}, Name: "shim 7", Outbox: outbox, Stale: time.Hour,
+	}
+	gate := openGate(t, config)
+	decide := func(queue string) {
+		eventually(t, "the gate decides", func() bool {
+			_, decided := gate.decide(&Check{User: "alice", Queue: queue})
+			return decided
+		})
+	}
+	const count = 2_500
+	for i := range count {
+		decide(fmt.Sprint("root.q", i))
+	}
+	// On a busy machine a stream may end before a confirmation, so that decisions are reported again.
+	eventually(t, "the log has each decision", func() bool { return recorded() >= count })
+	eventually(t, "the outbox is empty", func() bool {
+		counts := gate.OutboxCounts()
+		return counts.Confirmed == count && counts.WaitingBytes == 0
+	})
+	stop()
+	before := recorded()
+	decide("root")
+	if err := gate.Close(); err != nil || recorded() != before {
+		t.Error(err, recorded())
+	}
+	serve(t, address, arguments...)
+	openGate(t, config)
+	eventually(t, "the next gate reports what was left", func() bool { return recorded() > before })
+}
+
 // A caller without the role is asked to ask.
 func TestAGateWithoutTheRole(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0", "--policy", written(t, yamlFor("alice")), "--set", "callers.loopback.roles=check")

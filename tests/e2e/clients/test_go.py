@@ -61,6 +61,7 @@ def test_the_tests_of_the_module() -> None:
         "TestYARNVectorsThroughAGate",
         "TestUserGroupVectorsThroughAGate",
         "TestChecksDemandAChangeOfAServer",
+        "TestDecisionsReachTheAuditLog",
         "TestAGateDecidesAsTheServer",
         "TestAGateInAProcessThatIsStopped",
         "TestAGateWhoseServerRestarts",
