@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         Violation,
     )
     from queuegate.gate.blocking import Gate
+    from queuegate.gate.outbox import OutboxCounts
     from queuegate.gate.reflector import GateState
     from queuegate.policy.applications import Action
     from queuegate.policy.decision import Access, Reason
@@ -109,6 +110,7 @@ __all__ = [
     "ListedUser",
     "MessageTooLarge",
     "NotPermitted",
+    "OutboxCounts",
     "Overloaded",
     "PolicyInfo",
     "PolicyQueue",

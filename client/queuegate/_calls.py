@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 import grpc
@@ -92,6 +92,10 @@ class BlockingCalls:
         """Open a stream of SyncService. Raises ValueError if the client is closed."""
         return SyncServiceStub(self._channel).Sync(requests, metadata=self._plan.metadata)
 
+    def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
+        """Return the exception for a stream of SyncService that has failed."""
+        return _failure(error, self._plan, Deadline(0))
+
     def close(self) -> None:
         """Cancel the calls in flight and close the channel."""
         self._channel.close()
@@ -155,11 +159,13 @@ class AsyncCalls:
                 raise
             raise _errors.closed(address) from None
 
-    def sync(
-        self, requests: AsyncIterator[sync_pb2.SyncRequest]
-    ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]":
+    def sync(self) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]":
         """Open a stream of SyncService."""
-        return SyncServiceStub(self._channel).Sync(requests, metadata=self._plan.metadata)
+        return SyncServiceStub(self._channel).Sync(metadata=self._plan.metadata)
+
+    def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
+        """Return the exception for a stream of SyncService that has failed."""
+        return _failure(error, self._plan, Deadline(0))
 
     async def close(self) -> None:
         """Cancel the calls in flight and close the channel."""

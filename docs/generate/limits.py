@@ -194,6 +194,10 @@ def _gates() -> list[tuple[str, str]]:
         ("Time for which a gate decides after the last answer", f"{session.LEASE:g} s"),
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
+            "Decisions that a gate in Python remembers, with the given groups; then it drops all",
+            _count(replica.MAX_REMEMBERED),
+        ),
+        (
             "Decisions that wait in an outbox; beyond it, the gate asks the server",
             _size(outbox.MAX_BYTES),
         ),

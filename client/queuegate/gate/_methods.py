@@ -10,6 +10,7 @@ from queuegate._methods import ClientMethods
 from queuegate._results import Cursor
 from queuegate._types import AccessName, Check, CheckFailure, Decision
 from queuegate.gate.decider import Question
+from queuegate.gate.outbox import OutboxCounts
 from queuegate.gate.reflector import GateState, Reflector
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT
@@ -35,6 +36,11 @@ class GateMethods(ClientMethods):
     def resets(self) -> int:
         """How often the server made the gate drop its state."""
         return self._reflector.resets
+
+    @property
+    def outbox_counts(self) -> OutboxCounts | None:
+        """What became of the decisions that must be reported; None without an outbox."""
+        return self._reflector.outbox_counts
 
     def check(
         self,

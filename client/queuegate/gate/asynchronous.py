@@ -1,18 +1,23 @@
 """The gate for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, TypeAlias
 
 import grpc
 
 from queuegate._async_client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
+from queuegate.exceptions import ServerUnavailable
 from queuegate.gate._async_methods import AsyncGateMethods
-from queuegate.gate.reflector import RELEASE_SECONDS, GateState, Reflector
+from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, GateState, Reflector, guarded
 from queuegate.v1 import sync_pb2
 
+_STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
+"""How sending fails on a stream that has ended."""
 _Outgoing: TypeAlias = "asyncio.Queue[sync_pb2.SyncRequest | None]"
+_Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]"
 
 
 class Gate(AsyncGateMethods, Client):
@@ -33,21 +38,31 @@ class Gate(AsyncGateMethods, Client):
         partitions: Iterable[str] = (),
         stale: float = 0.0,
         outbox: FilePath | None = None,
-        on_change: Callable[[], None] | None = None,
+        on_change: Callable[[], object] | None = None,
     ) -> None:
-        """Create a gate with the arguments of `queuegate.Gate`; `on_change` is called on the event
-        loop.
+        """Create a gate with the arguments of `queuegate.Gate`; `on_change`, a plain function, is
+        called on the event loop, which also writes to the outbox.
 
         Raises RuntimeError outside a running event loop.
         """
-        super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
-        self._loop = asyncio.get_running_loop()
-        self._woken: _Outgoing = asyncio.Queue()
+        on_change = guarded(on_change or _nothing)
         self._reflector = Reflector(
-            name, partitions, stale=stale, outbox=outbox, on_change=on_change, wake=self._wake
+            name,
+            partitions,
+            stale=stale,
+            outbox=outbox,
+            on_change=lambda: self._loop.call_soon(on_change),
+            wake=self._wake,
         )
+        try:
+            super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
+        except BaseException:
+            self._reflector.close()
+            raise
         self._decide = self._reflector.decider.decide
-        self._running = self._loop.create_task(self._run())
+        self._loop = asyncio.get_running_loop()
+        self._outgoing: _Outgoing = asyncio.Queue()
+        self._running = self._loop.create_task(self._follow())
 
     async def close(self) -> None:
         """Close the gate and its connection, as Client.close does."""
@@ -61,55 +76,72 @@ class Gate(AsyncGateMethods, Client):
         await super().close()
 
     def _wake(self) -> None:
-        self._woken.put_nowait(None)
+        self._outgoing.put_nowait(None)
 
-    async def _run(self) -> None:
+    async def _follow(self) -> None:
         """Keep a stream open."""
         while True:
-            outgoing: _Outgoing = asyncio.Queue()
-            self._woken = outgoing
-            stream = self._calls.sync(self._requests(outgoing))
-            watching = asyncio.create_task(self._cancel_if_dead(stream))
             try:
-                async for response in stream:
-                    answer = self._reflector.receive(response)
-                    if answer is not None:
-                        outgoing.put_nowait(answer)
-                code, why = "OK", ""
-            except grpc.aio.AioRpcError as error:
-                code, why = error.code().name, error.details() or ""
+                failure = await self._open_stream(self._reflector.opened())
             except asyncio.CancelledError:
                 # That of the stream, or of this task?
                 if self._running.cancelling():
                     raise
-                code, why = "CANCELLED", ""
-            except Exception as error:  # a message breaks the protocol
-                code, why = "INTERNAL", repr(error)
-            finally:
-                watching.cancel()
-                stream.cancel()
-            pause = self._reflector.ended(code, why)
+                failure = ServerUnavailable("the stream was cancelled", code="CANCELLED")
+            pause = self._reflector.ended(failure)
             if self._reflector.is_closed:
                 return
             await asyncio.sleep(pause)
 
-    async def _requests(self, outgoing: _Outgoing) -> AsyncIterator[sync_pb2.SyncRequest]:
-        """Return what is to be sent, as long as this is the stream."""
-        yield self._reflector.opened()
-        while outgoing is self._woken and not self._reflector.is_closed:
-            for request in self._reflector.due():
-                yield request
-            try:
-                async with asyncio.timeout(self._reflector.idle_seconds):
-                    answer = await outgoing.get()
-            except TimeoutError:
-                continue
-            if answer is not None:
-                yield answer
-        if self._reflector.is_closed:
-            yield self._reflector.released()
+    async def _open_stream(self, opened: sync_pb2.SyncRequest) -> Exception | None:
+        """Send and receive until the stream ends; return why."""
+        self._outgoing = asyncio.Queue()
+        try:
+            stream = self._calls.sync()
+        except Exception as error:  # the channel is closed
+            return error
+        failure: Exception | None = None
+        tasks = [
+            asyncio.create_task(each) for each in (self._send(stream, opened), self._watch(stream))
+        ]
+        try:
+            async for response in stream:
+                answer = self._reflector.receive(response)
+                if answer is not None:
+                    self._outgoing.put_nowait(answer)
+        except grpc.RpcError as error:
+            failure = self._calls.sync_failure(error)
+        except Exception as error:  # a message breaks the protocol
+            failure = error
+        finally:
+            stream.cancel()
+            for task in tasks:
+                task.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception) and not isinstance(result, _STREAM_ENDED):
+                    failure = result
+        return failure
 
-    async def _cancel_if_dead(self, stream: "grpc.aio.Call") -> None:
+    async def _send(self, stream: _Stream, opened: sync_pb2.SyncRequest) -> None:
+        """Send what is to be sent. Ends with an error if the stream has ended."""
+        number = self._reflector.stream
+        await stream.write(opened)
+        while not self._reflector.is_closed:
+            for request in self._reflector.due(number):
+                await stream.write(request)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._reflector.idle_seconds):
+                    answer = await self._outgoing.get()
+                if answer is not None:
+                    await stream.write(answer)
+        await stream.write(self._reflector.released())
+
+    async def _watch(self, stream: _Stream) -> None:
+        """End a stream whose server does not answer pings."""
         while not self._reflector.is_dead:  # noqa: ASYNC110 - it is about time
-            await asyncio.sleep(max(0.05, self._reflector.idle_seconds))
+            await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()
+
+
+def _nothing() -> None:
+    """Stand for a callback that was not given."""

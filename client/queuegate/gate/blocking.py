@@ -2,19 +2,21 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, TypeAlias
 
 import grpc
 
 from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
-from queuegate.gate.reflector import RELEASE_SECONDS, GateState, Reflector
+from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, GateState, Reflector, guarded
 from queuegate.v1 import sync_pb2
 
 _CLOSE_SECONDS: Final = 2.0
+_Outgoing: TypeAlias = "SimpleQueue[sync_pb2.SyncRequest | None]"
 
 
 class Gate(GateMethods, Client):
@@ -42,7 +44,7 @@ class Gate(GateMethods, Client):
         partitions: Iterable[str] = (),
         stale: float = 0.0,
         outbox: FilePath | None = None,
-        on_change: Callable[[], None] | None = None,
+        on_change: Callable[[], object] | None = None,
     ) -> None:
         """Create a gate, which connects in the background.
 
@@ -59,73 +61,113 @@ class Gate(GateMethods, Client):
                 older than what was waited for.
             outbox: The folder in which decisions wait for the audit log of a server that demands
                 them; without it such a server is asked. One gate can use a folder.
-            on_change: Called, in a thread of the gate, when it decides from another policy.
+            on_change: Called after the gate has begun to decide from another policy, in a thread
+                that does nothing else. Calls do not overlap, and one may stand for several changes.
+                Exceptions are logged.
 
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
             OSError: A file of `tls`, the token file or the outbox cannot be used.
         """
-        super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
-        self._woken: SimpleQueue[sync_pb2.SyncRequest | None] = SimpleQueue()
-        self._reflector = Reflector(
-            name,
-            partitions,
-            stale=stale,
-            outbox=outbox,
-            on_change=on_change,
-            wake=lambda: self._woken.put(None),
-        )
-        self._decide = self._reflector.decider.decide
-        self._stream: grpc.Call | None = None
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="queuegate-gate", daemon=True)
-        self._thread.start()
+        with ExitStack() as undo:
+            self._reflector = Reflector(
+                name,
+                partitions,
+                stale=stale,
+                outbox=outbox,
+                on_change=self._note_change,
+                wake=self._wake,
+            )
+            undo.callback(self._reflector.close)
+            super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
+            self._decide = self._reflector.decider.decide
+            self._outgoing: _Outgoing = SimpleQueue()
+            self._stream: grpc.Call | None = None
+            self._closing = threading.Event()
+            self._changed = threading.Event()
+            self._threads: list[threading.Thread] = []
+            undo.callback(self.close)
+            self._start(self._follow, "stream")
+            self._start(self._watch, "watchdog")
+            if on_change is not None:
+                self._start(partial(self._notify, guarded(on_change)), "on_change")
+            undo.pop_all()
 
     def close(self) -> None:
         """Close the gate and its connection, as Client.close does."""
         is_live = self._reflector.state is GateState.LIVE
         self._reflector.close()
         self._closing.set()
-        self._woken.put(None)
+        self._changed.set()
+        self._wake()
         if is_live:
-            self._thread.join(RELEASE_SECONDS)
+            self._threads[0].join(RELEASE_SECONDS)
         if self._stream is not None:
             self._stream.cancel()
         super().close()
-        self._thread.join(_CLOSE_SECONDS)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(_CLOSE_SECONDS)
 
-    def _run(self) -> None:
+    def _start(self, work: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=work, name=f"queuegate-gate-{name}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _wake(self) -> None:
+        self._outgoing.put(None)
+
+    def _note_change(self) -> None:
+        self._changed.set()
+
+    def _follow(self) -> None:
         """Keep a stream open."""
         pause = 0.0
         while not self._closing.wait(pause):
-            outgoing = self._woken = SimpleQueue()
+            outgoing = self._outgoing = SimpleQueue()
+            requests = self._requests(outgoing, self._reflector.opened(), self._reflector.stream)
+            failure: Exception | None = None
+            stream: grpc.Call | None = None
             try:
-                stream = self._stream = self._calls.sync(self._requests(outgoing))
+                stream = self._stream = self._calls.sync(requests)
                 for response in stream:
                     answer = self._reflector.receive(response)
                     if answer is not None:
                         outgoing.put(answer)
-                code, why = "OK", ""
             except grpc.RpcError as error:
-                code, why = error.code().name, error.details() or ""
+                failure = self._calls.sync_failure(error)
             except Exception as error:  # the channel is closed, or a message breaks the protocol
-                code, why = "INTERNAL", repr(error)
-            pause = self._reflector.ended(code, why)
+                failure = error
+            if stream is not None:
+                stream.cancel()
+            pause = self._reflector.ended(failure)
 
     def _requests(
-        self, outgoing: "SimpleQueue[sync_pb2.SyncRequest | None]"
+        self, outgoing: _Outgoing, opened: sync_pb2.SyncRequest, stream: int
     ) -> Iterator[sync_pb2.SyncRequest]:
-        """Return what is to be sent, as long as this is the stream."""
-        yield self._reflector.opened()
-        while outgoing is self._woken and not self._reflector.is_closed:
-            yield from self._reflector.due()
+        """Return what is to be sent, as long as this is the stream. Called in a thread of gRPC,
+        which waits in between while the server takes nothing.
+        """
+        yield opened
+        while outgoing is self._outgoing and not self._reflector.is_closed:
+            yield from self._reflector.due(stream)
             with suppress(Empty):
                 answer = outgoing.get(timeout=self._reflector.idle_seconds)
                 if answer is not None:
                     yield answer
-            if self._reflector.is_dead and self._stream is not None:
-                self._stream.cancel()
-                return
         if self._reflector.is_closed:
             yield self._reflector.released()
+
+    def _watch(self) -> None:
+        """End streams whose server does not answer pings."""
+        while not self._closing.wait(WATCH_SECONDS):
+            stream = self._stream
+            if stream is not None and self._reflector.is_dead:
+                stream.cancel()
+
+    def _notify(self, on_change: Callable[[], None]) -> None:
+        """Call back in a thread of its own: it may take long, and the lease must go on."""
+        while self._changed.wait() and not self._closing.is_set():
+            self._changed.clear()
+            on_change()

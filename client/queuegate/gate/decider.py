@@ -7,16 +7,16 @@ from typing import Final
 
 from queuegate._types import Decision, StaleDecision
 from queuegate.gate.replica import NO_GROUPS, Held, LocalReplica, Remembered, State, UserEntry
-from queuegate.gate.session import Session, clock
+from queuegate.gate.session import GateSession, clock
 from queuegate.policy import decide as core
-from queuegate.policy.decision import RULES, UNKNOWN_USER, Access
+from queuegate.policy.decision import RULES, UNKNOWN_USER, Access, Reason
 from queuegate.policy.names import is_at_or_below, is_user_name
 
-MAX_REMEMBERED: Final = 100_000
-"""Decisions that are remembered; then all are dropped."""
 _MAX_PLAIN: Final = 256
-"""Characters of a name that surely is not too long for the server."""
+"""Characters of names that surely are not too long for the server."""
 _MAX_GROUPS: Final = 1_000
+_BY_GROUPS: Final = frozenset({Reason.GROUP, Reason.NO_MATCH})
+"""Decisions for these reasons depend on the groups of the user, or might."""
 _ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str], str]
@@ -33,7 +33,7 @@ class Decider:
     def __init__(
         self,
         replica: LocalReplica,
-        session: Session,
+        session: GateSession,
         want: Callable[[str, str], None],
         report: Report | None,
         clock: Callable[[], float] = clock,
@@ -61,50 +61,56 @@ class Decider:
         """Decide a question; None if the server must be asked, also about what is invalid."""
         state = self._replica.state
         try:
-            known = state.remembered.get(question)
+            made = state.remembered.get(question)
         except TypeError:  # not hashable
-            user, queue, partition, access, groups, real_user = question
-            if not isinstance(groups, list | set):
+            return self._decide_hashable(question)
+        if made is None:
+            if state.rights.report_decisions:
+                return self._decide(state, question)
+            made = self._evaluate(state, question)
+            if made is None:
                 return None
-            try:
-                return self.decide((user, queue, partition, access, tuple(groups), real_user))
-            except TypeError:
-                return None
-        if known is not None:
-            decision, entry = known
-            lease_until = self._session.lease_until
-            # The clock comes last: this process may have been stopped.
-            if state is self._replica.state:
-                now = self._clock()
-                if now < lease_until and now < entry.refresh_at:
-                    self.decided += 1
-                    return decision
+            state.remember(question, made)
+        decision, entry = made
+        lease_until = self._session.lease_until
+        # The clock comes last: this process may have been stopped.
+        if state is self._replica.state:
+            now = self._clock()
+            if now < lease_until and now < entry.refresh_at:
+                self.decided += 1
+                return decision
         return self._decide(state, question)
 
+    def _decide_hashable(self, question: Question) -> Decision | None:
+        """Decide a question whose groups are a list or a set."""
+        user, queue, partition, access, groups, real_user = question
+        if not isinstance(groups, list | set):
+            return None
+        same = (user, queue, partition, access, tuple(groups), real_user)
+        try:
+            hash(same)
+        except TypeError:
+            return None
+        return self.decide(same)
+
     def _decide(self, state: State, question: Question) -> Decision | None:
+        """Decide a question anew, and report the decision if it must be reported."""
         made = self._evaluate(state, question)
         if made is None:
             return None
-        must_report = self._session.report_decisions
-        if not must_report:
-            if len(state.remembered) >= MAX_REMEMBERED:
-                state.remembered.clear()
-            state.remembered[question] = made
-        decision = self._if_valid(state, made)
-        if decision is None:
-            return None
-        if must_report and (self._report is None or not self._report(question, decision)):
-            return None
-        self.decided += 1
-        return decision
-
-    def _if_valid(self, state: State, made: Remembered) -> Decision | None:
-        """Return a decision if the state was current, and the lease valid, after it was made."""
         decision, entry = made
         covered = self._covered(state, entry)
-        if covered > 0:
-            return decision
-        return StaleDecision(*astuple(decision)) if covered > -self.grace else None
+        if covered <= 0:
+            if covered <= -self.grace:
+                return None
+            decision = StaleDecision(*astuple(decision))
+        must_report = state.rights.report_decisions
+        if must_report and (self._report is None or not self._report(question, decision)):
+            return None
+        if not must_report:
+            state.remember(question, made)
+        self.decided += 1
+        return decision
 
     def _covered(self, state: State, entry: UserEntry) -> float:
         """Return for how many seconds the lease and the lifetime of the groups still cover a
@@ -124,54 +130,58 @@ class Decider:
             return None
         held, access, path, groups = known
         partition, user, real_user = held.partition, question[0], question[5]
+        key = (partition.name, user)
         entry = NO_GROUPS
-        made = core.decide(partition, path, access, user, groups or None, real_user=real_user)
+        holder = None if groups else self._replica.users.get(key)
+        if holder is None or real_user:
+            made = core.decide(partition, path, access, user, groups or None, real_user=real_user)
+        else:
+            made = core.decide(partition, path, access, user, holder.groups)
+            if made is not None and made.reason in _BY_GROUPS:
+                entry = holder
         if made is None:
-            user_entry = self._entry(partition.name, user)
-            if user_entry is None:
+            if holder is None:
+                self._want(*key)
                 return None
-            entry, made = user_entry, UNKNOWN_USER
-            if entry.groups is not None:
-                made = core.decide(partition, path, access, user, entry.groups, real_user=real_user)
+            entry = holder
+            made = UNKNOWN_USER
+            if holder.groups is not None:
+                made = core.decide(partition, path, access, user, holder.groups)
         if made is None:
             raise AssertionError("a decision with known groups is final")
-        instead = core.evaluated_instead(partition, path, made)
-        return Remembered(state.decision(made, held.revision, instead), entry)
+        instead = ""
+        if path not in partition.queues:
+            instead = core.evaluated_instead(partition, path, made)
+        return state.decision(made, held.revision, instead), entry
 
     def _known(self, state: State, question: Question) -> _Known | None:
         """Return what a question refers to; None if the gate must not or cannot decide it."""
         user, queue, name, access_name, groups, real_user = question
-        access = _ACCESS.get(access_name)
-        if access is None or not (
-            _is_plain(user)
-            and _is_plain(queue)
-            and (not name or _is_plain(name))
-            and (not real_user or _is_plain(real_user))
-        ):
+        try:
+            is_plain = (names := user + queue + name + real_user).isprintable()
+        except (TypeError, AttributeError):
             return None
+        if not (is_plain and user and queue and len(names) <= _MAX_PLAIN):
+            return None
+        access = _ACCESS.get(access_name)
         held = state.find(name)
-        if held is None or held.rules != RULES or not self._session.local_decisions:
+        if access is None or held is None or held.rules != RULES:
+            return None
+        if not state.rights.local_decisions:
             return None
         partition = held.partition
-        path = partition.path(queue)
-        if path is None:
+        path = queue if queue in partition.queues else partition.path(queue)
+        given = () if groups == () else _given_groups(state, held, question)
+        if path is None or given is None:
             return None
-        if groups:
-            is_valid = partition.cluster is not None or is_user_name(user)
-            if not (is_valid and isinstance(groups, tuple) and len(groups) <= _MAX_GROUPS):
-                return None
-            if not all(map(_is_plain, groups)):
-                return None
-            if not (held.use_given_groups and self._session.assert_groups):
-                groups = ()
-        return held, access, path, tuple(groups)
+        return held, access, path, given
 
     def queues(self, question: Question) -> list[str] | None:
         """Return the queues at or below that of a question which its user may use; None if the
         server must be asked.
         """
         state = self._replica.state
-        known = None if self._session.report_decisions else self._known(state, question)
+        known = None if state.rights.report_decisions else self._known(state, question)
         if known is None:
             return None
         held, access, above, groups = known
@@ -195,6 +205,17 @@ class Decider:
         if entry is None:
             self._want(partition, user)
         return entry
+
+
+def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ...] | None:
+    """Return the groups of a question, if they are used; None if a server might refuse them."""
+    user, groups = question[0], question[4]
+    is_valid = held.partition.cluster is not None or is_user_name(user)
+    if not (is_valid and isinstance(groups, tuple) and len(groups) <= _MAX_GROUPS):
+        return None
+    if not all(map(_is_plain, groups)):
+        return None
+    return groups if held.use_given_groups and state.rights.assert_groups else ()
 
 
 def _is_plain(name: object) -> bool:

@@ -1,12 +1,15 @@
 """Decisions on disk, until the server's audit log has them."""
 
+import errno
 import fcntl
 import io
+import logging
+import os
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 from google.protobuf.proto import parse_length_prefixed, serialize_length_prefixed
@@ -15,19 +18,44 @@ from queuegate._settings import FilePath
 from queuegate.v1 import sync_pb2
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""More decisions than these do not wait: the server is asked."""
+"""Of all files in the folder. Beyond it, the server is asked."""
 MAX_SEGMENT_BYTES: Final = 256 * 1024
-MAX_REPORTED: Final = 1_000
-"""Decisions in one message."""
+MAX_SECONDS: Final = 253_402_300_799
+"""The end of the year 9999: no decision was made later."""
+_NANOS: Final = 1_000_000_000
 _SUFFIX: Final = ".decisions"
+_DAMAGED: Final = ".damaged"
+_REJECTED: Final = "rejected"
 _LOCK: Final = "lock"
+_LOG: Final = logging.getLogger("queuegate.gate")
 
-Segment = Path
-"""A file of decisions."""
+
+@dataclass(frozen=True, slots=True)
+class OutboxCounts:
+    """What became of the decisions that a gate must report, since it was created."""
+
+    waiting_bytes: int
+    """The size of all files in the outbox."""
+    confirmed: int
+    """Decisions that the server's audit log has."""
+    not_kept: int
+    """Decisions that the outbox had no room for, or that could not be written: the server was
+    asked instead."""
+    rejected: int
+    """Decisions that the server does not accept. They are in the file `rejected`."""
+    damaged: int
+    """Files that could not be read completely; once reported, they have the suffix `.damaged`."""
+
+
+class Segment(NamedTuple):
+    """A file of decisions, each after its length."""
+
+    path: Path
+    size: int
 
 
 class Outbox:
-    """A folder of segments, each a sequence of decisions after their length. Thread-safe.
+    """A folder of segments. Thread-safe.
 
     A decision is written before it is answered, so it is lost only with the machine or its disk.
     """
@@ -39,66 +67,111 @@ class Outbox:
         """
         self._folder: Final = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.confirmed = 0
+        """See OutboxCounts."""
+        self._not_kept = self._rejected = self._damaged = 0
+        self._fault = ""
+        """Why decisions cannot be kept; empty if they can."""
         self._lock = threading.Lock()
-        self._owner: IO[bytes] = (self._folder / _LOCK).open("wb")
-        try:
-            fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._owner.close()
-            raise
-        sealed = sorted(self._folder.glob(f"*{_SUFFIX}"), key=_number)
-        self._sealed: list[Path] = sealed
-        self._size = sum(path.stat().st_size for path in sealed)
-        self._next = _number(sealed[-1]) + 1 if sealed else 1
         self._segment: IO[bytes] | None = None
         self._segment_size = 0
+        self._owner: IO[bytes] = (self._folder / _LOCK).open("wb", buffering=0)
+        try:
+            self._take_folder()
+            found = [*self._folder.iterdir()]
+            self._size = sum(path.stat().st_size for path in found)
+            numbered = sorted((int(path.stem), path) for path in found if path.stem.isdecimal())
+            self._next = numbered[-1][0] + 1 if numbered else 1
+            self._sealed = [
+                Segment(path, path.stat().st_size) for _, path in numbered if path.suffix == _SUFFIX
+            ]
+            self._unreadable: set[Path] = set()
+        except BaseException:
+            self._owner.close()
+            raise
+
+    @property
+    def counts(self) -> OutboxCounts:
+        """What became of the decisions."""
+        return OutboxCounts(
+            self._size, self.confirmed, self._not_kept, self._rejected, self._damaged
+        )
 
     def append(self, decision: sync_pb2.LocalDecision) -> bool:
         """Write a decision; return False if it cannot be kept."""
-        buffer = io.BytesIO()
-        serialize_length_prefixed(decision, buffer)
-        record = buffer.getvalue()
+        record = _record(decision)
         with self._lock:
-            if self._owner.closed or self._size + len(record) > MAX_BYTES:
+            if self._owner.closed:
                 return False
-            try:
-                if self._segment is None:
-                    self._segment = self._path(self._next).open("xb", buffering=0)
-                written = self._segment.write(record)
-            except OSError:
-                written = 0
-            if written != len(record):
-                self._seal()  # a part of a record is the end of its segment
-                return False
-            self._size += len(record)
-            self._segment_size += len(record)
-            if self._segment_size >= MAX_SEGMENT_BYTES:
-                self._seal()
-            return True
+            if self._size + len(record) > MAX_BYTES:
+                fault = f"{self._size} bytes wait, and the limit is {MAX_BYTES}"
+            else:
+                fault = self._write(record)
+            if fault:
+                self._not_kept += 1
+            if fault != self._fault:
+                self._fault = fault
+                message = "the outbox %s keeps no decisions, so the server is asked: %s"
+                if fault:
+                    _LOG.warning(message, self._folder, fault)
+                else:
+                    _LOG.warning("the outbox %s keeps decisions again", self._folder)
+            return not fault
 
-    def oldest(self) -> tuple[Segment, list[list[sync_pb2.LocalDecision]]] | None:
-        """Return the oldest segment and its decisions, in groups to be reported; None if nothing
-        waits.
-        """
-        with self._lock:
-            if not self._sealed:
-                self._seal()
-            if not self._sealed:
-                return None
-            segment = self._sealed[0]
-        decisions = [*_decisions(segment.read_bytes())]
-        groups = [
-            decisions[start : start + MAX_REPORTED]
-            for start in range(0, len(decisions), MAX_REPORTED)
-        ]
-        return segment, groups
+    def oldest(self) -> tuple[Segment, list[sync_pb2.LocalDecision]] | None:
+        """Return the oldest segment that has decisions, and these; None if nothing waits."""
+        while True:
+            with self._lock:
+                if not self._sealed:
+                    self._seal()
+                if not self._sealed:
+                    return None
+                segment = self._sealed[0]
+            try:
+                decisions, fault = _decisions(segment.path.read_bytes())
+            except OSError as error:
+                decisions, fault = [], str(error)
+            if fault:
+                self._damaged += 1
+                self._unreadable.add(segment.path)
+                message = "%s is damaged; %d decisions in it can be read: %s"
+                _LOG.error(message, segment.path, len(decisions), fault)
+            if decisions:
+                return segment, decisions
+            self.remove(segment)
 
     def remove(self, segment: Segment) -> None:
-        """Remove the oldest segment: the audit log has its decisions."""
+        """Remove the oldest segment, since its decisions need not be reported any more. If it is
+        damaged, it is kept for people to look at.
+        """
+        path = segment.path
         with self._lock:
             self._sealed.remove(segment)
-            self._size -= segment.stat().st_size
-            segment.unlink()
+            try:
+                if path in self._unreadable:
+                    path.rename(path.with_suffix(_DAMAGED))
+                else:
+                    path.unlink()
+                    self._size -= segment.size
+            except FileNotFoundError:
+                self._size -= segment.size
+            except OSError:
+                _LOG.exception("%s cannot be removed: another gate would report it again", path)
+
+    def reject(self, decision: sync_pb2.LocalDecision, why: str) -> None:
+        """Set a decision aside that the server does not accept."""
+        path, record = self._folder / _REJECTED, _record(decision)
+        message = "the server does not accept a decision, which is now in %s: %s: %s"
+        _LOG.error(message, path, why, decision)
+        with self._lock:
+            self._rejected += 1
+            try:
+                with path.open("ab") as file:
+                    file.write(record)
+            except OSError:
+                _LOG.exception("this decision is only in this log: %s", decision)
+            else:
+                self._size += len(record)
 
     def close(self) -> None:
         """Keep what waits for the next gate that uses the folder."""
@@ -106,11 +179,58 @@ class Outbox:
             self._seal()
             self._owner.close()
 
+    def abandon(self) -> None:
+        """Leave the folder to the parent of this process. Takes no lock, which a thread of the
+        parent may hold.
+        """
+        for file in (self._owner, self._segment):
+            if file is not None:
+                with suppress(OSError):
+                    file.close()
+
+    def _take_folder(self) -> None:
+        try:
+            fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = "another gate uses this outbox: give each gate a folder of its own"
+            raise BlockingIOError(errno.EAGAIN, message, str(self._folder)) from None
+
+    def _write(self, record: bytes) -> str:
+        """Write a record; return why it could not be written."""
+        try:
+            if self._segment is None:
+                path = self._path(self._next)
+                self._segment = path.open("xb", buffering=0)
+            written = self._segment.write(record)
+        except OSError as error:
+            written, fault = 0, str(error)
+            if isinstance(error, FileExistsError):
+                self._next += 1
+        else:
+            fault = "" if written == len(record) else os.strerror(errno.ENOSPC)
+        if fault:
+            self._drop_partial_record()
+            return fault
+        self._size += written
+        self._segment_size += written
+        if self._segment_size >= MAX_SEGMENT_BYTES:
+            self._seal()
+        return ""
+
+    def _drop_partial_record(self) -> None:
+        if self._segment is None:
+            return
+        try:
+            self._segment.truncate(self._segment_size)
+            self._segment.seek(self._segment_size)
+        except OSError:
+            self._seal()  # a part of a record ends a segment
+
     def _seal(self) -> None:
-        """End the current segment."""
-        if self._segment is not None:
+        """End the current segment, if it has decisions."""
+        if self._segment is not None and self._segment_size:
             self._segment.close()
-            self._sealed.append(self._path(self._next))
+            self._sealed.append(Segment(self._path(self._next), self._segment_size))
             self._segment, self._segment_size = None, 0
             self._next += 1
 
@@ -118,13 +238,38 @@ class Outbox:
         return self._folder / f"{number:020}{_SUFFIX}"
 
 
-def _number(segment: Path) -> int:
-    return int(segment.stem)
+def _record(decision: sync_pb2.LocalDecision) -> bytes:
+    buffer = io.BytesIO()
+    serialize_length_prefixed(decision, buffer)
+    return buffer.getvalue()
 
 
-def _decisions(data: bytes) -> Iterator[sync_pb2.LocalDecision]:
-    """Yield the decisions of a segment, up to one that was not written completely."""
+def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
+    """Return the decisions of a segment up to the first fault, and the fault, if there is one."""
     source = io.BytesIO(data)
-    with suppress(DecodeError, EOFError, ValueError):
-        while (each := parse_length_prefixed(sync_pb2.LocalDecision, source)) is not None:
-            yield each
+    found: list[sync_pb2.LocalDecision] = []
+    while True:
+        start = source.tell()
+        try:
+            each = parse_length_prefixed(sync_pb2.LocalDecision, source)
+        except (DecodeError, EOFError, ValueError):
+            return found, f"there is no complete decision at byte {start}"
+        if each is None:
+            return found, ""
+        if not _is_possible(each):
+            return found, f"there is no decision at byte {start}"
+        found.append(each)
+
+
+def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
+    """Return whether a gate can have written this: a file system may leave other bytes, for
+    example zeros, when the machine fails.
+    """
+    time = decision.time
+    return bool(
+        decision.user
+        and decision.queue
+        and decision.decision.reason
+        and 0 <= time.seconds <= MAX_SECONDS
+        and 0 <= time.nanos < _NANOS
+    )

@@ -7,7 +7,6 @@ import random
 import socket
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable
 from enum import StrEnum, auto
 from typing import Final
@@ -15,12 +14,14 @@ from typing import Final
 from queuegate import _validation
 from queuegate._settings import FilePath
 from queuegate._types import Decision
+from queuegate.exceptions import InvalidArgument, MessageTooLarge, QueuegateError
 from queuegate.gate.decider import Decider, Question
-from queuegate.gate.outbox import Outbox, Segment
+from queuegate.gate.outbox import Outbox, OutboxCounts
 from queuegate.gate.replica import LocalReplica
-from queuegate.gate.session import Session, clock
+from queuegate.gate.reporter import Reporter
+from queuegate.gate.session import GateSession, clock
 from queuegate.policy.decision import Access
-from queuegate.policy.names import partition_name
+from queuegate.policy.names import CONTROL_CHARACTER, partition_name
 from queuegate.v1 import access_pb2, sync_pb2
 
 MAX_WANTED: Final = 1_000
@@ -33,7 +34,12 @@ LONGEST_PAUSE: Final = 2.0
 RELEASE_SECONDS: Final = 0.5
 """How long a gate that is closed waits until the server knows that its lease has ended."""
 SILENCE: Final = 3.0
-"""After as many seconds without a message a stream is taken for dead, before the lease ends."""
+"""After as many seconds without a pong or a policy a stream is taken for dead, before the lease
+ends: the server hangs, or takes no messages."""
+WATCH_SECONDS: Final = 0.5
+"""How often to look for dead streams."""
+MAX_NAME_BYTES: Final = 256
+_PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """Statuses of a stream whose server is gone, or was silent."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
@@ -57,6 +63,10 @@ class GateState(StrEnum):
     """It is closed, or this process is a fork of the one that made it."""
 
 
+class BrokenProtocol(Exception):
+    """The server has sent a message that breaks the protocol; the text says how."""
+
+
 class Reflector:
     """Keeps a gate's copy of the server's state current. Thread-safe."""
 
@@ -67,7 +77,7 @@ class Reflector:
         *,
         stale: float,
         outbox: FilePath | None,
-        on_change: Callable[[], None] | None,
+        on_change: Callable[[], object],
         wake: Callable[[], None],
     ) -> None:
         """Start without a stream.
@@ -77,7 +87,7 @@ class Reflector:
             partitions: The partitions to follow; none: all.
             stale: Seconds for which old state decides while the server cannot be reached.
             outbox: The folder that keeps decisions until they are reported; None if there is none.
-            on_change: Called when another policy decides.
+            on_change: Called when another policy decides, by the thread that receives.
             wake: Called when there is something to send, by the thread that asks.
 
         Raises:
@@ -86,12 +96,17 @@ class Reflector:
             OSError: The outbox cannot be used.
         """
         name = _validation.text("name", name, required=False)
+        if len(name.encode()) > MAX_NAME_BYTES or CONTROL_CHARACTER.search(name):
+            raise ValueError(
+                f"name must have at most {MAX_NAME_BYTES} bytes and no control character"
+            )
         name = name or f"{socket.gethostname()}/{os.getpid()}"
         self._stale = _validation.seconds("stale", stale) if stale else 0.0
-        self._outbox = None if outbox is None else Outbox(outbox)
         named = _validation.texts("partitions", partitions)
+        self._outbox = None if outbox is None else Outbox(outbox)
+        self._reporter = None if self._outbox is None else Reporter(self._outbox)
         self.replica = LocalReplica(is_complete=not named)
-        self.session = Session(self.replica, name, named)
+        self.session = GateSession(self.replica, name, named)
         report = None if outbox is None else self._report
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
@@ -100,13 +115,13 @@ class Reflector:
         self._on_change = on_change
         self._wake = wake
         self._lock = threading.Lock()
+        self.stream = 0
+        """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
-        self._segment: Segment | None = None
-        self._unreported: deque[sync_pb2.SyncReport] = deque()
-        """The reports of the segment; the first one has been sent."""
-        self._last_report = 0
+        self._has_lease = False
+        """Whether the server has answered a ping on this stream."""
         self._next_ping = 0.0
-        self._last_message = 0.0
+        self._last_progress = 0.0
         self._pause = FIRST_PAUSE
         self._last_end = ("", "")
         _REFLECTORS.add(self)
@@ -116,29 +131,35 @@ class Reflector:
         """Whether the gate decides by itself."""
         if self.is_closed:
             return GateState.CLOSED
-        if not self.replica.state.policies:
+        state = self.replica.state
+        if not state.policies:
             return GateState.CONNECTING
-        if not self.session.local_decisions:
+        if not state.rights.local_decisions:
             return GateState.FORBIDDEN
-        if self.session.report_decisions and self._outbox is None:
+        if state.rights.report_decisions and self._outbox is None:
             return GateState.FORBIDDEN
         return GateState.LIVE if clock() < self.session.lease_until else GateState.EXPIRED
 
     def opened(self) -> sync_pb2.SyncRequest:
         """Return the first message of a new stream."""
         with self._lock:
+            self.stream += 1
             self._wanted.clear()
-            self._segment = None
-            self._unreported.clear()
-            self._last_message = clock()
+            self._has_lease = False
+            self._last_progress = clock()
             self._next_ping = 0.0
-            return self.session.open()
+            opened = self.session.open()
+        if self._reporter is not None:
+            self._reporter.restart(self.stream)
+        return opened
 
-    def due(self) -> list[sync_pb2.SyncRequest]:
-        """Return the messages to send now, besides answers."""
+    def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
+        """Return the messages to send now, besides answers; none on a stream that was replaced."""
         now = clock()
         requests: list[sync_pb2.SyncRequest] = []
         with self._lock:
+            if stream != self.stream:
+                return []
             if now >= self._next_ping:
                 self._next_ping = now + self.session.ping_interval
                 requests.append(self.session.ping(now))
@@ -148,14 +169,18 @@ class Reflector:
                 (partition, user), _ = self._wanted.popitem()
                 wanted.setdefault(partition, []).append(user)
             requests += [self.session.want(name, users, now) for name, users in wanted.items()]
-        if self._outbox is not None and self.session.report_decisions:
-            requests += self._due_reports(self._outbox)
+        # After the first pong, so that the gate decides even if its reports end streams.
+        may_report = self._has_lease and self.replica.state.rights.report_decisions
+        if self._reporter is not None and may_report:
+            report = self._reporter.next(stream, self.session.reported)
+            if report is not None:
+                requests.append(sync_pb2.SyncRequest(report=report))
         return requests
 
     @property
     def is_dead(self) -> bool:
-        """Whether the server has been silent for too long, although it was pinged."""
-        return clock() - self._last_message > SILENCE
+        """Whether the server has not answered pings for too long."""
+        return clock() - self._last_progress > SILENCE
 
     @property
     def idle_seconds(self) -> float:
@@ -165,36 +190,45 @@ class Reflector:
     def receive(self, response: sync_pb2.SyncResponse) -> sync_pb2.SyncRequest | None:
         """Apply a message of the server and return the answer, if it needs one.
 
-        Raises ValueError for a message that breaks the protocol.
+        Raises BrokenProtocol for a message that breaks the protocol; then everything is dropped.
         """
         with self._lock:
-            now = self._last_message = clock()
+            now = clock()
+            if response.WhichOneof("message") in _PROGRESS:
+                self._last_progress = now
             if response.HasField("opened"):
                 self.decider.grace = 0.0
                 self.resets += not response.opened.resumed
             elif response.HasField("pong"):
                 self._pause = FIRST_PAUSE
-            answer = self.session.receive(response, now)
-            has_changed, self.replica.has_changed = self.replica.has_changed, False
-        if has_changed and self._on_change is not None:
+                self._has_lease = True
             try:
-                self._on_change()
-            except Exception:
-                _LOG.exception("on_change of a gate has failed")
+                answer = self.session.receive(response, now)
+            except Exception as error:
+                self.session.reset()
+                self.resets += 1
+                raise BrokenProtocol(str(error)) from error
+            has_changed, self.replica.has_changed = self.replica.has_changed, False
+        if has_changed:
+            self._on_change()
         if response.HasField("reported"):
-            for refused in response.reported.refused:
-                _LOG.error("the server refuses the report of a decision: %s", refused.fault)
             self._wake()
         return answer
 
-    def ended(self, code: str, message: str = "") -> float:
-        """Note that the stream has ended with a status; return the seconds until the next one."""
-        if (code, message) != self._last_end and not self.is_closed:
-            self._last_end = (code, message)
-            _LOG.warning("the stream of a gate has ended: %s %s", code, message)
+    def ended(self, failure: Exception | None) -> float:
+        """Note that the stream has ended, and why; return the seconds until the next one."""
+        code = failure.code if isinstance(failure, QueuegateError) else ""
+        why = code, str(failure or "the server has ended it")
+        if code == "CANCELLED" and self.is_dead:
+            why = code, f"the server has answered no ping for {SILENCE:g} s"
+        if why != self._last_end and not self.is_closed:
+            self._last_end = why
+            _LOG.warning("the stream of a gate has ended: %s", ": ".join(filter(None, why)))
         if code in _REFUSALS:
             with self._lock:
                 self.session.end()
+        if self._reporter is not None and _is_about_report(failure):
+            self._reporter.divide(why[1])
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -207,6 +241,11 @@ class Reflector:
         if self._outbox is not None:
             self._outbox.close()
 
+    @property
+    def outbox_counts(self) -> OutboxCounts | None:
+        """What became of the decisions in the outbox; None if there is none."""
+        return None if self._outbox is None else self._outbox.counts
+
     def released(self) -> sync_pb2.SyncRequest:
         """Return the last message of the stream of a gate that is closed."""
         with self._lock:
@@ -218,6 +257,8 @@ class Reflector:
         """
         self.is_closed = True
         self.session.lease_until = -math.inf
+        if self._outbox is not None:
+            self._outbox.abandon()
 
     def _want(self, partition: str, user: str) -> None:
         """Ask for the groups of a user with the next messages."""
@@ -243,34 +284,31 @@ class Reflector:
                 matched_queue=decision.matched_queue,
                 matched_subject=decision.matched_subject,
                 policy_revision=decision.policy_revision,
+                evaluated_queue=decision.evaluated_queue,
             ),
             stale=decision.stale,
         )
         record.time.GetCurrentTime()
         return self._outbox is not None and self._outbox.append(record)
 
-    def _due_reports(self, outbox: Outbox) -> list[sync_pb2.SyncRequest]:
-        """Return the next report once the one before it is confirmed."""
-        if self._unreported and self.session.reported >= self._unreported[0].id:
-            self._unreported.popleft()
-        elif self._unreported:
-            return []
-        if not self._unreported:
-            try:
-                if self._segment is not None:
-                    outbox.remove(self._segment)
-                    self._segment = None
-                oldest = outbox.oldest()
-            except OSError:
-                _LOG.exception("the outbox of a gate cannot be read")
-                return []
-            if oldest is None:
-                return []
-            self._segment, groups = oldest
-            for group in groups:
-                self._last_report += 1
-                self._unreported.append(sync_pb2.SyncReport(id=self._last_report, decisions=group))
-        return [sync_pb2.SyncRequest(report=each) for each in [*self._unreported][:1]]
+
+def _is_about_report(failure: Exception | None) -> bool:
+    """Return whether a stream has ended because of a report. No other message is long."""
+    if isinstance(failure, InvalidArgument):
+        return any(violation.field.startswith("report") for violation in failure.violations)
+    return isinstance(failure, MessageTooLarge)
+
+
+def guarded(on_change: Callable[[], object]) -> Callable[[], None]:
+    """Return a function that calls this one, and logs its exceptions."""
+
+    def call() -> None:
+        try:
+            on_change()
+        except Exception:
+            _LOG.exception("on_change of a gate has failed")
+
+    return call
 
 
 _ACCESS: Final = {

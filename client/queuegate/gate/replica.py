@@ -1,8 +1,8 @@
 """A gate's copy of the policies and of users' groups.
 
-One thread changes it, any thread may decide from it. What a decision depends on, but for the groups
-of users, is one object, `state`, which is replaced by each change: a decision holds if its state
-is still the current one after it was made.
+One thread changes it, any thread may decide from it. What a decision depends on (policies and
+rights), but for the groups of users, is one object, `state`, which is replaced by each change: a
+decision holds if its state is still the current one after it was made.
 """
 
 import math
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from queuegate._types import Decision
+from queuegate.gate.session import GateRights
 from queuegate.policy import acl
 from queuegate.policy import decision as core
 from queuegate.policy.acl import Acl, AclNames
@@ -23,6 +24,8 @@ from queuegate.v1 import sync_pb2, user_groups_pb2
 
 MAX_USERS: Final = 10_000
 """Users whose groups are kept."""
+MAX_REMEMBERED: Final = 100_000
+"""Decisions that are remembered, a given group counted as one more; then all are dropped."""
 MAX_DECISIONS: Final = 10_000
 """Different decisions that are kept."""
 REFRESH_AFTER: Final = 0.8
@@ -70,24 +73,26 @@ class Held(NamedTuple):
     """The version of the rules by which the server decides."""
 
 
-class Remembered(NamedTuple):
-    """A decision, and the entry whose groups it used (NO_GROUPS if it used none)."""
-
-    decision: Decision
-    entry: UserEntry
+Remembered: TypeAlias = tuple[Decision, UserEntry]
+"""A decision, and the entry whose groups it used (NO_GROUPS if it used none)."""
 
 
 class State:
     """Everything that decides, but for groups, and the decisions that were made from it."""
 
-    __slots__ = ("_decisions", "_is_complete", "policies", "remembered")
+    __slots__ = ("_decisions", "_is_complete", "_size", "policies", "remembered", "rights")
 
-    def __init__(self, policies: Mapping[str, Held], *, is_complete: bool) -> None:
+    def __init__(
+        self, policies: Mapping[str, Held], rights: GateRights, *, is_complete: bool
+    ) -> None:
+        self.rights = rights
         self._is_complete = is_complete
         """Whether these are all partitions of the server."""
         self.policies = policies
         """The policies that decide, by partition."""
         self.remembered: dict[tuple[object, ...], Remembered] = {}
+        """By question."""
+        self._size = 0
         self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
 
     def find(self, name: str) -> Held | None:
@@ -96,6 +101,14 @@ class State:
         if found is None and (self._is_complete or not name.startswith("[")):
             found = self.policies.get(partition_name(name))
         return found
+
+    def remember(self, question: tuple[Any, ...], made: Remembered) -> None:
+        """Remember a decision; the given groups are the fifth part of its question."""
+        self._size += 1 + len(question[4])
+        if self._size > MAX_REMEMBERED:
+            self.remembered.clear()
+            self._size = 1 + len(question[4])
+        self.remembered[question] = made
 
     def decision(self, made: core.Decision, revision: int, evaluated_queue: str) -> Decision:
         """Return a decision for the caller; there is one object for equal ones."""
@@ -120,7 +133,7 @@ class LocalReplica:
         self.has_changed = False
         """Whether another policy decides; for the user of this object to reset."""
         self._is_complete = is_complete
-        self.state = State(MappingProxyType({}), is_complete=is_complete)
+        self.state = State(MappingProxyType({}), GateRights(), is_complete=is_complete)
         self.users: dict[tuple[str, str], UserEntry] = {}
         """By partition and name, those that were asked for last at the end."""
         self._held: dict[str, Held] = {}
@@ -136,6 +149,12 @@ class LocalReplica:
         """Drop all groups, and decide from no policy before the server has confirmed it."""
         self._replace(MappingProxyType({}))
         self.users.clear()
+
+    def drop_policies(self) -> None:
+        """Drop everything that is held, also policies that the server might confirm."""
+        self.start_anew()
+        self.drop_parts()
+        self._held.clear()
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
         """Add a part of a policy; the last one makes it decide. Raises ValueError."""
@@ -155,13 +174,18 @@ class LocalReplica:
         if part.first:
             self._first = part
             self._builder = _builder(part)
+        first = self._first
+        if first is None or first.partition != name:
+            raise ValueError(f"the parts of the policy of {name!r} are not complete")
+        if not first.HasField("cluster"):
+            for queue in part.queues:
+                acl.check(queue.submit_acl)
+                acl.check(queue.admin_acl)
         self._builder.add(
             QueueAcls(queue.path, queue.submit_acl, queue.admin_acl) for queue in part.queues
         )
         if part.last:
-            first, self._first = self._first, None
-            if first is None or first.partition != name:
-                raise ValueError(f"the parts of the policy of {name!r} are not complete")
+            self._first = None
             self._decide_from(
                 Held(
                     self._builder.build(),
@@ -176,9 +200,10 @@ class LocalReplica:
         """Drop the parts of a policy that is not complete."""
         self._first = None
 
-    def change_rights(self) -> None:
-        """Drop the decisions that were made with other rights."""
-        self._replace(self.state.policies)
+    def use_rights(self, rights: GateRights) -> None:
+        """Decide with these rights, and drop the decisions that were made with others."""
+        if rights != self.state.rights:
+            self.state = State(self.state.policies, rights, is_complete=self._is_complete)
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
         """Decide from the groups of a user, which were asked for at this time or later."""
@@ -217,7 +242,7 @@ class LocalReplica:
         self.has_changed = True
 
     def _replace(self, policies: Mapping[str, Held]) -> None:
-        self.state = State(policies, is_complete=self._is_complete)
+        self.state = State(policies, self.state.rights, is_complete=self._is_complete)
 
 
 def _builder(part: sync_pb2.PolicyPart) -> PartitionBuilder:

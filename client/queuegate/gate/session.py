@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2, user_groups_pb2
@@ -32,6 +32,17 @@ def _clock() -> Callable[[], float]:
 clock: Final = _clock()
 
 
+class GateRights(NamedTuple):
+    """The decisions that the server lets a gate make."""
+
+    local_decisions: bool = False
+    """Decide."""
+    assert_groups: bool = False
+    """Use groups that are given in a question."""
+    report_decisions: bool = False
+    """Decide only if it reports each decision."""
+
+
 class Replica(Protocol):
     """The copy of the server's state that a gate decides from."""
 
@@ -47,8 +58,11 @@ class Replica(Protocol):
     def drop_parts(self) -> None:
         """Drop the parts of a policy that is not complete."""
 
-    def change_rights(self) -> None:
-        """Drop the decisions that were made with other rights."""
+    def drop_policies(self) -> None:
+        """Drop everything that is held, also policies that the server might confirm."""
+
+    def use_rights(self, rights: GateRights) -> None:
+        """Decide with these rights, and drop the decisions that were made with others."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
         """Decide from the groups of a user, which were asked for at this time or later."""
@@ -57,7 +71,7 @@ class Replica(Protocol):
         """Drop the groups of users; of all if none is named."""
 
 
-class Session:
+class GateSession:
     """The state of a gate's protocol, over all its streams."""
 
     def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
@@ -71,19 +85,15 @@ class Session:
         self.lease_until = -math.inf
         """When this gate must stop deciding, on its own monotonic clock."""
         self.ping_interval = 1.0
-        self.local_decisions = False
-        """Whether the server allows this gate to decide."""
-        self.assert_groups = False
-        """Whether the server lets this gate use groups that are given in a question."""
-        self.report_decisions = False
-        """Whether the server demands a report of each decision."""
-        self.reported = 0
-        """The newest report that the server has confirmed."""
+        self.reported = sync_pb2.SyncReported()
+        """The last confirmation of a report."""
         self._replica = replica
         self._name = name
         self._instance = os.urandom(16)
         self._partitions = tuple(partitions)
         self._lease = 0.0
+        self._is_open = False
+        """Whether the server has answered the first message of the stream."""
         self._epoch = b""
         self._announced = b""
         self._applied = 0
@@ -95,6 +105,7 @@ class Session:
 
     def open(self) -> sync_pb2.SyncRequest:
         """Return the first message of a new stream. The one before it has ended."""
+        self._is_open = False
         self._pings.clear()
         self._wanted.clear()
         self._replica.drop_parts()
@@ -144,8 +155,13 @@ class Session:
         return len(self._wanted)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
-        """Take a message of the server and return the answer to it, if it needs one."""
+        """Take a message of the server and return the answer to it, if it needs one.
+
+        Raises ValueError for a message that breaks the protocol. The caller must `reset` then.
+        """
         kind = response.WhichOneof("message")
+        if not self._is_open and kind not in ("opened", None):
+            raise ValueError("the first message must be `opened`")
         if kind == "pong":
             self._start_lease(response.pong.id)
         elif kind == "opened":
@@ -157,7 +173,7 @@ class Session:
         elif kind == "user_groups":
             self._receive_groups(response.user_groups, now)
         elif kind == "reported":
-            self.reported = response.reported.id
+            self.reported = response.reported
         elif kind == "draining":
             return self.release(now)
         elif kind == "checkpoint":
@@ -179,7 +195,15 @@ class Session:
         self.lease_until = -math.inf
         self._replica.start_anew()
 
+    def reset(self) -> None:
+        """Stop deciding, and have the next stream send everything."""
+        self.end()
+        self._replica.drop_policies()
+
     def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
+        if not opened.lease_millis or not opened.ping_interval_millis:
+            raise ValueError("`opened` must have a lease and a ping interval")
+        self._is_open = True
         self._announced = opened.epoch
         self._lease = opened.lease_millis / 1_000
         self.ping_interval = opened.ping_interval_millis / 1_000
@@ -187,9 +211,7 @@ class Session:
             # The lease of another server does not cover the state of this one.
             self.end()
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
-        if rights != (self.local_decisions, self.assert_groups, self.report_decisions):
-            self.local_decisions, self.assert_groups, self.report_decisions = rights
-            self._replica.change_rights()
+        self._replica.use_rights(GateRights(*rights))
 
     def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
         """Take the groups of a user. They may have been on their way for long, while this process

@@ -91,12 +91,8 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     """
     if not text:
         return EMPTY
+    check(text)
     users_field, _, groups_field = text.partition(" ")
-    if " " in groups_field:
-        spaces = text.count(" ")
-        raise AclError(
-            f"an ACL has at most one space, between users and groups; this one has {spaces}"
-        )
     if text.strip(WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
     users, dropped_users = _split_names(users_field, *_USER_PATTERNS[names])
@@ -108,6 +104,15 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
         dropped_users=dropped_users,
         dropped_groups=dropped_groups,
     )
+
+
+def check(text: str) -> None:
+    """Raise AclError if `parse` would."""
+    spaces = text.count(" ")
+    if spaces > 1:
+        raise AclError(
+            f"an ACL has at most one space, between users and groups; this one has {spaces}"
+        )
 
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:

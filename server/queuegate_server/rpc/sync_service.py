@@ -15,7 +15,7 @@ from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable, Draining, InvalidRequest, Overloaded
 from queuegate_server.sync.hub import CannotShip, SyncHub
-from queuegate_server.sync.session import LEASE, InvalidSync, Looked, Rights, Session
+from queuegate_server.sync.session import LEASE, InvalidSync, Looked, Session, SyncRights
 
 _LOG = logging.getLogger("queuegate_server.sync")
 FIRST_PAUSE: Final = 1.0
@@ -87,7 +87,7 @@ class SyncServicer:
                 f"{caller} has {self._max_streams_per_caller} streams open, which is the limit of"
                 " one caller (sync.streams_per_caller)"
             )
-        rights = Rights(
+        rights = SyncRights(
             local_decisions=self._local_decisions,
             assert_groups=trusted,
             report_decisions=self._audited is not None and self._local_decisions,

@@ -12,7 +12,7 @@ from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.sync.barrier import Leases
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import Rights, Session, ShippedPolicy
+from queuegate_server.sync.session import Session, ShippedPolicy, SyncRights
 from queuegate_server.sync.shipping import ship
 
 LAG_SECONDS: Final = 15.0
@@ -85,7 +85,7 @@ class SyncHub:
         """Set at the next change; another one for each."""
         return self._changed
 
-    async def open_session(self, rights: Rights, caller: str) -> Session:
+    async def open_session(self, rights: SyncRights, caller: str) -> Session:
         """Return the state of a new stream of a caller, once there are policies to send.
 
         Raises NotReady and CannotShip.

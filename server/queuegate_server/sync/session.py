@@ -49,7 +49,7 @@ class Policies(Protocol):
         """The policies by partition."""
 
 
-class Rights(NamedTuple):
+class SyncRights(NamedTuple):
     """The decisions that a caller may make by itself."""
 
     local_decisions: bool
@@ -70,7 +70,9 @@ class Looked(NamedTuple):
 class Session:
     """The state of one stream."""
 
-    def __init__(self, log: EventLog, policies: Policies, rights: Rights, caller: str = "") -> None:
+    def __init__(
+        self, log: EventLog, policies: Policies, rights: SyncRights, caller: str = ""
+    ) -> None:
         """Start before the first message of a caller, who is known by this name."""
         self.name = ""
         self.caller: Final = caller

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.charts import WIDTH, Axis, document, element, text
-from queuegate.gate.session import Session as GateSession
+from queuegate.gate.session import GateSession
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.barrier import Leases
 from queuegate_server.sync.event_log import SERVER_BYTES, EventLog
-from queuegate_server.sync.session import LEASE, Rights, Session
+from queuegate_server.sync.session import LEASE, Session, SyncRights
 from tests.resilience.protocol.world import VersionPolicies, VersionReplica
 
 PICTURE: Final = Path("docs/pictures/leases.svg")
@@ -128,7 +128,7 @@ def play() -> Run:
     leases = Leases(START - 2 * LEASE)
 
     def stream() -> Session:
-        opened = Session(log, policies, Rights(local_decisions=True, assert_groups=True))
+        opened = Session(log, policies, SyncRights(local_decisions=True, assert_groups=True))
         leases.add(opened)
         return opened
 

@@ -172,6 +172,7 @@ def test_a_closed_gate_decides_nothing(shared: Shared, client: queuegate.Client)
         gate.check("alice", "root.work")
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on
 def test_a_child_process_does_not_decide(shared: Shared, client: queuegate.Client) -> None:
     with live_gate(shared.server.address) as gate:
         gate.check("alice", "root.work")

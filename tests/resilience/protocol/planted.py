@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from queuegate.gate.session import Session as GateSession
+from queuegate.gate.session import GateSession
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.barrier import Barrier, Leases
 from queuegate_server.sync.event_log import EventLog

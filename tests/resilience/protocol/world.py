@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.gate.session import Session as GateSession
+from queuegate.gate.session import GateRights, GateSession
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.sync.barrier import Barrier, Leases
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import LEASE, Looked, Rights, Session, ShippedPolicy
+from queuegate_server.sync.session import LEASE, Looked, Session, ShippedPolicy, SyncRights
 
 PARTITION = "default"
 USER = "u"
@@ -56,7 +56,11 @@ class VersionReplica:
     def drop_parts(self) -> None:
         pass
 
-    def change_rights(self) -> None:
+    def drop_policies(self) -> None:
+        self.policy = None
+        self.start_anew()
+
+    def use_rights(self, rights: GateRights) -> None:
         pass
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
@@ -288,7 +292,7 @@ class World:
 
     def _connect(self, gate: Gate, parts: type[Parts]) -> None:
         gate.connects += 1
-        rights = Rights(local_decisions=True, assert_groups=True)
+        rights = SyncRights(local_decisions=True, assert_groups=True)
         session = parts.session(self.log, self.policies, rights)
         self.leases.add(session)
         gate.connection = Connection(session, self.server)
@@ -330,7 +334,12 @@ class World:
         response = connection.down.popleft()
         if response.HasField("opened"):
             gate.server = connection.server
-        answer = gate.session.receive(response, self.gate_now)
+        try:
+            answer = gate.session.receive(response, self.gate_now)
+        except ValueError:  # the message breaks the protocol
+            gate.session.reset()
+            self._cut(gate, connection)
+            return
         if answer is not None:
             connection.up.append(answer)
 

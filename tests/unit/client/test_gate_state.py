@@ -8,7 +8,7 @@ from queuegate import Decision, StaleDecision
 from queuegate.gate import replica as replica_module
 from queuegate.gate.decider import Decider
 from queuegate.gate.replica import LocalReplica
-from queuegate.gate.session import WANT_AGAIN, Session
+from queuegate.gate.session import WANT_AGAIN, GateSession
 from queuegate.policy.decision import RULES
 from queuegate.v1 import policy_pb2, sync_pb2, user_groups_pb2
 from tests.support.fakes.clock import ManualClock
@@ -23,7 +23,7 @@ class Gate:
         self.clock = ManualClock()
         self.wanted: list[tuple[str, str]] = []
         self.replica = LocalReplica(is_complete=not partitions)
-        self.session = Session(self.replica, "gate", partitions)
+        self.session = GateSession(self.replica, "gate", partitions)
         want = self.wanted.append
         self.decider = Decider(
             self.replica, self.session, lambda name, user: want((name, user)), None, self.clock
@@ -140,7 +140,7 @@ def test_groups_that_have_expired_are_wanted_again(gate: Gate) -> None:
         gate.lease()
         gate.wanted.clear()
         if not remembered:
-            gate.replica.change_rights()
+            gate.replica.state.remembered.clear()
         assert gate.check("sam") is None
         assert gate.wanted == [("default", "sam")]
 
@@ -205,6 +205,19 @@ def test_other_rights_end_what_was_decided_with_them(gate: Gate) -> None:
     assert not denied
 
 
+def test_rights_are_a_part_of_the_state(gate: Gate) -> None:
+    """A decision may not mix the rights of two moments: each state has its own."""
+    before = gate.replica.state
+    assert gate.check("alice")
+    gate.open(resumed=True)
+    assert gate.replica.state is before
+    gate.open(resumed=True, assert_groups=False)
+    after = gate.replica.state
+    assert after.policies == before.policies
+    assert (before.rights.assert_groups, after.rights.assert_groups) == (True, False)
+    assert not after.remembered
+
+
 def test_a_policy_that_is_not_held_cannot_be_unchanged(gate: Gate) -> None:
     part = sync_pb2.PolicyPart(partition="no", first=True, last=True, unchanged=True)
     with pytest.raises(ValueError, match="not held"):
@@ -252,6 +265,7 @@ def test_questions_that_a_server_may_refuse_are_left_to_it(gate: Gate, question:
 
 def test_rules_that_are_not_known_are_not_decided_by(gate: Gate) -> None:
     assert gate.session.open().open.rules == [RULES]
+    gate.open(resumed=True)
     later = policy("default")
     later.rules = RULES + 1
     gate.say(policy=later)

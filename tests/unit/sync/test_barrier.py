@@ -5,13 +5,13 @@ from types import MappingProxyType
 
 from queuegate_server.sync.barrier import EARLIER_PROCESS, Leases
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Rights, Session, ShippedPolicy
+from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session, ShippedPolicy, SyncRights
 from tests.support.sync_stream import sync_request
 
 WHOLE = LEASE + CLOCK_MARGIN
 START = 1_000.0
 NOW = START + 100.0
-RIGHTS = Rights(local_decisions=True, assert_groups=True)
+RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 
 
 class NoPolicies:

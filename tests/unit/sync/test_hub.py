@@ -11,13 +11,13 @@ from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.sync import hub as module
 from queuegate_server.sync.hub import CannotShip, SyncHub
-from queuegate_server.sync.session import Rights, Session, ShippedPolicy
+from queuegate_server.sync.session import Session, ShippedPolicy, SyncRights
 from queuegate_server.sync.shipping import ship
 from tests.support.fakes.clock import ManualClock
 from tests.support.snapshots import groups_named_as_users, zero
 from tests.support.sync_stream import sync_request
 
-RIGHTS = Rights(local_decisions=True, assert_groups=True)
+RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 LONG = 100.0
 """Seconds after which no lease of another process is left."""
 

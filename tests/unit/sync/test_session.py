@@ -9,9 +9,9 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.sync import session as module
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import InvalidSync, Looked, Rights, Session, ShippedPolicy
+from queuegate_server.sync.session import InvalidSync, Looked, Session, ShippedPolicy, SyncRights
 
-RIGHTS = Rights(local_decisions=True, assert_groups=True)
+RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 
 
 class Policies:

@@ -1,0 +1,101 @@
+"""Reports the decisions in an outbox, one report after the other."""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from queuegate.gate.outbox import Outbox, Segment
+from queuegate.v1 import sync_pb2
+
+MAX_REPORTED: Final = 1_000
+"""Decisions in one message."""
+
+
+class Reporter:
+    """Knows which decisions have been sent, and which the server has confirmed. Thread-safe.
+
+    A decision that the server refuses is set aside. A report for which it ends the stream, because
+    it is too large, is divided. All others arrive at least once.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        """Report the decisions of an outbox."""
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._stream = 0
+        self._segment: Segment | None = None
+        self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
+        """What is left of the segment, in the order in which it is reported."""
+        self._in_flight = 0
+        """The number of the report with the first group; 0 if it has not been sent."""
+        self._last = 0
+
+    def restart(self, stream: int) -> None:
+        """Report on another stream, from the first decision that is not confirmed."""
+        with self._lock:
+            self._stream = stream
+            self._in_flight = 0
+
+    def next(self, stream: int, reported: sync_pb2.SyncReported) -> sync_pb2.SyncReport | None:
+        """Return the report to send.
+
+        Args:
+            stream: The stream on which it would be sent.
+            reported: The last confirmation of the server.
+
+        Returns:
+            The report; None if there is none, if one is not confirmed yet, or if another stream
+            is used.
+        """
+        with self._lock:
+            if stream != self._stream:
+                return None
+            if self._in_flight and reported.id == self._in_flight:
+                self._set_aside(reported.refused)
+                self._drop_group()
+            if self._in_flight:
+                return None
+            if not self._groups:
+                oldest = self._outbox.oldest()
+                if oldest is None:
+                    return None
+                self._segment, decisions = oldest
+                self._groups.extend(
+                    decisions[start : start + MAX_REPORTED]
+                    for start in range(0, len(decisions), MAX_REPORTED)
+                )
+            self._last += 1
+            self._in_flight = self._last
+            return sync_pb2.SyncReport(id=self._last, decisions=self._groups[0])
+
+    def divide(self, why: str) -> None:
+        """Divide the report under way, for which the server has ended the stream; set a single
+        decision aside.
+        """
+        with self._lock:
+            if not self._in_flight:
+                return
+            group = self._groups[0]
+            if len(group) == 1:
+                self._outbox.reject(group[0], why)
+                self._drop_group()
+                return
+            self._in_flight = 0
+            self._groups[0] = group[len(group) // 2 :]
+            self._groups.appendleft(group[: len(group) // 2])
+
+    def _set_aside(self, refused: Iterable[sync_pb2.RefusedDecision]) -> None:
+        """Set the decisions aside that the server refuses; the others are confirmed."""
+        group = self._groups[0]
+        faults = {each.index: each.fault for each in refused if each.index < len(group)}
+        for index, fault in faults.items():
+            self._outbox.reject(group[index], fault)
+        self._outbox.confirmed += len(group) - len(faults)
+
+    def _drop_group(self) -> None:
+        self._in_flight = 0
+        self._groups.popleft()
+        if not self._groups and self._segment is not None:
+            self._outbox.remove(self._segment)
+            self._segment = None

@@ -1,0 +1,142 @@
+"""A server of SyncService alone, whose streams a test scripts."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+from google.protobuf.any_pb2 import Any as Packed
+from google.rpc import error_details_pb2
+
+from queuegate.policy.decision import RULES
+from queuegate.v1 import policy_pb2, status_pb2, sync_pb2
+from queuegate.v1.sync_pb2_grpc import SyncServiceServicer, add_SyncServiceServicer_to_server
+
+Requests = Iterator[sync_pb2.SyncRequest]
+Responses = Iterator[sync_pb2.SyncResponse]
+Script = Callable[[Requests, grpc.ServicerContext], Responses]
+
+
+def opened(**fields: Any) -> sync_pb2.SyncResponse:
+    """Return a greeting that lets a gate decide."""
+    settings = {
+        "epoch": b"e",
+        "lease_millis": 1_000,
+        "ping_interval_millis": 50,
+        "local_decisions": True,
+        **fields,
+    }
+    return sync_pb2.SyncResponse(opened=sync_pb2.SyncOpened(**settings))
+
+
+def part(partition: str = "default", **fields: Any) -> sync_pb2.SyncResponse:
+    """Return a policy in one part: alice may submit to the root."""
+    queues = [policy_pb2.PolicyQueue(path="root", submit_acl="alice staff")]
+    settings = {
+        "first": True,
+        "last": True,
+        "queues": queues,
+        "checksum": b"1",
+        "rules": RULES,
+        **fields,
+    }
+    return sync_pb2.SyncResponse(policy=sync_pb2.PolicyPart(partition=partition, **settings))
+
+
+class ScriptedSync(SyncServiceServicer):
+    """Serves each stream by the next script; by `behave` when there are none left."""
+
+    def __init__(self, *scripts: Script, **greeting: Any) -> None:
+        """Start without streams.
+
+        Args:
+            scripts: What the first streams do.
+            greeting: Fields of the greeting of all others.
+        """
+        self.opens: list[sync_pb2.SyncOpen] = []
+        """The first messages of streams that behaved."""
+        self.reported: list[sync_pb2.LocalDecision] = []
+        """The decisions that were confirmed."""
+        self.poison = ""
+        """A user whose decisions are refused."""
+        self.deadly = ""
+        """A user whose decisions end the stream."""
+        self.streams = 0
+        self.address = ""
+        self.changed = threading.Event()
+        """Set by a test to have streams send the policy again."""
+        self._scripts = [*scripts]
+        self._greeting = greeting
+
+    def Sync(self, request_iterator: Any, context: Any) -> Responses:  # noqa: N802 - the contract's
+        self.streams += 1
+        script = self._scripts.pop(0) if self._scripts else self.behave
+        return script(request_iterator, context)
+
+    def behave(self, requests: Requests, context: grpc.ServicerContext) -> Responses:
+        for request in requests:
+            kind = request.WhichOneof("message")
+            if kind == "open":
+                self.opens.append(request.open)
+                yield opened(**self._greeting)
+                yield part()
+                yield sync_pb2.SyncResponse(checkpoint=sync_pb2.SyncCheckpoint(sequence=1))
+            elif kind == "ping":
+                if self.changed.is_set():
+                    self.changed.clear()
+                    yield part()
+                yield sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=request.ping.id))
+            elif kind == "release":
+                return
+            elif kind == "report":
+                yield self._record(request.report, context)
+
+    def _record(
+        self, report: sync_pb2.SyncReport, context: grpc.ServicerContext
+    ) -> sync_pb2.SyncResponse:
+        users = [each.user for each in report.decisions]
+        if self.deadly in users:
+            _end(context)
+        refused = [
+            sync_pb2.RefusedDecision(index=index, fault="poison")
+            for index, user in enumerate(users)
+            if user == self.poison
+        ]
+        self.reported += [each for each in report.decisions if each.user != self.poison]
+        reported = sync_pb2.SyncReported(id=report.id, refused=refused)
+        return sync_pb2.SyncResponse(reported=reported)
+
+
+def _end(context: grpc.ServicerContext) -> None:
+    """End the stream because of a report."""
+    violation = error_details_pb2.BadRequest.FieldViolation(field="report.decisions[0]")
+    details = [
+        error_details_pb2.ErrorInfo(reason="INVALID_FIELD", domain="queuegate"),
+        error_details_pb2.BadRequest(field_violations=[violation]),
+    ]
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    status = status_pb2.Status(code=code.value[0], message="poison")
+    for detail in details:
+        packed = Packed()
+        packed.Pack(detail)
+        status.details.append(packed)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(code, "poison")
+
+
+@contextmanager
+def scripted_sync(*scripts: Script, **greeting: Any) -> Iterator[ScriptedSync]:
+    """Serve on a free port, without other services."""
+    servicer = ScriptedSync(*scripts, **greeting)
+    with ThreadPoolExecutor(8) as pool:
+        server = grpc.server(pool)
+        add_SyncServiceServicer_to_server(servicer, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        servicer.address = f"127.0.0.1:{port}"
+        server.start()
+        try:
+            yield servicer
+        finally:
+            server.stop(0).wait(30)

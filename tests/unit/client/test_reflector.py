@@ -1,0 +1,237 @@
+"""What a gate sends and when, and what it makes of the end of a stream."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queuegate.exceptions import InvalidArgument, NotPermitted, ServerUnavailable, Violation
+from queuegate.gate import reflector as module
+from queuegate.gate.reflector import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    MAX_WAITING,
+    MAX_WANTED,
+    SILENCE,
+    BrokenProtocol,
+    GateState,
+    Reflector,
+    guarded,
+)
+from queuegate.v1 import sync_pb2
+from tests.support.fakes.clock import ManualClock
+from tests.support.servers.scripted_sync import opened, part
+from tests.unit.client.test_outbox import decision
+
+GONE = ServerUnavailable("gone", code="UNAVAILABLE")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    made = ManualClock()
+    monkeypatch.setattr(module, "clock", made)
+    return made
+
+
+@pytest.fixture
+def changes() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def reflector(clock: ManualClock, changes: list[str], tmp_path: Path) -> Iterator[Reflector]:
+    made = Reflector(
+        "gate",
+        (),
+        stale=60,
+        outbox=tmp_path,
+        on_change=lambda: changes.append("policy"),
+        wake=lambda: changes.append("wake"),
+    )
+    yield made
+    made.close()
+
+
+def greet(reflector: Reflector, **fields: Any) -> None:
+    """Open a stream, get a policy, and the answer to a ping."""
+    reflector.opened()
+    reflector.receive(opened(**fields))
+    reflector.receive(part())
+    [ping] = [each for each in reflector.due(reflector.stream) if each.HasField("ping")]
+    reflector.receive(sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=ping.ping.id)))
+
+
+def state(reflector: Reflector) -> GateState:
+    return reflector.state
+
+
+def kinds(reflector: Reflector, stream: int = 0) -> list[str | None]:
+    requests = reflector.due(stream or reflector.stream)
+    return [request.WhichOneof("message") for request in requests]
+
+
+def test_pings_come_at_the_interval_of_the_server(reflector: Reflector, clock: ManualClock) -> None:
+    greet(reflector, ping_interval_millis=500)
+    clock.advance(1.0)
+    assert kinds(reflector) == ["ping"]
+    assert kinds(reflector) == []
+    assert reflector.idle_seconds == 0.5
+    clock.advance(0.5)
+    assert kinds(reflector) == ["ping"]
+
+
+def test_users_are_asked_for_once_and_in_bounded_messages(
+    reflector: Reflector, changes: list[str]
+) -> None:
+    greet(reflector)
+    changes.clear()
+    for number in range(MAX_WAITING + 10):
+        reflector._want("default", f"user {number}")
+        reflector._want("default", f"user {number}")
+    assert len(changes) == MAX_WAITING
+    asked: list[str] = []
+    while wants := [each.want for each in reflector.due(reflector.stream) if each.HasField("want")]:
+        assert all(len(each.users) <= MAX_WANTED for each in wants)
+        asked += [user for each in wants for user in each.users]
+    assert len(asked) == len(set(asked)) == MAX_WAITING
+    reflector._want("default", "user 1")
+    assert kinds(reflector) == []
+
+
+def test_an_old_stream_sends_nothing(reflector: Reflector) -> None:
+    greet(reflector)
+    reflector._want("default", "sam")
+    reflector.opened()
+    assert kinds(reflector, 1) == []
+    reflector._want("default", "sam")
+    assert kinds(reflector) == ["ping", "want"]
+
+
+def test_decisions_are_reported_after_the_first_pong(reflector: Reflector) -> None:
+    reflector.opened()
+    reflector.receive(opened(report_decisions=True))
+    reflector.receive(part())
+    assert reflector._outbox
+    assert reflector._outbox.append(decision(1))
+    assert kinds(reflector) == ["ping"]
+    reflector.receive(sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=1)))
+    assert kinds(reflector) == ["report"]
+    assert kinds(reflector) == []
+    reflector.receive(sync_pb2.SyncResponse(reported=sync_pb2.SyncReported(id=1)))
+    assert kinds(reflector) == []
+    assert reflector.outbox_counts
+    assert reflector.outbox_counts.confirmed == 1
+
+
+def test_only_a_report_that_the_server_names_is_divided(reflector: Reflector) -> None:
+    greet(reflector, report_decisions=True)
+    assert reflector._outbox
+    reflector._outbox.append(decision(1))
+    for field, rejected in (("want.users", 0), ("report.decisions[0].user", 1)):
+        assert kinds(reflector)[-1] == "report"
+        reflector.ended(InvalidArgument("no", violations=[Violation(field, "is wrong")]))
+        assert reflector._outbox.counts.rejected == rejected
+        greet(reflector, report_decisions=True)
+    assert kinds(reflector) == []
+
+
+def test_a_stream_without_pongs_is_dead(reflector: Reflector, clock: ManualClock) -> None:
+    greet(reflector)
+    clock.advance(SILENCE)
+    assert not reflector.is_dead
+    reflector.receive(sync_pb2.SyncResponse(forget=sync_pb2.Forget(partition="default")))
+    clock.advance(0.1)
+    assert reflector.is_dead
+    reflector.receive(part())
+    assert not reflector.is_dead
+
+
+def test_a_broken_protocol_drops_everything(reflector: Reflector) -> None:
+    greet(reflector)
+    reflector.receive(sync_pb2.SyncResponse(checkpoint=sync_pb2.SyncCheckpoint(sequence=7)))
+    again = reflector.opened().open
+    assert again.resume.sequence == 7
+    assert again.held
+    with pytest.raises(BrokenProtocol, match="the first message must be `opened`"):
+        reflector.receive(part())
+    assert reflector.resets == 2
+    assert state(reflector) is GateState.CONNECTING
+    again = reflector.opened().open
+    assert not again.resume.epoch
+    assert not again.held
+
+
+def test_a_message_of_a_newer_server_is_ignored(reflector: Reflector) -> None:
+    reflector.opened()
+    assert reflector.receive(sync_pb2.SyncResponse()) is None
+
+
+def test_only_an_unreachable_server_lets_old_state_decide(reflector: Reflector) -> None:
+    greet(reflector)
+    for failure, grace in ((GONE, 60), (None, 0), (GONE, 60), (BrokenProtocol("no"), 0)):
+        reflector.ended(failure)
+        assert reflector.decider.grace == grace
+    greet(reflector)
+    assert reflector.decider.grace == 0
+
+
+def test_a_refusal_ends_the_session(reflector: Reflector) -> None:
+    greet(reflector)
+    reflector.ended(GONE)
+    assert state(reflector) is not GateState.CONNECTING
+    reflector.ended(NotPermitted("no", code="PERMISSION_DENIED"))
+    assert state(reflector) is GateState.CONNECTING
+
+
+def test_pauses_grow_until_a_pong(reflector: Reflector) -> None:
+    pauses = [reflector.ended(GONE) for _ in range(8)]
+    assert all(0 < pause <= LONGEST_PAUSE for pause in pauses)
+    assert max(pauses) > 2 * FIRST_PAUSE
+    greet(reflector)
+    assert reflector.ended(GONE) <= FIRST_PAUSE
+
+
+def test_the_same_end_is_logged_once(
+    reflector: Reflector, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for _ in range(3):
+        reflector.ended(GONE)
+    assert [record.message for record in caplog.records] == [
+        "the stream of a gate has ended: UNAVAILABLE: gone"
+    ]
+    reflector.opened()
+    clock.advance(SILENCE + 1)
+    reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
+    assert "has answered no ping for 3 s" in caplog.text
+
+
+def test_a_server_that_demands_reports_needs_an_outbox(clock: ManualClock) -> None:
+    def nothing() -> None:
+        """Stand for both callbacks."""
+
+    bare = Reflector("", (), stale=0, outbox=None, on_change=nothing, wake=nothing)
+    greet(bare)
+    assert state(bare) is not GateState.FORBIDDEN
+    greet(bare, report_decisions=True)
+    assert state(bare) is GateState.FORBIDDEN
+    assert bare.decider.decide(("alice", "root", "default", "submit", (), "")) is None
+    bare.close()
+    assert state(bare) is GateState.CLOSED
+
+
+def test_on_change_is_called_for_another_policy(reflector: Reflector, changes: list[str]) -> None:
+    greet(reflector)
+    assert changes == ["policy"]
+    reflector.receive(part(checksum=b"2"))
+    assert changes == ["policy", "policy"]
+
+
+def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    guarded(fails)()
+    assert "on_change of a gate has failed" in caplog.text
