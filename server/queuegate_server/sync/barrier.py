@@ -13,10 +13,16 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 EARLIER_PROCESS: Final = "callers of the server process before this one"
 
 
+Caller = tuple[str, bytes]
+"""The name of a principal, and which state of a gate."""
+
+
 class _Waited(NamedTuple):
-    session: Session
-    """A stream, which may have ended."""
+    name: str
+    caller: Caller
     until: float
+    session: Session | None
+    """None if the stream has ended."""
 
     def may_be_old(self, sequence: int, newest: Session | None) -> bool:
         """Return whether the caller may not have applied a change.
@@ -25,9 +31,18 @@ class _Waited(NamedTuple):
             sequence: The number of the change.
             newest: The newest stream of the same caller.
         """
-        if self.session.has_released or self.session.applied >= sequence:
+        stream = self.session
+        if stream is not None and (stream.has_released or stream.applied >= sequence):
             return False
         return newest is None or newest.applied < sequence
+
+
+def _waited(session: Session) -> _Waited:
+    return _Waited(session.name, _caller(session), session.lease_until, session)
+
+
+def _caller(session: Session) -> Caller:
+    return session.caller, session.instance
 
 
 class Leases:
@@ -48,7 +63,7 @@ class Leases:
         self._open.pop(session, None)
         self._closed = [each for each in self._closed if now < each.until]
         if now < session.lease_until:
-            self._closed.append(_Waited(session, session.lease_until))
+            self._closed.append(_waited(session)._replace(session=None))
 
     def __iter__(self) -> Iterator[Session]:
         """Return the open streams."""
@@ -62,9 +77,9 @@ class Leases:
         earlier = self._started + LEASE + CLOCK_MARGIN
         return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
 
-    def newest(self) -> Mapping[tuple[str, bytes], Session]:
+    def newest(self) -> Mapping[Caller, Session]:
         """Return the newest open stream of each caller that says which are its streams."""
-        return {(each.caller, each.instance): each for each in self._open if each.instance}
+        return {_caller(each): each for each in self._open if each.instance}
 
     def last_end(self, now: float) -> float | None:
         """Return when the last lease ends that was granted; None if all have ended."""
@@ -72,8 +87,7 @@ class Leases:
 
     def _granted(self, now: float) -> list[_Waited]:
         """Return the streams whose leases have not ended."""
-        is_open = (_Waited(each, each.lease_until) for each in self._open)
-        return [each for each in (*is_open, *self._closed) if now < each.until]
+        return [each for each in (*map(_waited, self._open), *self._closed) if now < each.until]
 
 
 class Barrier:
@@ -106,12 +120,10 @@ class Barrier:
         waiting = [
             each
             for each in self._waiting
-            if each.may_be_old(
-                self._sequence, newest.get((each.session.caller, each.session.instance))
-            )
+            if each.may_be_old(self._sequence, newest.get(each.caller))
         ]
         self._waiting = [each for each in waiting if now < each.until]
-        self.waited_out += [each.session.name for each in waiting if now >= each.until]
+        self.waited_out += [each.name for each in waiting if now >= each.until]
         if self._earlier is not None and now >= self._earlier:
             self._earlier = None
             self.waited_out.append(EARLIER_PROCESS)

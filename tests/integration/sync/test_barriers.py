@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 from tests.support.servers.two_partitions import POLICY, client_without_retries, two_partitions
-from tests.support.servers.workers import WORKERS, several_workers
+from tests.support.servers.workers import WORKERS, pids, several_workers
 
 LEASE = 5.0
 _CHILD = """
@@ -197,7 +198,9 @@ def test_a_restarted_server_sends_no_policy_that_a_gate_holds(tmp_path: Path) ->
         eventually(lambda: decides_itself(opened, "alice", "root.q39999"), expected=True)
 
 
-def test_several_workers(directory: ScriptedDirectory) -> None:
+@contextmanager
+def workers(directory: ScriptedDirectory) -> Iterator[RunningServer]:
+    """Run several workers, when the leases of the processes before have ended."""
     path = directory.folder / "queues.yaml"
     path.write_text(POLICY)
     settings = {
@@ -211,6 +214,11 @@ def test_several_workers(directory: ScriptedDirectory) -> None:
         client_without_retries(server) as client,
     ):
         client.invalidate(wait=True)
+        yield server
+
+
+def test_several_workers(directory: ScriptedDirectory) -> None:
+    with workers(directory) as server, client_without_retries(server) as client:
         gates = [queuegate.Gate(server.address, timeout=60) for _ in range(3 * WORKERS)]
         try:
             for gate in gates:
@@ -224,3 +232,34 @@ def test_several_workers(directory: ScriptedDirectory) -> None:
         finally:
             for gate in gates:
                 gate.close()
+
+
+def test_a_worker_that_is_killed_leaves_leases(directory: ScriptedDirectory) -> None:
+    """The gates of the killed worker hang, so they keep its leases: they must be waited out."""
+    with (
+        workers(directory) as server,
+        client_without_retries(server) as client,
+        ExitStack() as stack,
+    ):
+        # That all connections are with the worker that lives on has a chance of 1 to 1 024.
+        children = [stack.enter_context(child_gate(server.address)) for _ in range(10)]
+        for child in children:
+            eventually(partial(child.ask, "sam", "root.work"), ["True", "True"])
+            child.send(signal.SIGSTOP)
+        try:
+            os.kill(pids(server)[0], signal.SIGKILL)
+            directory.answer({"sam": {"groups": []}})
+
+            def is_invalidated() -> bool:
+                try:
+                    client.invalidate(["sam"], wait=True)
+                except queuegate.CouldNotAsk:  # the connection was with that worker
+                    return False
+                return True
+
+            eventually(is_invalidated, expected=True)
+        finally:
+            for child in children:
+                child.send(signal.SIGCONT)
+        for child in children:
+            assert child.ask("sam", "root.work")[0] == "False"

@@ -58,6 +58,14 @@ class AnswersPingsBeforeChanges(Session):
         return super().next_response()
 
 
+class TakesAllGatesForOne(Session):
+    """Takes what one gate confirms for the confirmation of another one."""
+
+    def _open(self, request: sync_pb2.SyncOpen) -> None:
+        super()._open(request)
+        self.instance = b"any"
+
+
 class SendsOutdatedGroups(EventLog):
     """Does not notice that groups became invalid while they were looked up."""
 
@@ -108,7 +116,7 @@ class _WaitsForTheOpenOnly(Leases):
     def barrier(self, sequence: int, now: float) -> Barrier:
         barrier = super().barrier(sequence, now)
         waiting = barrier._waiting
-        barrier._waiting = [each for each in waiting if each.session.applied]
+        barrier._waiting = [each for each in waiting if each.session and each.session.applied]
         return barrier
 
 
@@ -126,6 +134,10 @@ class KeepsTheLeaseParts(Parts):
 
 class AnswersPingsFirstParts(Parts):
     session = AnswersPingsBeforeChanges
+
+
+class TakesAllGatesForOneParts(Parts):
+    session = TakesAllGatesForOne
 
 
 class SendsOutdatedGroupsParts(Parts):
@@ -165,6 +177,7 @@ PLANTED: Mapping[type[Parts], Bounds] = {
     SendsOutdatedGroupsParts: replace(
         _ONE_GATE, policy_changes=0, invalidations=1, wants=1, pings=1, connects=0, ticks=2
     ),
+    TakesAllGatesForOneParts: replace(_ONE_GATE, gates=2, ticks=1, pings=1),
     NoClockMarginParts: _ONE_GATE,
     ForgetsClosedStreamsParts: _ONE_GATE,
     ForgetsTheEarlierProcessParts: replace(_ONE_GATE, restarts=1),
