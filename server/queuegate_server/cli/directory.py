@@ -19,7 +19,7 @@ Directory = Mapping[str, tuple[str, ...]]
 """The groups of each user."""
 
 _AT_ONCE: Final = 32
-"""Look-ups under way."""
+"""Lookups under way."""
 
 users_from_option: Final[Callable[[Any], Any]] = click.option(
     "--users-from",
@@ -42,7 +42,7 @@ def read_directory(
         policy: The policy.
 
     Raises:
-        Failure: A file cannot be read or is not valid, or a look-up fails.
+        Failure: A file cannot be read or is not valid, or a lookup fails.
     """
     people: dict[str, tuple[str, ...] | None] = {}
     for file in files:
