@@ -28,6 +28,7 @@ _EXPLAIN: Final = (
     "queuegate explain john root.analytics.reports",
     "queuegate explain alice root.analytics.reports --group analysts",
 )
+_TREE: Final = ("queuegate tree", "queuegate tree --user sue")
 _LINT: Final = ("cat queues.yaml", "queuegate-server lint queues.yaml")
 _MISTAKEN: Final = """\
 partitions:
@@ -75,6 +76,7 @@ def draw() -> Iterator[tuple[str, str]]:
     with running_server("--policy", _POLICY) as server:
         asking = {"QUEUEGATE_ADDRESS": server.address}
         yield "explain", _picture("explain", _EXPLAIN, Path(), asking)
+        yield "tree", _picture("tree", _TREE, Path(), asking)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "queues.yaml").write_text(_MISTAKEN)
         yield "lint", _picture("lint", _LINT, Path(folder), {})

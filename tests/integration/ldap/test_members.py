@@ -121,6 +121,16 @@ async def test_a_group_that_cannot_be_listed_is_incomplete(
     assert not group.users
 
 
+async def test_another_server_lists_the_rest(
+    resolver: Build, own_directory: Slapd, directory: Slapd
+) -> None:
+    opened = await resolver(own_directory, urls=[own_directory.url, directory.url])
+    for _ in range(2):
+        group = (await listed(opened, ["analytics"])).groups["analytics"]
+        assert (group.users.keys(), group.missing) == ({"alice", "bob"}, "")
+        own_directory.kill()
+
+
 async def test_names_are_escaped(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory)
     listing = await listed(opened, ["*", "a*", "analytics)(cn=*", "\\2a", "\0"])

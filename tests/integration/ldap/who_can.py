@@ -78,7 +78,7 @@ resolvers:
     operation_timeout: 30s
     connect_timeout: 30s
 partitions:
-  default: {{resolver: corp}}
+  default: {{resolver: corp, cache: {{positive_ttl: 1h}}}}
 callers:
   loopback: {{roles: [check, read]}}
 """
@@ -90,7 +90,9 @@ callers:
             yield client
 
 
-def compare(client: Client, users: int, paths: list[str]) -> tuple[int, float]:
+def compare(
+    client: Client, users: int, paths: list[str], *, report: bool = False
+) -> tuple[int, float]:
     """Compare the lists with checks of every user; return the users listed, and the seconds that
     the lists took.
     """
@@ -110,6 +112,8 @@ def compare(client: Client, users: int, paths: list[str]) -> tuple[int, float]:
             pages = list(client.list_users(path, access=access, page_size=1000))
             seconds += time.monotonic() - start
             assert all(page.complete for page in pages), pages[0].incomplete
+            if report:
+                print(f"{path} {access}: {len(expected)} users", flush=True)
             if pages[0].everyone:
                 assert len(expected) == users
                 continue
@@ -135,7 +139,7 @@ def main(users: int = 20_000, queues: int = 200) -> None:
         tempfile.TemporaryDirectory() as folder,
         served(Path(folder) / "run", ldif, policy) as client,
     ):
-        found, seconds = compare(client, users, paths)
+        found, seconds = compare(client, users, paths, report=True)
     print(f"{users} users, {groups} groups, {queues} queues: {found} users listed as checked")
     print(f"the lists took {seconds:.1f} s")
 
