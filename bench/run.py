@@ -24,6 +24,7 @@ _PARTS: Final = (
     "decisions",
     "checks",
     "columns",
+    "reach",
     "users",
     "reload",
     "start",

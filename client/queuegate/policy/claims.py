@@ -6,16 +6,16 @@ once, two grants), and looking at each grant once decides the claim for everybod
 the people that there may be.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple, TypeAlias
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access
 from queuegate.policy.difference import walk
-from queuegate.policy.names import SEPARATOR
+from queuegate.policy.names import RECOVERY_QUEUE, SEPARATOR
 from queuegate.policy.reach import EffectiveAcl, SubjectKind, effective_acl
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Person, Subject, World
@@ -140,25 +140,23 @@ def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
         yield from (Subject(kind, name) for name in sorted(names))
 
 
-def _own_subjects(partition: Partition, use: Use) -> Iterator[Subject]:
-    """Yield what the queue adds to its parent, and everybody if anybody may use it."""
-    path, access = use.queue, use.access
-    chain = partition.chain(path, access)
-    if chain.otherwise is IN_RECOVERY_QUEUE:
-        return
-    if chain.otherwise is not None and chain.otherwise.allowed:
-        yield EVERYBODY
-    if chain.queue == path:
-        yield from (Subject(SubjectKind.USER, name) for name in sorted(chain.users))
-        yield from (Subject(SubjectKind.GROUP, name) for name in sorted(chain.groups))
-    queue = partition.queues[path]
-    proxies = queue.admin_acl.proxies
-    if access is Access.SUBMIT:
-        proxies |= queue.submit_acl.proxies
-    yield from (Subject(SubjectKind.PROXY, name) for name in sorted(proxies))
+def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, frozenset[str]]]:
+    """Yield the names that the queue's own ACLs list."""
+    queue = partition.queues[use.queue]
+    acls = [queue.admin_acl]
+    if use.access is Access.SUBMIT:
+        acls.append(queue.submit_acl)
+    for acl in acls:
+        if acl.allows_all:
+            yield SubjectKind.EVERYBODY, frozenset({WILDCARD})
+        yield SubjectKind.USER, acl.users
+        yield SubjectKind.GROUP, acl.groups
+        if acl.proxies:
+            yield SubjectKind.PROXY, acl.proxies
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
+    """Yield the use of each configured queue below, if the claim is about them."""
     if uses.with_below:
         start = uses.queue + SEPARATOR
         yield from (Use(uses.access, path) for path in partition.paths if path.startswith(start))
@@ -173,23 +171,38 @@ def _refute_exclusion(
 ) -> Refutation | None:
     """Return somebody whom the queues let in, to whom some subjects apply, and who is not excused.
 
-    Of the queues below only what each adds is looked at: the rest was, above.
+    Of the queues below only the names are looked at that no queue above has. If everybody may use
+    the first queue, it decides alone.
     """
-    seen: set[Subject] = set()
-    first = Use(uses.access, uses.queue)
-    acl = effective_acl(partition, uses.queue, uses.access)
-    found: Iterable[tuple[Use, Iterable[Subject]]] = [(first, _subjects(acl))]
-    below = ((use, _own_subjects(partition, use)) for use in _below(partition, uses))
-    for source in (found, below):
-        for use, subjects in source:
-            for subject in subjects:
-                if subject in seen:
-                    continue
-                seen.add(subject)
-                for person in world.people((*applies, subject)):
-                    if not person.is_any_of(excused):
-                        return Refutation(person, (Answer(use, is_allowed=True),))
+    seen: dict[SubjectKind, set[str]] = {kind: set() for kind in SubjectKind}
+    for kind, name in excused:
+        seen[kind].add(name)
+    top = Use(uses.access, uses.queue)
+    acl = effective_acl(partition, top.queue, top.access)
+    found = [(top, subject.kind, frozenset({subject.name})) for subject in _subjects(acl)]
+    below = (
+        (use, kind, names)
+        for use in _below(partition, uses)
+        if acl.open_by is None and not _is_recovery(partition, use)
+        for kind, names in _own_names(partition, use)
+    )
+    for use, kind, names in chain(found, below):
+        if not (new := names - seen[kind]):
+            continue
+        seen[kind] |= new
+        for name in sorted(new):
+            for person in world.people((*applies, Subject(kind, name))):
+                if not person.is_any_of(excused):
+                    return Refutation(person, (Answer(use, is_allowed=True),))
     return None
+
+
+def _is_recovery(partition: Partition, use: Use) -> bool:
+    """Return whether nobody may use a queue because of its name."""
+    return (
+        RECOVERY_QUEUE in use.queue
+        and partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE
+    )
 
 
 def _refute_everyone(
@@ -197,11 +210,7 @@ def _refute_everyone(
 ) -> Refutation | None:
     """Return somebody whom the queue does not let in, or the recovery queue below it."""
     checked = [Use(uses.access, uses.queue)]
-    checked += (
-        use
-        for use in _below(partition, uses)
-        if partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE
-    )
+    checked += (use for use in _below(partition, uses) if _is_recovery(partition, use))
     for use in checked:
         acl = effective_acl(partition, use.queue, use.access)
         for person in world.people((subject,)):

@@ -224,7 +224,7 @@ def walk(
         parent = compared.get(parent_path(path), _SAME)
         was, now = old.queues.get(path), new.queues.get(path)
         may_skip = parent is _SAME and is_one_grammar and path != ROOT
-        if may_skip and was and now and was.has_acls_of(now):
+        if may_skip and was and now and was.has_acls_of(now, access):
             continue
         queue = _compare(path, parent, sides[0].side(path), sides[1].side(path), access)
         if not (queue.gained.is_empty and queue.lost.is_empty):

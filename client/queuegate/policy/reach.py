@@ -135,10 +135,18 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
         acl: The effective ACL of a queue.
         members: The members of the groups, nested ones included, by the name of the group.
     """
-    users = {
-        user: [_grant(acl.partition, acl.access, SubjectKind.USER, queue, user)]
-        for user, queue in acl.users.items()
+    users: dict[str, list[Grant]] = {}
+    submit = acl.access is Access.SUBMIT
+    queues = acl.partition.queues
+    # By queue: the users that its submit ACL lists, which is evaluated first.
+    first = {
+        queue: queues[queue].submit_acl.users if submit and queue != CLUSTER else frozenset()
+        for queue in {*acl.users.values()}
     }
+    for user, queue in acl.users.items():
+        kind = Access.SUBMIT if user in first[queue] else Access.ADMIN
+        # As the constructor of a named tuple does, at a third of its cost.
+        users[user] = [tuple.__new__(Grant, (queue, kind, SubjectKind.USER, user))]
     unexpanded = []
     for group in acl.groups:
         grant = acl.grant(SubjectKind.GROUP, group)

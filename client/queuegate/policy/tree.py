@@ -81,10 +81,34 @@ class Queue:
             admin if isinstance(admin, str) else admin.text,
         )
 
-    def has_acls_of(self, other: "Queue") -> bool:
-        """Return whether two queues of one grammar certainly have the same ACLs; parses none."""
-        mine = self._submit_acl, self._admin_acl
-        return mine == (other._submit_acl, other._admin_acl)  # noqa: SLF001 - of the same class
+    def has_acls_of(self, other: "Queue", access: Access) -> bool:
+        """Return whether two queues of one grammar list the same names for a kind of access.
+
+        Equal texts are not parsed.
+        """
+        if not (
+            _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
+            or _same_names(self.admin_acl, other.admin_acl)
+        ):
+            return False
+        return (
+            access is _ADMIN
+            or _is_same_text(self._submit_acl, other._submit_acl)  # noqa: SLF001
+            or _same_names(self.submit_acl, other.submit_acl)
+        )
+
+
+def _is_same_text(one: Acl | str, other: Acl | str) -> bool:
+    return isinstance(one, str) and one == other
+
+
+def _same_names(one: Acl, other: Acl) -> bool:
+    return one is other or (
+        one.users == other.users
+        and one.groups == other.groups
+        and one.allows_all is other.allows_all
+        and one.proxies == other.proxies
+    )
 
 
 @dataclass(frozen=True, slots=True)

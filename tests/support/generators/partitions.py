@@ -11,6 +11,8 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
+# Shared, as by the loader: partitions of one grammar are compared without parsing equal texts.
+_GRAMMARS = {names: partial(parse, names=names) for names in AclNames}
 _YUNIKORN_ACLS = st.sampled_from(
     [
         *["", "", " ", "*", " *", "ann", "bob,cem dev", " dev,ops", "ann ops", "*,ann", "dan"],
@@ -47,7 +49,7 @@ def _trees(draw: st.DrawFn, acls: st.SearchStrategy[str]) -> dict[str, tuple[str
 def yunikorn_partitions(draw: st.DrawFn, names: AclNames | None = None) -> Partition:
     """Return a partition whose ACLs are parsed when they are first needed."""
     names = names or draw(st.sampled_from(list(AclNames)))
-    builder = PartitionBuilder("default", parse_acl=partial(parse, names=names))
+    builder = PartitionBuilder("default", parse_acl=_GRAMMARS[names])
     tree = draw(_trees(_YUNIKORN_ACLS))
     builder.add(QueueAcls(path, submit, admin) for path, (submit, admin) in tree.items())
     return builder.build()
