@@ -15,8 +15,10 @@ from queuegate.policy.names import is_at_or_below, is_user_name
 _MAX_PLAIN: Final = 256
 """Characters of names that surely are not too long for the server."""
 _MAX_GROUPS: Final = 1_000
-_BY_GROUPS: Final = frozenset({Reason.GROUP, Reason.NO_MATCH})
-"""Decisions for these reasons depend on the groups of the user, or might."""
+_WITHOUT_GROUPS: Final = frozenset(
+    {Reason.USER, Reason.WILDCARD, Reason.ACLS_DISABLED, Reason.RECOVERY_QUEUE}
+)
+"""Decisions for these reasons do not depend on the groups of the user; others might."""
 _ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str], str]
@@ -137,7 +139,7 @@ class Decider:
             made = core.decide(partition, path, access, user, groups or None, real_user=real_user)
         else:
             made = core.decide(partition, path, access, user, holder.groups)
-            if made is not None and made.reason in _BY_GROUPS:
+            if made is not None and made.reason not in _WITHOUT_GROUPS:
                 entry = holder
         if made is None:
             if holder is None:

@@ -205,6 +205,21 @@ def test_other_rights_end_what_was_decided_with_them(gate: Gate) -> None:
     assert not denied
 
 
+def test_a_grant_by_groups_ends_with_the_groups(gate: Gate) -> None:
+    """Also that of a group of administrators, whose reason does not name a group."""
+    cluster = sync_pb2.ClusterPolicy(admin_acl=" ops", acls_enabled=True)
+    part = policy("default")
+    part.cluster.CopyFrom(cluster)
+    gate.say(policy=part)
+    for user, group, reason in (("sam", "staff", "group"), ("olga", "ops", "cluster_admin")):
+        gate.learn(user, group)
+        made = gate.check(user)
+        assert made
+        assert made.reason == reason
+        gate.say(forget=sync_pb2.Forget(partition="default", users=[user]))
+        assert gate.check(user) is None
+
+
 def test_rights_are_a_part_of_the_state(gate: Gate) -> None:
     """A decision may not mix the rights of two moments: each state has its own."""
     before = gate.replica.state
