@@ -215,11 +215,10 @@ def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ..
     is_valid = held.partition.cluster is not None or is_user_name(user)
     if not (is_valid and isinstance(groups, tuple) and len(groups) <= _MAX_GROUPS):
         return None
-    if not all(map(_is_plain, groups)):
+    try:
+        is_plain = "".join(groups).isprintable()
+    except TypeError:
+        return None
+    if not (is_plain and all(groups) and max(map(len, groups)) <= _MAX_PLAIN):
         return None
     return groups if held.use_given_groups and state.rights.assert_groups else ()
-
-
-def _is_plain(name: object) -> bool:
-    """Return whether a server surely accepts this name."""
-    return isinstance(name, str) and 0 < len(name) <= _MAX_PLAIN and name.isprintable()
