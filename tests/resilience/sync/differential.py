@@ -23,6 +23,10 @@ from tests.support.generators.yarn import RandomCluster, random_cluster
 from tests.support.servers.queuegate_server import ADMIN, running_server
 
 ROUND: Final = 1_000
+CHANGE_SECONDS: Final = 300.0
+"""For a change. A reload may wait for another one, which the watcher of the files has begun, and
+both parse in a child process of low priority: a second of processor time can take half a minute on
+a machine with twenty busy processes."""
 USERS: Final = [f"user{number}" for number in range(40)] + ["bob", "eve", "carol", "knox", "d"]
 GROUPS: Final = ["g", "ops", "staff", "a.b", "system:masters", "h-1"]
 UNKNOWN: Final = ["stranger", "nobody else"]
@@ -72,13 +76,19 @@ class World:
             name: random_queues(self.chance, 60, USERS, GROUPS) for name in ("default", "extended")
         }
         text = policy_text({name: ("", queues) for name, queues in trees.items()})
-        (self.folder / "queues.yaml").write_text(text)
+        self._put("queues.yaml", text)
         self.queues = {name: [*queues] for name, queues in trees.items()}
         for name, (scheduler, semantics) in YARN.items():
             cluster: RandomCluster = random_cluster(self.chance, scheduler, semantics)
-            (self.folder / f"{name}.xml").write_text(cluster.xml())
-            (self.folder / f"{name}-site.xml").write_text(cluster.site())
+            self._put(f"{name}.xml", cluster.xml())
+            self._put(f"{name}-site.xml", cluster.site())
             self.queues[name] = [*cluster.cluster.queues]
+
+    def _put(self, name: str, text: str) -> None:
+        """Put a file in place whole: the server watches it, and must not read a part."""
+        draft = self.folder / f"{name}.new"
+        draft.write_text(text)
+        draft.replace(self.folder / name)
 
     def change_groups(self, users: list[str]) -> None:
         groups = {user: self.chance.sample(GROUPS, self.chance.randrange(4)) for user in users}
@@ -89,13 +99,14 @@ class World:
         """Change something, and wait until no gate decides from the state before."""
         if self.chance.random() < 0.5:
             self.write_policies()
-            assert client.reload(wait=True)
+            assert client.reload(wait=True, timeout=CHANGE_SECONDS)
             return
         users = self.chance.sample(USERS, 10)
         self.change_groups(users)
         everybody = self.chance.random() < 0.3
         for partition in self.queues:
-            client.invalidate(None if everybody else users, partition=partition, wait=True)
+            who = None if everybody else users
+            client.invalidate(who, partition=partition, wait=True, timeout=CHANGE_SECONDS)
 
     def question(self) -> Check:
         pick = self.chance.choice
@@ -167,9 +178,12 @@ def _comparable(answer: object) -> object:
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     chosen = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 32)
+    differs = False
     for each in KINDS:
         result = run(number, chosen, each)
         made_by_gate = f"{result.decided} decided by the gate"
         print(f"seed {chosen}, {each}: {result.questions} questions, {made_by_gate}")
         print(f"{len(result.differences)} differences")
         print(*result.differences[:20], sep="\n")
+        differs |= bool(result.differences)
+    sys.exit(differs)
