@@ -21,9 +21,9 @@ from queuegate.policy.names import is_at_or_below
 from queuegate.policy.reach import SubjectKind, grant_of
 from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.worlds import Person, Subject
-from queuegate_server.cli.directory import Directory
 from queuegate_server.cli.findings import code
 from queuegate_server.cli.policies import PolicyFile
+from queuegate_server.cli.users_from import GroupsByUser
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
@@ -58,7 +58,7 @@ def parse_allowed(
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Affected:
     """Those who gain, or those who lose."""
 
     everybody: bool
@@ -87,10 +87,10 @@ class AccessChange:
     partition: str
     queue: str
     access: Access
-    gained: Side
-    unexpected: Side
+    gained: Affected
+    unexpected: Affected
     """Those who gain and are not allowed to."""
-    lost: Side
+    lost: Affected
     below: int
     """The number of queues below with the same change."""
     partly_below: int
@@ -146,7 +146,7 @@ class AccessChange:
 def access_changes(
     old: PolicyFile,
     new: PolicyFile,
-    directories: Mapping[str, Directory] | None,
+    directories: Mapping[str, GroupsByUser] | None,
     allowed: Sequence[AllowedGain],
 ) -> Iterator[AccessChange]:
     """Yield the changes of all partitions, by partition, access and queue.
@@ -183,7 +183,7 @@ def markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
         yield f"| {mark} | {queue} | {each.access} | {' | '.join(cells)} | {below} |"
 
 
-def _members(directory: Directory) -> dict[str, frozenset[str]]:
+def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:
     members: dict[str, set[str]] = {}
     for user, groups in directory.items():
         for group in groups:
@@ -200,7 +200,7 @@ class _Change:
     new: PolicyFile
     before: Partition
     after: Partition
-    directory: Directory | None
+    directory: GroupsByUser | None
     found: QueueDifference
 
     def build(self, allowed: Sequence[AllowedGain]) -> AccessChange:
@@ -208,7 +208,7 @@ class _Change:
         gained, lost = self._side(found.gained), self._side(found.lost)
         intended = {each.subject for each in allowed if is_at_or_below(found.queue, each.queue)}
         all_may = Subject(SubjectKind.EVERYBODY, "*") in intended
-        unexpected = Side(
+        unexpected = Affected(
             gained.everybody and not all_may,
             tuple(
                 name
@@ -229,11 +229,11 @@ class _Change:
             self._place(gained, lost),
         )
 
-    def _side(self, selection: Selection) -> Side:
+    def _side(self, selection: Selection) -> Affected:
         names = selection.names
         if self.directory is None:
             subjects = () if selection.everybody else tuple(sorted(names))
-            return Side(selection.everybody, subjects, _but(selection, names))
+            return Affected(selection.everybody, subjects, _but(selection, names))
         if selection.everybody:
             names = frozenset(self.directory) - names
         subjects = tuple(
@@ -244,7 +244,7 @@ class _Change:
                 for name in names
             )
         )
-        return Side(selection.everybody, subjects, ())
+        return Affected(selection.everybody, subjects, ())
 
     def _person(self, name: str) -> Person:
         """Return a person to whom a name of a change applies."""
@@ -257,7 +257,7 @@ class _Change:
             case _:
                 return Person("", (), subject)
 
-    def _place(self, gained: Side, lost: Side) -> Place:
+    def _place(self, gained: Affected, lost: Affected) -> Place:
         side, policy, partition = (
             (gained, self.new, self.after) if gained else (lost, self.old, self.before)
         )
@@ -292,5 +292,5 @@ def _queues_inherit(count: int) -> str:
     return "1 queue below inherits" if count == 1 else f"{count} queues below inherit"
 
 
-def _document(side: Side) -> dict[str, Any]:
+def _document(side: Affected) -> dict[str, Any]:
     return {"everybody": side.everybody, "subjects": [*side.subjects], "except": [*side.but]}

@@ -29,8 +29,8 @@ from queuegate_server.cli.command import (
     resolver_types_option,
     shown_name,
 )
-from queuegate_server.cli.directory import read_directory, users_from_option
 from queuegate_server.cli.policies import PolicyFile
+from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
 
@@ -113,7 +113,7 @@ def diff(
     """
     if by_people:
         before, after = _loaded(old, new, options, config)
-        directories = read_directory(users_from, config, after) if users_from else None
+        directories = read_users(users_from, config, after) if users_from else None
         changes = [*access_changes(before, after, directories, allowed)]
         for note in _differences(before.partitions, after.partitions):
             if not note.queue:

@@ -12,6 +12,7 @@ from queuegate.cli.documents import to_json
 from queuegate.cli.terminal import colours_for
 from queuegate.policy.claims import Answer, Refutation, Use, Uses, refute
 from queuegate.policy.decide import decide
+from queuegate.policy.decision import IN_RECOVERY_QUEUE
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.reach import grant_of
 from queuegate.policy.tree import Partition
@@ -25,9 +26,9 @@ from queuegate_server.cli.command import (
     reading_options,
     resolver_types_option,
 )
-from queuegate_server.cli.directory import read_directory, users_from_option
 from queuegate_server.cli.findings import MARKDOWN, code
 from queuegate_server.cli.policies import PolicyFile
+from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.claims import BadClaim, ClaimsFile, StatedClaim, bind, load_claims
 from queuegate_server.formats.diagnostics import (
@@ -103,7 +104,7 @@ def prove(
     prover = _Prover(loaded, stated, name, options, config)
     world: World = stated.world
     if users_from:
-        world = ClosedWorld(read_directory(users_from, config, loaded)[prover.partition.name])
+        world = ClosedWorld(read_users(users_from, config, loaded)[prover.partition.name])
     proofs = [*prover.proofs(world)]
     for note in prover.notes:
         click.echo(f"note: {printable(note)}", err=True)
@@ -168,12 +169,12 @@ class _Prover:
         """Note queues that do not exist: a name may be misspelt."""
         names = ("uses", "first", "second", "inner", "outer")
         for use in (getattr(claim, name, None) for name in names):
-            if isinstance(use, Use | Uses) and use.queue not in self.partition.queues:
-                nearest = self.partition.nearest_path(use.queue)
-                self.notes.append(
-                    f"{self.file}:{stated.line}: queue {quoted(use.queue)} does not exist;"
-                    f" decided at {nearest}"
-                )
+            if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:
+                continue
+            text = f"{self.file}:{stated.line}: queue {quoted(use.queue)} does not exist"
+            if self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
+                text += f"; decided at {self.partition.nearest_path(use.queue)}"
+            self.notes.append(text)
 
     def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[Shown]:
         person = refutation.person

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from queuegate_server.cli.diff import diff
 from queuegate_server.cli.policy_files import lint, validate
+from queuegate_server.cli.prove import prove
 
 BAD = "partitions: [{queues: [{name: root, submitacl: 'a, b'}, {name: 'x y'}]}]\n"
 
@@ -90,6 +91,16 @@ def test_a_difference() -> None:
     assert result["message"]["text"].endswith('submit ACL: + user "sue"')
     done = run(diff, "-o", "github", "old.yaml", "new.yaml")
     assert done.stdout.startswith("::warning file=new.yaml,title=queuegate diff::partition ")
+
+
+def test_people_and_claims_in_sarif() -> None:
+    (result,) = check_sarif(run(diff, "--people", "-o", "sarif", "old.yaml", "new.yaml").stdout)[
+        "results"
+    ]
+    assert result["message"]["text"].endswith('submit: + user "sue"')
+    Path("claims.yaml").write_text("claims: [nobody may submit root]")
+    (result,) = check_sarif(run(prove, "-o", "sarif", "new.yaml", "claims.yaml").stdout)["results"]
+    assert result["message"]["text"].endswith("queuegate check --policy new.yaml sue root)")
 
 
 def test_files_that_cannot_be_compared_for_programs() -> None:

@@ -152,7 +152,7 @@ def test_queues_that_do_not_exist_are_noted() -> None:
     claims("nobody may submit root.@recovery@", "never group:ext admin root.nosuch.a")
     done = prove()
     assert done.stderr.splitlines() == [
-        'note: claims.yaml:1: queue "root.@recovery@" does not exist; decided at root',
+        'note: claims.yaml:1: queue "root.@recovery@" does not exist',
         'note: claims.yaml:1: queue "root.nosuch.a" does not exist; decided at root',
     ]
 

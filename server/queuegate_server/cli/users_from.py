@@ -15,7 +15,7 @@ from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.resolver import Found, LookupFailed
 
-Directory = Mapping[str, tuple[str, ...]]
+GroupsByUser = Mapping[str, tuple[str, ...]]
 """The groups of each user."""
 
 _AT_ONCE: Final = 32
@@ -31,9 +31,9 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
 )
 
 
-def read_directory(
+def read_users(
     files: Sequence[str], config: Path | None, policy: PolicyFile
-) -> dict[str, Directory]:
+) -> dict[str, GroupsByUser]:
     """Return the people of each partition of a policy.
 
     Args:
@@ -67,8 +67,8 @@ def read_directory(
 
 
 async def _resolved(
-    config: Path, policy: PolicyFile, known: Directory, unknown: Sequence[str]
-) -> dict[str, Directory]:
+    config: Path, policy: PolicyFile, known: GroupsByUser, unknown: Sequence[str]
+) -> dict[str, GroupsByUser]:
     """Return the people with the groups that the resolver of each partition finds."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and seldom needed
         CannotServe,
@@ -88,7 +88,7 @@ async def _resolved(
     services = OfflineServices(settings(config, policy.name))
     try:
         snapshot = await services.load()
-        found: dict[str, Directory] = {}
+        found: dict[str, GroupsByUser] = {}
         for name, served in snapshot.served.items():
             groups = await asyncio.gather(*(groups_of(user, served.groups) for user in unknown))
             found[name] = {**known, **dict(zip(unknown, groups, strict=True))}
