@@ -212,6 +212,23 @@ async def test_a_range_that_ends_too_soon_is_incomplete(resolver: Build) -> None
         assert "only a part of member" in (await listed(opened, ["big"])).groups["big"].missing
 
 
+async def test_members_that_may_only_be_searched_are_missing(resolver: Build) -> None:
+    class SearchOnly(Entries):
+        def _shown(self, entry: Attributes, attributes: tuple[str, ...]) -> Any:
+            return [
+                (name, values)
+                for name, values in super()._shown(entry, attributes)
+                if name != "member"
+            ]
+
+    full, empty = ad_group("full", 1201, ad_user(1)[0]), ad_group("empty", 1202)
+    async with fake_directory(SearchOnly(dict([ad_user(1), full, empty, ("", ROOT)]))) as fake:
+        opened = await resolver(fake.url, **GIVEN, nested="in_chain")
+        listing = await listed(opened, ["full", "empty"])
+    assert "may not read member" in listing.groups["full"].missing
+    assert listing.groups["empty"].missing == ""
+
+
 async def test_members_outside_of_the_base_are_no_users(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory, user_base=f"ou=more,{SUFFIX}", group_base=GROUPS)
     assert (await listed(opened, ["analytics"])).groups["analytics"].users == {}

@@ -19,7 +19,7 @@ from queuegate_server.identity.resolvers.ldap.dn import (
     normalize,
     parse_dn,
 )
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter, escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
@@ -234,7 +234,22 @@ class MemberLookup:
             values += await self._session.all_values(
                 entry, attribute, limit=self._listing.room, advice=_ADVICE
             )
+        if not values:
+            await self._ensure_readable(group)
         return values
+
+    async def _ensure_readable(self, group: _Group) -> None:
+        """Raise SetupFault if a group without visible members has some.
+
+        The right to search an attribute, which lookups of users need, is not that to read it.
+        """
+        attributes = group.kind.options.member_attribute
+        present = "".join(f"({attribute}=*)" for attribute in attributes)
+        if await self._search(group.dn, f"(|{present})", ("1.1",), 1, ldap.SCOPE_BASE):
+            raise SetupFault(
+                f"the bind account may not read {' or '.join(attributes)} of the group",
+                "let it read them",
+            )
 
     async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
         """Return the names of those of the entries that are users."""
