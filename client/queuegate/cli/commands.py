@@ -339,5 +339,5 @@ def _application_fault(given: dict[str, Any]) -> str:
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about gates that were waited for."""
-    lines = [f"{escape(name)} did not confirm; its lease has ended" for name in waited_out]
+    lines = [f"{escape(name)} did not confirm; the lease has ended" for name in waited_out]
     return [*lines, f"no gate of this server decides from {state} any more"]
