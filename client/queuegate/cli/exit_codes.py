@@ -41,7 +41,8 @@ class Problem:
     """Never that of an answer."""
     reason: str
     """For programs: a value of the contract's `ErrorReason`, the name of a gRPC status, or
-    `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN` and `UNEXPECTED`.
+    `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE` and
+    `UNEXPECTED`.
     """
     message: str
     """For people, with the remedy."""
