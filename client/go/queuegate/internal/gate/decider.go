@@ -2,6 +2,7 @@ package gate
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -126,9 +127,14 @@ func (d *decider) make(from *state, question *Question) *remembered {
 			decision = policy.Unknown
 		}
 	}
-	made := remember(question)
+	made := remember(question, held.name, place.Path(), entry)
 	made.decision, made.revision, made.evaluated = decision, held.revision, evaluated
-	made.generation, made.entry = from.generation, entry
+	made.generation = from.generation
+	if subject := decision.MatchedSubject; subject == user {
+		made.decision.MatchedSubject = made.user
+	} else if made.rare != nil {
+		made.decision.MatchedSubject = strings.Clone(subject)
+	}
 	return made
 }
 

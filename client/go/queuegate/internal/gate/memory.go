@@ -3,6 +3,7 @@ package gate
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
@@ -30,19 +31,33 @@ type rare struct {
 	realUser string
 }
 
-// remember returns what is remembered of a question. It copies the names, which may be parts of large
-// texts.
-func remember(question *Question) *remembered {
-	names := question.User + question.Queue + question.Partition
-	queue := len(question.User)
-	partition := queue + len(question.Queue)
+// remember returns what is remembered of a question about a path of a partition. Its names are copied,
+// because they may be parts of large texts, or replaced by those that the gate has anyway.
+func remember(question *Question, partition, path string, entry *userEntry) *remembered {
 	made := &remembered{
-		user: names[:queue], queue: names[queue:partition], partition: names[partition:], access: question.Access,
+		queue: known(question.Queue, path), partition: known(question.Partition, partition),
+		access: question.Access, entry: entry,
+	}
+	if entry != nil {
+		made.user = entry.key.name
+	} else {
+		made.user = strings.Clone(question.User)
 	}
 	if question.RealUser != "" || len(question.Groups) > 0 {
-		made.rare = &rare{slices.Clone(question.Groups), question.RealUser}
+		made.rare = &rare{slices.Clone(question.Groups), strings.Clone(question.RealUser)}
+		for i, group := range made.rare.groups {
+			made.rare.groups[i] = strings.Clone(group)
+		}
 	}
 	return made
+}
+
+// known returns a text, as the one that is known if they are equal.
+func known(text, known string) string {
+	if text == known {
+		return known
+	}
+	return strings.Clone(text)
 }
 
 func (r *remembered) isOf(question *Question) bool {

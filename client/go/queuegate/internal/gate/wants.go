@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -61,6 +62,7 @@ func (w *wants) wait(key userKey, now time.Duration) bool {
 	if len(w.waiting)+len(w.asked) >= maxWaiting {
 		return false
 	}
+	key.name = strings.Clone(key.name) // it may be a part of a large text
 	w.waiting[key] = struct{}{}
 	return true
 }

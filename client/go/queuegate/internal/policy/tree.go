@@ -73,6 +73,9 @@ type Place struct {
 	nearest *queue // at it, or its nearest existing ancestor; nil for a short name of several queues
 }
 
+// Path returns the canonical path of the queue.
+func (p Place) Path() string { return p.path }
+
 // Locate returns the place of a queue; false if the text is no path.
 func (p *Partition) Locate(text string) (Place, bool) {
 	if found := p.queues[text]; found != nil {
