@@ -5,7 +5,8 @@ the difference at its parent and from the names of its own ACLs: queues whose AC
 below a queue without a difference, cost one comparison.
 
 Queues that only one version has are compared, too: where one is missing, its nearest existing
-ancestor decides.
+ancestor decides. Queues are compared by their full paths: which queue a short name of the capacity
+scheduler stands for may change as well.
 """
 
 from collections.abc import Callable, Iterator, Mapping
