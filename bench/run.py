@@ -37,6 +37,7 @@ _PARTS: Final = (
     "directory",
     "outage",
     "overload",
+    "gate",
     "gate_effect",
     "gate_outage",
     "webhook",

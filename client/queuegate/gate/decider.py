@@ -160,13 +160,13 @@ class Decider:
         """Return what a question refers to; None if the gate must not or cannot decide it."""
         user, queue, name, access_name, groups, real_user = question
         try:
-            is_plain = (names := user + queue + name + real_user).isprintable()
+            is_plain = (names := user + queue + real_user).isprintable()
         except (TypeError, AttributeError):
             return None
         if not (is_plain and user and queue and len(names) <= _MAX_PLAIN):
             return None
         access = _ACCESS.get(access_name)
-        held = state.find(name)
+        held = state.policies.get(name) or _find(state, name)
         if access is None or held is None or held.rules != RULES:
             return None
         if not state.rights.local_decisions:
@@ -207,6 +207,13 @@ class Decider:
         if entry is None:
             self._want(partition, user)
         return entry
+
+
+def _find(state: State, name: object) -> Held | None:
+    """Return the policy of a partition that is not requested by its own name."""
+    if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
+        return None
+    return state.find(name)
 
 
 def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ...] | None:
