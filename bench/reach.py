@@ -120,11 +120,11 @@ def _claims(
     everywhere = Uses(Access.ADMIN, "root", with_below=True)
     group = Subject(SubjectKind.GROUP, specs[0].admin_groups[0])
     return {
+        "claim: no new access compared with the same": NoNewAccess(same),
         "claim: only these may admin root.**": Only(frozenset(names), everywhere),
         "claim: everyone in the group may submit root.**": Everyone(
             group, Uses(Access.SUBMIT, "root", with_below=True)
         ),
-        "claim: no new access compared with the same": NoNewAccess(same),
     }
 
 
