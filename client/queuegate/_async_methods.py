@@ -81,8 +81,7 @@ class AsyncClientMethods:
         """
         request = _requests.check(Check(user, queue, partition, access, groups, real_user))
         if at_least is not None:
-            request.at_least.epoch = at_least.epoch
-            request.at_least.sequence = at_least.sequence
+            _requests.demand(request, at_least)
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.access.CheckQueueAccess, request, deadline)
         return _responses.decision(response)

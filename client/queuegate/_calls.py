@@ -1,6 +1,7 @@
 """A gRPC channel and the calls over it, blocking and for asyncio."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -50,11 +51,14 @@ def _failure(error: grpc.RpcError, plan: ChannelPlan, deadline: Deadline) -> Que
 
 
 class BlockingCalls:
-    """Blocking calls. Thread-safe."""
+    """Blocking calls. Thread-safe. A fork of the process cannot use them: it would read and write
+    on the connection of its parent.
+    """
 
     def __init__(self, plan: ChannelPlan, channel: grpc.Channel | None = None) -> None:
         """Use an open channel, or open one, which connects at the first call."""
         self._plan = plan
+        self._process = os.getpid()
         target, options = plan.address.target, plan.options
         self._channel = channel or (
             grpc.insecure_channel(target, options)
@@ -78,7 +82,11 @@ class BlockingCalls:
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError if the client is closed."""
+        """Make one call. Raises QueuegateError, or RuntimeError if the client is closed, or was
+        created before a fork.
+        """
+        if self.is_inherited:
+            raise RuntimeError("the client was created before a fork: create one in each process")
         try:
             return method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
@@ -96,9 +104,15 @@ class BlockingCalls:
         """Return the exception for a stream of SyncService that has failed."""
         return _failure(error, self._plan, Deadline(0))
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that opened the channel."""
+        return os.getpid() != self._process
+
     def close(self) -> None:
-        """Cancel the calls in flight and close the channel."""
-        self._channel.close()
+        """Cancel the calls in flight and close the channel; in a fork, leave it to the parent."""
+        if not self.is_inherited:
+            self._channel.close()
 
 
 class AsyncCalls:

@@ -12,8 +12,8 @@ class Client(ClientMethods):
     """The blocking client of a queuegate server; `queuegate.aio.Client` is the one for asyncio.
 
     Threads can and should share one client: all its calls use one connection, which is opened
-    at the first call and reopened when it is lost. Create clients after a fork, not before.
-    Close a client after use, or use it in a `with` statement.
+    at the first call and reopened when it is lost. Create clients after a fork, not before: in
+    the child, calls raise RuntimeError. Close a client after use, or use it in a `with` statement.
 
     Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
     ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including

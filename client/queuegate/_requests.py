@@ -7,6 +7,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from queuegate import _validation
 from queuegate._applications import ApplicationCheck, SparkApplication
+from queuegate._results import Cursor
 from queuegate._types import AccessName, Check
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
@@ -164,6 +165,14 @@ def application_batches(
         size += item_size
     if batch.checks:
         yield batch
+
+
+def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
+    """Demand that the answer takes a change into account. Raises TypeError."""
+    if not isinstance(at_least, Cursor):
+        raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")
+    request.at_least.epoch = at_least.epoch
+    request.at_least.sequence = at_least.sequence
 
 
 def listing(

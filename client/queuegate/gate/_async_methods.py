@@ -61,6 +61,8 @@ class AsyncGateMethods(AsyncClientMethods):
 
         With `at_least` the server is always asked.
         """
+        if timeout is not None:
+            _validation.seconds("timeout", timeout)
         if at_least is None:
             made = self._decide((user, queue, partition, access, groups, real_user))
             if made is not None:
@@ -83,6 +85,8 @@ class AsyncGateMethods(AsyncClientMethods):
         decide are sent.
         """
         questions = _requests.questions(checks, Check)
+        if timeout is not None:
+            _validation.seconds("timeout", timeout)
         found = [
             self._decide(
                 (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
@@ -108,6 +112,8 @@ class AsyncGateMethods(AsyncClientMethods):
         `Client.queues` does.
         """
         given = _validation.texts("groups", groups)
+        if timeout is not None:
+            _validation.seconds("timeout", timeout)
         found = self._reflector.decider.queues(
             (user, prefix or ROOT, partition, access, given, real_user)
         )

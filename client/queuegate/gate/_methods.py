@@ -58,6 +58,8 @@ class GateMethods(ClientMethods):
 
         With `at_least` the server is always asked.
         """
+        if timeout is not None:
+            _validation.seconds("timeout", timeout)
         if at_least is None:
             made = self._decide((user, queue, partition, access, groups, real_user))
             if made is not None:
@@ -80,6 +82,8 @@ class GateMethods(ClientMethods):
         decide are sent.
         """
         questions = _requests.questions(checks, Check)
+        if timeout is not None:
+            _validation.seconds("timeout", timeout)
         found = [
             self._decide(
                 (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
@@ -105,6 +109,8 @@ class GateMethods(ClientMethods):
         `Client.queues` does.
         """
         given = _validation.texts("groups", groups)
+        if timeout is not None:
+            _validation.seconds("timeout", timeout)
         found = self._reflector.decider.queues(
             (user, prefix or ROOT, partition, access, given, real_user)
         )

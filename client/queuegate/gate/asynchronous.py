@@ -11,7 +11,7 @@ from queuegate._async_client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.exceptions import ServerUnavailable
 from queuegate.gate._async_methods import AsyncGateMethods
-from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, GateState, Reflector, guarded
+from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, Reflector, guarded
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
@@ -66,10 +66,10 @@ class Gate(AsyncGateMethods, Client):
 
     async def close(self) -> None:
         """Close the gate and its connection, as Client.close does."""
-        is_live = self._reflector.state is GateState.LIVE
+        has_stream = self._reflector.has_stream
         self._reflector.close()
         self._wake()
-        if is_live:
+        if has_stream:
             await asyncio.wait({self._running}, timeout=RELEASE_SECONDS)
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)

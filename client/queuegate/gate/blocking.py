@@ -12,7 +12,7 @@ import grpc
 from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
-from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, GateState, Reflector, guarded
+from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, Reflector, guarded
 from queuegate.v1 import sync_pb2
 
 _CLOSE_SECONDS: Final = 2.0
@@ -29,7 +29,7 @@ class Gate(GateMethods, Client):
     5 s after the server was last heard.
 
     Threads can and should share one gate. Create gates after a fork, not before: in the child
-    they are closed.
+    they are closed, and calls raise RuntimeError.
     """
 
     def __init__(
@@ -96,12 +96,14 @@ class Gate(GateMethods, Client):
 
     def close(self) -> None:
         """Close the gate and its connection, as Client.close does."""
-        is_live = self._reflector.state is GateState.LIVE
+        if self._calls.is_inherited:
+            return
+        has_stream = self._reflector.has_stream
         self._reflector.close()
         self._closing.set()
         self._changed.set()
         self._wake()
-        if is_live:
+        if has_stream:
             self._threads[0].join(RELEASE_SECONDS)
         if self._stream is not None:
             self._stream.cancel()

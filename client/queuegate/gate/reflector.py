@@ -103,6 +103,8 @@ class Reflector:
         name = name or f"{socket.gethostname()}/{os.getpid()}"
         self._stale = _validation.seconds("stale", stale) if stale else 0.0
         named = _validation.texts("partitions", partitions)
+        if outbox == "":
+            raise ValueError("outbox must not be empty")
         self._outbox = None if outbox is None else Outbox(outbox)
         self._reporter = None if self._outbox is None else Reporter(self._outbox)
         self.replica = LocalReplica(is_complete=not named)
@@ -110,6 +112,8 @@ class Reflector:
         report = None if outbox is None else self._report
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
+        self.has_stream = False
+        """Whether a stream is open: the server may count a lease, also before this gate is live."""
         self.resets = 0
         """How often the server made this gate drop its state."""
         self._on_change = on_change
@@ -144,6 +148,7 @@ class Reflector:
         """Return the first message of a new stream."""
         with self._lock:
             self.stream += 1
+            self.has_stream = True
             self._wanted.clear()
             self._has_lease = False
             self._last_progress = clock()
@@ -217,6 +222,7 @@ class Reflector:
 
     def ended(self, failure: Exception | None) -> float:
         """Note that the stream has ended, and why; return the seconds until the next one."""
+        self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
         why = code, str(failure or "the server has ended it")
         if code == "CANCELLED" and self.is_dead:
@@ -300,7 +306,12 @@ def _is_about_report(failure: Exception | None) -> bool:
 
 
 def guarded(on_change: Callable[[], object]) -> Callable[[], None]:
-    """Return a function that calls this one, and logs its exceptions."""
+    """Return a function that calls this one, and logs its exceptions.
+
+    Raises TypeError if it cannot be called.
+    """
+    if not callable(on_change):
+        raise TypeError(f"on_change must be callable, not {type(on_change).__name__}")
 
     def call() -> None:
         try:

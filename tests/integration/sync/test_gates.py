@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -180,7 +181,12 @@ def test_a_child_process_does_not_decide(shared: Shared, client: queuegate.Clien
         child = os.fork()
         if child == 0:
             made = decide(("alice", "root.work", "default", "submit", (), ""))
-            os._exit(0 if gate.state is GateState.CLOSED and made is None else 1)
+            try:
+                gate.check("alice", "root.work")
+            except RuntimeError:
+                gate.close()
+                os._exit(0 if gate.state is GateState.CLOSED and made is None else 1)
+            os._exit(1)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         # gRPC may end a child that was forked while a thread was inside it.
         assert status == 0 or status < 0
@@ -223,6 +229,43 @@ def test_without_the_server_a_lease_ends(directory: ScriptedDirectory) -> None:
             os.kill(server.pid, signal.SIGCONT)
         eventually(lambda: gate.state, GateState.LIVE)
         eventually(lambda: age(old), "current")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_waits_for_a_gate_that_is_closed_before_it_is_live(
+    shared: Shared, client: queuegate.Client, kind: str
+) -> None:
+    def is_waited_for() -> bool:
+        KINDS[kind](shared.server.address).close()
+        return bool(client.invalidate(["nobody"], wait=True).waited_out)
+
+    eventually(is_waited_for, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on_change": 3}, TypeError, "on_change must be callable, not int"),
+        ({"outbox": ""}, ValueError, "outbox must not be empty"),
+        ({"stale": -1}, ValueError, "stale must be"),
+    ],
+)
+def test_a_gate_is_not_created_with_invalid_arguments(
+    options: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        queuegate.Gate("127.0.0.1:1", **options)
+
+
+def test_invalid_arguments_are_reported_for_local_decisions_too(gate: queuegate.Gate) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        gate.check("alice", "root.work", timeout=0)
+    with pytest.raises(TypeError, match="timeout"):
+        gate.check_many([Check("alice", "root.work")], timeout="1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout"):
+        gate.queues("alice", timeout=-1)
+    with pytest.raises(TypeError, match="at_least must be a Cursor, not str"):
+        gate.check("alice", "root.work", at_least="x")  # type: ignore[arg-type]
 
 
 def age(gate: queuegate.Gate) -> str:
