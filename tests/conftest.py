@@ -30,7 +30,7 @@ for _name in [*os.environ]:
     }:
         del os.environ[_name]
 # A proxy is for packages from elsewhere: all servers of the tests are on this machine.
-os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1"
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1,[::1]"
 
 
 @pytest.hookimpl(trylast=True)
