@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 
@@ -97,6 +98,14 @@ func NewGate(config GateConfig) (*Gate, error) {
 	}
 	if strings.ContainsFunc(config.Name, unicode.IsControl) {
 		return nil, errors.New("queuegate: GateConfig.Name must not have control characters")
+	}
+	if !utf8.ValidString(config.Name) {
+		return nil, errors.New("queuegate: GateConfig.Name is not valid UTF-8")
+	}
+	for index, name := range config.Partitions {
+		if name == "" || !utf8.ValidString(name) {
+			return nil, fmt.Errorf("queuegate: GateConfig.Partitions[%d] is empty or not valid UTF-8", index)
+		}
 	}
 	client, err := New(config.Config)
 	if err != nil {

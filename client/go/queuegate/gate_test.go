@@ -129,6 +129,8 @@ func TestInvalidSettingsOfAGate(t *testing.T) {
 		"GateConfig.Partitions must have at most 10000": {Partitions: make([]string, 10_001)},
 		"GateConfig.Name must have at most 256 bytes":   {Name: strings.Repeat("n", 257)},
 		"GateConfig.Name must not have control":         {Name: "a\nb"},
+		"GateConfig.Name is not valid UTF-8":            {Name: "\xff"},
+		"GateConfig.Partitions[1] is empty":             {Partitions: []string{"default", ""}},
 		"GateConfig.Outbox":                             {Outbox: filepath.Join(written(t, ""), "x")},
 		"Config.Address":                                {Config: Config{Address: "nowhere"}},
 	} {
@@ -379,13 +381,20 @@ func TestGoroutinesShareAGate(t *testing.T) {
 }
 
 // A gate that is closed gives up its lease, so that nobody waits for it.
-func TestAGateGivesUpItsLease(t *testing.T) {
+func TestAGateGivesUpItsLease(t *testing.T) { givesUpItsLease(t, true) }
+
+// The server counts a lease from the first ping.
+func TestAGateThatIsNotYetLiveGivesUpItsLease(t *testing.T) { givesUpItsLease(t, false) }
+
+func givesUpItsLease(t *testing.T, isLive bool) {
 	server := startFake(t)
 	eventually(t, "a gate gives up its lease", func() bool { // in time, which a busy machine may not have
 		gate := startGate(t, server, GateConfig{})
 		stream, _ := nextStream(t, server)
-		stream.greet(t, "alice", nil)
-		becomes(t, gate, GateLive)
+		if isLive {
+			stream.greet(t, "alice", nil)
+			becomes(t, gate, GateLive)
+		}
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)

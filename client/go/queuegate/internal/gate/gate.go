@@ -79,6 +79,7 @@ type Gate struct {
 	closing  chan struct{}
 	stopped  chan struct{}
 	isClosed atomic.Bool
+	isOpen   atomic.Bool // a stream: the server may count a lease, also before this gate is live
 	resets   atomic.Uint64
 
 	mutex    sync.Mutex // of the fields below, and of the session
@@ -151,7 +152,7 @@ func (g *Gate) State() State {
 
 // Close gives up the lease, ends the stream, and decides nothing any more.
 func (g *Gate) Close() {
-	isLive := g.State() == Live
+	isOpen := g.isOpen.Load()
 	if g.isClosed.Swap(true) {
 		return
 	}
@@ -161,7 +162,7 @@ func (g *Gate) Close() {
 	g.mutex.Unlock()
 	close(g.closing)
 	signal(g.wake)
-	if isLive {
+	if isOpen {
 		select {
 		case <-g.stopped:
 		case <-time.After(releaseTime):
@@ -215,6 +216,8 @@ func (g *Gate) stream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.isOpen.Store(true)
+	defer g.isOpen.Store(false)
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer cancel()
