@@ -106,7 +106,8 @@ resolver_types_option: Final = click.option(
     "resolver_types",
     multiple=True,
     metavar="TYPE",
-    help="A group resolver that the server has in addition to its own; repeatable.",
+    help="A group resolver that the server has settings for, or has in addition to its own; "
+    "repeatable.",
 )
 
 

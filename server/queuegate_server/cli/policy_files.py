@@ -29,7 +29,7 @@ from queuegate_server.cli.start_checks import (
     Checked,
     check_settings,
     check_start,
-    resolver_warnings,
+    unusable_resolver_errors,
 )
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -232,7 +232,7 @@ def _check_policy_alone(
     found = _check_policy(format_name, options, data, name, with_lint=False)
     if RESOLVER_KEY not in data or has_errors(found):
         return found
-    return sort_diagnostics([*found, *resolver_warnings(data, name, options)])
+    return sort_diagnostics([*found, *unusable_resolver_errors(data, name, options)])
 
 
 def _refuse_reading_options(beside: str) -> None:

@@ -25,20 +25,24 @@ RESOLVER_KEY: Final = b"usergroupresolver"
 """In a policy that asks for a resolver."""
 
 
-def resolver_warnings(data: bytes, name: str, options: FormatOptions) -> Iterator[Diagnostic]:
-    """Yield a warning for each resolver that a valid queues.yaml asks for and that needs settings.
-
-    Without the settings of the server nobody knows whether it has them.
+def unusable_resolver_errors(
+    data: bytes, name: str, options: FormatOptions
+) -> Iterator[Diagnostic]:
+    """Yield an error for each resolver that a valid queues.yaml asks for and that cannot be used
+    without settings, unless the options say that the server has it.
     """
     partitions = {
         key: partition
         for key, partition in load_policy(YUNIKORN, data, name, options).partitions.items()
-        if partition.resolver_type in RESOLVER_TYPES
+        if partition.resolver_type in RESOLVER_TYPES.keys() - options.resolver_types
     }
     for each in unusable_resolvers(Settings(), partitions):
         line, column = each.partition.resolver_place
-        remedy = "the server may have settings for it: check with --config queuegate.yaml"
-        yield Diagnostic(name, line, column, Severity.WARNING, each.message, remedy)
+        remedy = (
+            "if the server has settings for it, check with --config queuegate.yaml, or without "
+            f"them with --resolver-type {each.partition.resolver_type}"
+        )
+        yield Diagnostic(name, line, column, Severity.ERROR, each.message, remedy)
 
 
 def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:

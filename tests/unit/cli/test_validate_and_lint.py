@@ -46,7 +46,7 @@ def test_settings_from_standard_input() -> None:
 
 
 def test_a_policy_that_needs_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alone it has a warning; with the settings of a server an error, as that server has."""
+    """It is valid for a server that has settings for its resolver."""
     monkeypatch.chdir(tmp_path)
     Path("queues.yaml").write_text(
         "partitions:\n- usergroupresolver: {type: ldap}\n  queues: [{name: root}]\n"
@@ -58,10 +58,11 @@ def test_a_policy_that_needs_settings(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     alone = run(validate, "queues.yaml")
     assert alone.stdout == (
-        f"queues.yaml:2:29: warning: {lacking} (the server may have settings for it: check with "
-        "--config queuegate.yaml)\n"
+        f"queues.yaml:2:29: error: {lacking} (if the server has settings for it, check with "
+        "--config queuegate.yaml, or without them with --resolver-type ldap)\n"
     )
-    assert alone.exit_code == 0
+    assert alone.exit_code == 1
+    assert run(validate, "--resolver-type", "ldap", "queues.yaml").exit_code == 0
     assert run(lint, "queues.yaml").exit_code == 0
     for arguments in (["queuegate.yaml"], ["queuegate.yaml", "queues.yaml"]):
         done = run(validate, "--config", *arguments)
