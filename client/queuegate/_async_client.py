@@ -1,6 +1,6 @@
 """The asyncio client."""
 
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from queuegate import _channel
 from queuegate._async_methods import AsyncClientMethods
@@ -32,6 +32,9 @@ class Client(AsyncClientMethods):
         [True, False]
     """
 
+    _OWNER: ClassVar = "client"
+    """What errors call this object."""
+
     def __init__(
         self,
         address: str | None = None,
@@ -59,7 +62,7 @@ class Client(AsyncClientMethods):
         """
         plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
-        super().__init__(AsyncCalls(plan))
+        super().__init__(AsyncCalls(plan, owner=self._OWNER))
 
     def __repr__(self) -> str:
         return f"queuegate.aio.{type(self).__name__}({self.address!r})"

@@ -44,9 +44,15 @@ class Deadline:
         return max(0.0, self._end - self._clock())
 
 
-def _failure(error: grpc.RpcError, plan: ChannelPlan, deadline: Deadline) -> QueuegateError:
+def _failure(
+    error: grpc.RpcError, plan: ChannelPlan, deadline: Deadline, *, has_worked: bool
+) -> QueuegateError:
     return _errors.from_call(
-        error, plan.address.text, deadline.seconds, encrypted=plan.credentials is not None
+        error,
+        plan.address.text,
+        deadline.seconds,
+        encrypted=plan.credentials is not None,
+        has_worked=has_worked,
     )
 
 
@@ -55,9 +61,20 @@ class BlockingCalls:
     on the connection of its parent.
     """
 
-    def __init__(self, plan: ChannelPlan, channel: grpc.Channel | None = None) -> None:
-        """Use an open channel, or open one, which connects at the first call."""
+    def __init__(
+        self, plan: ChannelPlan, channel: grpc.Channel | None = None, *, owner: str = "client"
+    ) -> None:
+        """Use an open channel, or open one, which connects at the first call.
+
+        Args:
+            plan: How to connect.
+            channel: The channel; None: open one.
+            owner: What errors call the object that makes the calls.
+        """
+        self.has_worked = False
+        """Whether the server has ever answered."""
         self._plan = plan
+        self._owner = owner
         self._process = os.getpid()
         target, options = plan.address.target, plan.options
         self._channel = channel or (
@@ -86,13 +103,17 @@ class BlockingCalls:
         created before a fork.
         """
         if self.is_inherited:
-            raise RuntimeError("the client was created before a fork: create one in each process")
+            raise RuntimeError(
+                f"the {self._owner} was created before a fork: create one in each process"
+            )
         try:
-            return method(request, timeout=deadline.left(), metadata=self._plan.metadata)
+            response = method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise _failure(error, self._plan, deadline) from error
+            raise _failure(error, self._plan, deadline, has_worked=self.has_worked) from error
         except ValueError:  # the channel is closed
-            raise RuntimeError("the client is closed") from None
+            raise RuntimeError(f"the {self._owner} is closed") from None
+        self.has_worked = True
+        return response
 
     def sync(
         self, requests: Iterator[sync_pb2.SyncRequest]
@@ -102,7 +123,7 @@ class BlockingCalls:
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
         """Return the exception for a stream of SyncService that has failed."""
-        return _failure(error, self._plan, Deadline(0))
+        return _failure(error, self._plan, Deadline(0), has_worked=self.has_worked)
 
     @property
     def is_inherited(self) -> bool:
@@ -118,18 +139,26 @@ class BlockingCalls:
 class AsyncCalls:
     """Calls for asyncio, bound to the event loop in which they are created."""
 
-    def __init__(self, plan: ChannelPlan) -> None:
+    def __init__(self, plan: ChannelPlan, *, owner: str = "client") -> None:
         """Open a channel, which connects at the first call.
 
-        Raises RuntimeError outside a running event loop.
+        Args:
+            plan: How to connect.
+            owner: What errors call the object that makes the calls.
+
+        Raises:
+            RuntimeError: There is no running event loop.
         """
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
             raise RuntimeError(
-                "queuegate.aio.Client must be created inside a running event loop"
+                f"queuegate.aio.{owner.title()} must be created inside a running event loop"
             ) from None
+        self.has_worked = False
+        """Whether the server has ever answered."""
         self._plan = plan
+        self._owner = owner
         target, options = plan.address.target, plan.options
         self._channel = (
             grpc.aio.insecure_channel(target, options)
@@ -156,15 +185,14 @@ class AsyncCalls:
         """Make one call. Raises QueuegateError, or RuntimeError if the client is closed or belongs
         to another event loop.
         """
-        if asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError("the client belongs to another event loop: create one in each")
+        self.check_loop()
         address = self._plan.address.text
         try:
-            return await method(request, timeout=deadline.left(), metadata=self._plan.metadata)
+            response = await method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise _failure(error, self._plan, deadline) from error
+            raise _failure(error, self._plan, deadline, has_worked=self.has_worked) from error
         except grpc.aio.UsageError:  # the channel is closed
-            raise RuntimeError("the client is closed") from None
+            raise RuntimeError(f"the {self._owner} is closed") from None
         except asyncio.CancelledError:
             # gRPC cancels its calls when the channel closes, which must not look as if the
             # caller's own task were cancelled.
@@ -172,6 +200,15 @@ class AsyncCalls:
             if task is None or task.cancelling():
                 raise
             raise _errors.closed(address) from None
+        self.has_worked = True
+        return response
+
+    def check_loop(self) -> None:
+        """Raise RuntimeError in another event loop than that of the calls."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                f"the {self._owner} belongs to another event loop: create one in each"
+            )
 
     def sync(self) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]":
         """Open a stream of SyncService."""
@@ -179,7 +216,7 @@ class AsyncCalls:
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
         """Return the exception for a stream of SyncService that has failed."""
-        return _failure(error, self._plan, Deadline(0))
+        return _failure(error, self._plan, Deadline(0), has_worked=self.has_worked)
 
     async def close(self) -> None:
         """Cancel the calls in flight and close the channel."""

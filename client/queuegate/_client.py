@@ -1,6 +1,6 @@
 """The blocking client."""
 
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from queuegate import _channel
 from queuegate._calls import BlockingCalls
@@ -31,6 +31,9 @@ class Client(ClientMethods):
         >>> admitted
         True
     """
+
+    _OWNER: ClassVar = "client"
+    """What errors call this object."""
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Client(ClientMethods):
         """
         plan = _channel.plan(address, timeout, tls, retry, token_file)
         self.address: Final = plan.address.text
-        super().__init__(BlockingCalls(plan))
+        super().__init__(BlockingCalls(plan, owner=self._OWNER))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address!r})"

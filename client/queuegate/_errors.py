@@ -72,6 +72,8 @@ _CLOSED_PLAINTEXT: Final = (
     " QUEUEGATE_CA_FILE, and --tls-cert and --tls-key if it also requires a client certificate"
 )
 
+_CLOSED: Final = "{address} closed the connection"
+
 _PLAINTEXT_CAUSES: Final = {
     "parsing http/2": _NO_GRPC,
     "socket closed": _CLOSED_PLAINTEXT,
@@ -96,7 +98,12 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
 
 
 def from_call(
-    error: grpc.RpcError, address: str, timeout: float, *, encrypted: bool
+    error: grpc.RpcError,
+    address: str,
+    timeout: float,
+    *,
+    encrypted: bool,
+    has_worked: bool = False,
 ) -> QueuegateError:
     """Return the exception for a failed call.
 
@@ -105,6 +112,7 @@ def from_call(
         address: The address of the server, for display.
         timeout: The time limit of the call, in seconds.
         encrypted: Whether the client uses TLS.
+        has_worked: Whether the server has answered an earlier call: its TLS settings are right.
     """
     code = error.code().name
     status = _details(error.trailing_metadata() or ())
@@ -113,7 +121,9 @@ def from_call(
     if not reason:
         if code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in message:
             return MessageTooLarge(_remedy(message, address), code=code)
-        message = _local_message(code, message, address, timeout, encrypted=encrypted)
+        message = _local_message(
+            code, message, address, timeout, encrypted=encrypted, has_worked=has_worked
+        )
     return _exception(code, message, reason, status)
 
 
@@ -131,7 +141,7 @@ def closed(address: str) -> QueuegateError:
 
 
 def _local_message(
-    code: str, details: str, address: str, timeout: float, *, encrypted: bool
+    code: str, details: str, address: str, timeout: float, *, encrypted: bool, has_worked: bool
 ) -> str:
     """Describe a failure that gRPC itself, or an intermediary, reported."""
     match code:
@@ -140,6 +150,8 @@ def _local_message(
             signs = _TLS_CAUSES if encrypted else _PLAINTEXT_CAUSES
             found = (text for sign, text in signs.items() if sign in cause.lower())
             message = next(found, "no server at {address}")
+            if has_worked and message in (_CLOSED_TLS, _CLOSED_PLAINTEXT):
+                message = _CLOSED
             return f"{message.format(address=address)} ({cause})"
         case "DEADLINE_EXCEEDED":
             return f"no answer from {address} within {timeout:g} s"

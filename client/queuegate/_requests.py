@@ -224,6 +224,7 @@ def invalidations(
     users: Iterable[str] | None, partition: str, *, wait: bool
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
     """Return the requests that invalidate some users, or all users if `users` is None."""
+    wait = _validation.flag("wait", wait)
     partition = _validation.text("partition", partition, required=False)
     if users is None:
         return [user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, wait=wait)]
@@ -258,4 +259,4 @@ def health(service: str) -> StringValue:
 
 def reload(*, wait: bool) -> policy_pb2.ReloadPolicyRequest:
     """Return the request to read the configuration again."""
-    return policy_pb2.ReloadPolicyRequest(wait=wait)
+    return policy_pb2.ReloadPolicyRequest(wait=_validation.flag("wait", wait))

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum, auto
+from typing import Final
+
+_MAX_SEQUENCE: Final = 2**64 - 1
 
 
 class ResolveOutcome(StrEnum):
@@ -122,12 +125,25 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A change of a server's state: a check with this `at_least` takes it into account."""
+    """A change of a server's state: a check with this `at_least` takes it into account.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The number is out of range.
+    """
 
     epoch: bytes
     """Identifies the server process that made it."""
     sequence: int
     """The number of the change."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.epoch, bytes):
+            raise TypeError(f"epoch must be bytes, not {type(self.epoch).__name__}")
+        if isinstance(self.sequence, bool) or not isinstance(self.sequence, int):
+            raise TypeError(f"sequence must be an int, not {type(self.sequence).__name__}")
+        if not 0 <= self.sequence <= _MAX_SEQUENCE:
+            raise ValueError(f"sequence must be from 0 to 2**64 - 1, not {self.sequence}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,15 +56,23 @@ def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
         raise ValueError(f"{name} must be one of {allowed}, not {value!r}") from None
 
 
-def seconds(name: str, value: object) -> float:
+def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
     """Return a time limit in seconds. Raises TypeError or ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not 0 < value <= MAX_TIMEOUT:
+    if not (0 < value <= MAX_TIMEOUT or (may_be_zero and value == 0)):
+        least = "0 or more" if may_be_zero else "more than 0"
         raise ValueError(
-            f"{name} must be more than 0 and at most {MAX_TIMEOUT:.0f} seconds, not {value!r}"
+            f"{name} must be {least} and at most {MAX_TIMEOUT:.0f} seconds, not {value!r}"
         )
     return float(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """Return a bool. Raises TypeError."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return value
 
 
 def page_size(value: object) -> int:

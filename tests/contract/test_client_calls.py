@@ -207,6 +207,8 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] =
     ("resolve", ("",), {}, ValueError, "user must not be empty"),
     ("invalidate", ("alice",), {}, TypeError, "users must be a collection"),
     ("invalidate", ([""],), {}, ValueError, r"users\[0\] must not be empty"),
+    ("invalidate", (["a"],), {"wait": "yes"}, TypeError, "wait must be a bool, not str"),
+    ("reload", (), {"wait": 1}, TypeError, "wait must be a bool, not int"),
     ("policy", (None,), {}, TypeError, "partition must be a str"),
     ("validate", (b"x",), {}, TypeError, "content must be a str"),
     ("validate", ("x", None), {}, TypeError, "format must be a str"),

@@ -30,8 +30,9 @@ type GateConfig struct {
 	// calls fail. Such decisions have Stale set, and may be older than what an invalidation waited
 	// for. Zero: it never decides.
 	Stale time.Duration
-	// OnChange is called after the gate has begun to decide from another policy. Calls do not
-	// overlap; one may stand for several changes.
+	// OnChange is called after the gate has begun to decide from another policy, in a goroutine of
+	// its own. Calls do not overlap; one may stand for several changes. A panic in it ends the
+	// process, as in every goroutine.
 	OnChange func()
 	// Outbox is a folder on a local disk for decisions that the server's audit log does not have
 	// yet, at most 64 MiB. Each gate needs its own. Empty: the gate does not decide where the server
@@ -178,7 +179,7 @@ func (g *Gate) OutboxCounts() OutboxCounts {
 }
 
 // Check checks whether a user may use a queue, as [Client.Check] does. The context matters only if
-// the server has to be asked.
+// the server has to be asked: a decision that the gate makes itself ignores a context that is done.
 func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 	if decision, decided := g.decide(&question); decided {
 		return decision, nil
@@ -187,7 +188,7 @@ func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 }
 
 // CheckMany checks many questions, as [Client.CheckMany] does. It sends only the questions that
-// the gate cannot decide.
+// the gate cannot decide; for the others the context does not matter.
 func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
 	faults := func(i int) []Violation { return questions[i].faults() }
 	if err := validateAll(len(questions), faults); err != nil {

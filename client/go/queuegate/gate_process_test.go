@@ -184,7 +184,7 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 		seen(func(each *queuegatev1.SyncResponse) bool { return len(each.GetPolicy().GetQueues()) > 0 }) {
 		t.Error(received)
 	}
-	if gate.Resets() != 2 {
+	if gate.Resets() != 1 {
 		t.Error(gate.Resets())
 	}
 }

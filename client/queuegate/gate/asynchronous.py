@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import grpc
 
@@ -23,8 +23,12 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.S
 class Gate(AsyncGateMethods, Client):
     """A client for asyncio that decides in this process, as `queuegate.Gate` does.
 
-    It belongs to the event loop in which it is created.
+    It belongs to the event loop in which it is created: in another, calls that the gate does not
+    decide raise RuntimeError. Close a gate after use, or use it in an `async with` statement: until
+    then its task and its connection stay.
     """
+
+    _OWNER: ClassVar = "gate"
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class Gate(AsyncGateMethods, Client):
         await super().close()
 
     def _wake(self) -> None:
+        self._calls.check_loop()
         self._outgoing.put_nowait(None)
 
     async def _follow(self) -> None:
@@ -106,6 +111,7 @@ class Gate(AsyncGateMethods, Client):
         ]
         try:
             async for response in stream:
+                self._calls.has_worked = True
                 answer = self._reflector.receive(response)
                 if answer is not None:
                     self._outgoing.put_nowait(answer)

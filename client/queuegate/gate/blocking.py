@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import grpc
 
@@ -29,8 +29,11 @@ class Gate(GateMethods, Client):
     5 s after the server was last heard.
 
     Threads can and should share one gate. Create gates after a fork, not before: in the child
-    they are closed, and calls raise RuntimeError.
+    they are closed, and calls raise RuntimeError. Close a gate after use, or use it in a `with`
+    statement: until then its threads and its connection stay, also when nothing refers to it.
     """
+
+    _OWNER: ClassVar = "gate"
 
     def __init__(
         self,
@@ -55,7 +58,8 @@ class Gate(GateMethods, Client):
             token_file: The file with the bearer token, as for Client.
             retry: How often and when to retry calls.
             name: The name of this gate on the server; empty: the host and the process.
-            partitions: The partitions whose policies to hold; none: all.
+            partitions: The partitions whose policies to hold; none: all. Those that the server
+                does not have are logged once, and held as soon as it has them.
             stale: Seconds for which state without a lease decides while the server cannot be
                 reached, after which calls fail. Such decisions have `stale` set, and may be
                 older than what was waited for.
@@ -134,6 +138,7 @@ class Gate(GateMethods, Client):
             try:
                 stream = self._stream = self._calls.sync(requests)
                 for response in stream:
+                    self._calls.has_worked = True
                     answer = self._reflector.receive(response)
                     if answer is not None:
                         outgoing.put(answer)

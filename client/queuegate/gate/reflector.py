@@ -39,6 +39,8 @@ ends: the server hangs, or takes no messages."""
 WATCH_SECONDS: Final = 0.5
 """How often to look for dead streams."""
 MAX_NAME_BYTES: Final = 256
+MAX_LOGGED_ENDS: Final = 8
+"""Different reasons for ends of streams that are logged until a stream lasts."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """Statuses of a stream whose server is gone, or was silent."""
@@ -101,7 +103,7 @@ class Reflector:
                 f"name must have at most {MAX_NAME_BYTES} bytes and no control character"
             )
         name = name or f"{socket.gethostname()}/{os.getpid()}"
-        self._stale = _validation.seconds("stale", stale) if stale else 0.0
+        self._stale = _validation.seconds("stale", stale, may_be_zero=True)
         named = _validation.texts("partitions", partitions)
         if outbox == "":
             raise ValueError("outbox must not be empty")
@@ -122,12 +124,16 @@ class Reflector:
         self.stream = 0
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
-        self._has_lease = False
-        """Whether the server has answered a ping on this stream."""
+        self._named = frozenset(named)
+        self._missing: frozenset[str] = frozenset()
+        """The named partitions that the server does not have, as they were logged."""
+        self._pongs = 0
+        """How many pings the server has answered on this stream."""
         self._next_ping = 0.0
         self._last_progress = 0.0
         self._pause = FIRST_PAUSE
-        self._last_end = ("", "")
+        self._logged_ends: set[str] = set()
+        """Why streams have ended, as it was logged, since the last one that lasted."""
         _REFLECTORS.add(self)
 
     @property
@@ -150,7 +156,7 @@ class Reflector:
             self.stream += 1
             self.has_stream = True
             self._wanted.clear()
-            self._has_lease = False
+            self._pongs = 0
             self._last_progress = clock()
             self._next_ping = 0.0
             opened = self.session.open()
@@ -175,7 +181,7 @@ class Reflector:
                 wanted.setdefault(partition, []).append(user)
             requests += [self.session.want(name, users, now) for name, users in wanted.items()]
         # After the first pong, so that the gate decides even if its reports end streams.
-        may_report = self._has_lease and self.replica.state.rights.report_decisions
+        may_report = self._pongs > 0 and self.replica.state.rights.report_decisions
         if self._reporter is not None and may_report:
             report = self._reporter.next(stream, self.session.reported)
             if report is not None:
@@ -203,15 +209,18 @@ class Reflector:
                 self._last_progress = now
             if response.HasField("opened"):
                 self.decider.grace = 0.0
-                self.resets += not response.opened.resumed
+                self._log_missing(response.opened)
+                if not response.opened.resumed:
+                    self._note_reset()
             elif response.HasField("pong"):
                 self._pause = FIRST_PAUSE
-                self._has_lease = True
+                self._pongs += 1
+                self._log_return()
             try:
                 answer = self.session.receive(response, now)
             except Exception as error:
+                self._note_reset()
                 self.session.reset()
-                self.resets += 1
                 raise BrokenProtocol(str(error)) from error
             has_changed, self.replica.has_changed = self.replica.has_changed, False
         if has_changed:
@@ -224,17 +233,15 @@ class Reflector:
         """Note that the stream has ended, and why; return the seconds until the next one."""
         self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
-        why = code, str(failure or "the server has ended it")
+        why = str(failure or "the server has ended it")
         if code == "CANCELLED" and self.is_dead:
-            why = code, f"the server has answered no ping for {SILENCE:g} s"
-        if why != self._last_end and not self.is_closed:
-            self._last_end = why
-            _LOG.warning("the stream of a gate has ended: %s", ": ".join(filter(None, why)))
+            why = f"the server has answered no ping for {SILENCE:g} s"
+        self._log_end(f"{code}: {why}" if code else why)
         if code in _REFUSALS:
             with self._lock:
                 self.session.end()
         if self._reporter is not None and _is_about_report(failure):
-            self._reporter.divide(why[1])
+            self._reporter.divide(why)
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -265,6 +272,36 @@ class Reflector:
         self.session.lease_until = -math.inf
         if self._outbox is not None:
             self._outbox.abandon()
+
+    def _note_reset(self) -> None:
+        """Count that the policies that decide are dropped, if there are any."""
+        self.resets += bool(self.replica.state.policies)
+
+    def _log_end(self, why: str) -> None:
+        """Log why a stream has ended, unless it was logged since the last stream that lasted."""
+        if self.is_closed or why in self._logged_ends or len(self._logged_ends) >= MAX_LOGGED_ENDS:
+            return
+        self._logged_ends.add(why)
+        _LOG.warning("the stream of a gate has ended: %s", why)
+
+    def _log_return(self) -> None:
+        """Log that a stream lasts after others have ended. One that ends after its first pong does
+        not count: the server may answer pings, and end each stream by what it is sent then.
+        """
+        if self._logged_ends and self._pongs > 1:
+            self._logged_ends.clear()
+            _LOG.info("the stream of a gate is back")
+
+    def _log_missing(self, opened: sync_pb2.SyncOpened) -> None:
+        """Log the named partitions that the server does not have, unless they were logged."""
+        missing = self._named.difference(opened.partitions)
+        if not missing <= self._missing:
+            _LOG.warning(
+                "the server does not have these partitions of a gate: %s; it has: %s",
+                ", ".join(sorted(missing)),
+                ", ".join(sorted(opened.partitions)) or "none of them",
+            )
+        self._missing |= missing
 
     def _want(self, partition: str, user: str) -> None:
         """Ask for the groups of a user with the next messages."""

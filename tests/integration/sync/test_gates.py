@@ -1,5 +1,7 @@
 """Gates decide as their server does, and ask it about all that they cannot know."""
 
+import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -15,7 +17,7 @@ from queuegate import AccessName, Check, GateState
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.gates import KINDS, decides_itself, live_gate
-from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.queuegate_server import ADMIN, running_server
 from tests.support.servers.two_partitions import (
     Shared,
     two_partitions,
@@ -169,8 +171,27 @@ def test_a_closed_gate_decides_nothing(shared: Shared, client: queuegate.Client)
     with live_gate(shared.server.address) as gate:
         gate.check("alice", "root.work")
     assert gate.state is GateState.CLOSED
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="the gate is closed"):
         gate.check("alice", "root.work")
+
+
+def test_an_asyncio_gate_needs_a_loop_and_keeps_to_it(
+    shared: Shared, client: queuegate.Client
+) -> None:
+    with pytest.raises(RuntimeError, match=r"queuegate\.aio\.Gate must be created inside"):
+        queuegate.aio.Gate(shared.server.address)
+
+    async def make() -> queuegate.aio.Gate:
+        return queuegate.aio.Gate(shared.server.address)
+
+    async def use(gate: queuegate.aio.Gate) -> None:
+        await gate.check("sam", "root.work")
+
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        gate = first.run(make())
+        with pytest.raises(RuntimeError, match="the gate belongs to another event loop"):
+            second.run(use(gate))
+        first.run(gate.close())
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on
@@ -232,6 +253,27 @@ def test_without_the_server_a_lease_ends(directory: ScriptedDirectory) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_is_killed_is_logged_once(
+    directory: ScriptedDirectory, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "queuegate.gate")
+
+    def logged() -> list[str]:
+        return [record.message for record in caplog.records if record.name == "queuegate.gate"]
+
+    with two_partitions(directory) as server, live_gate(server.address, kind) as gate:
+        server.process.kill()
+        eventually(lambda: len(logged()) > 1, expected=True)
+        policy = directory.folder / "queues.yaml"
+        with running_server("--policy", str(policy), *ADMIN, listen=[server.address]):
+            eventually(lambda: "the stream of a gate is back" in logged(), expected=True)
+            messages = logged()
+        assert gate.resets == 1
+    assert len(messages) == len(set(messages))
+    assert "if it requires" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_waits_for_a_gate_that_is_closed_before_it_is_live(
     shared: Shared, client: queuegate.Client, kind: str
 ) -> None:
@@ -247,7 +289,9 @@ def test_nothing_waits_for_a_gate_that_is_closed_before_it_is_live(
     [
         ({"on_change": 3}, TypeError, "on_change must be callable, not int"),
         ({"outbox": ""}, ValueError, "outbox must not be empty"),
-        ({"stale": -1}, ValueError, "stale must be"),
+        ({"stale": -1}, ValueError, "stale must be 0 or more"),
+        ({"stale": None}, TypeError, "stale must be a number of seconds, not NoneType"),
+        ({"stale": ""}, TypeError, "stale must be a number of seconds, not str"),
     ],
 )
 def test_a_gate_is_not_created_with_invalid_arguments(

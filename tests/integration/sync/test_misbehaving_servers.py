@@ -97,7 +97,6 @@ def test_a_message_that_breaks_the_protocol_ends_the_stream(
 
     with scripted_sync(breaks) as server, live_gate(server.address, kind) as gate:
         assert gate._decide(question("alice"))
-        assert gate.resets >= 2
         assert fault in caplog.text
         [again] = server.opens
         assert not again.held

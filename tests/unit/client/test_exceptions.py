@@ -102,3 +102,16 @@ def test_the_cause_of_a_failed_connection_is_kept(details: str, message: str) ->
         grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details
     )
     assert str(_errors.from_call(error, "here:1", 1.0, encrypted=False)) == message
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_a_server_that_has_answered_gets_no_advice_about_tls(encrypted: bool) -> None:
+    error = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "Socket closed"
+    )
+    messages = [
+        str(_errors.from_call(error, "here:1", 1.0, encrypted=encrypted, has_worked=has_worked))
+        for has_worked in (False, True)
+    ]
+    assert "if it requires" in messages[0]
+    assert messages[1] == "here:1 closed the connection (Socket closed)"

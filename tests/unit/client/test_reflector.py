@@ -12,6 +12,7 @@ from queuegate.gate import reflector as module
 from queuegate.gate.reflector import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
+    MAX_LOGGED_ENDS,
     MAX_WAITING,
     MAX_WANTED,
     SILENCE,
@@ -156,11 +157,38 @@ def test_a_broken_protocol_drops_everything(reflector: Reflector) -> None:
     assert again.held
     with pytest.raises(BrokenProtocol, match="the first message must be `opened`"):
         reflector.receive(part())
-    assert reflector.resets == 2
+    assert reflector.resets == 1
     assert state(reflector) is GateState.CONNECTING
     again = reflector.opened().open
     assert not again.resume.epoch
     assert not again.held
+
+
+def test_only_a_gate_that_has_state_is_reset(reflector: Reflector) -> None:
+    reflector.opened()
+    reflector.receive(opened())
+    greet(reflector)
+    greet(reflector, resumed=True)
+    assert reflector.resets == 0
+    reflector.opened()
+    reflector.receive(opened())
+    assert reflector.resets == 1
+
+
+def test_missing_partitions_are_logged_once(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nothing() -> None:
+        """Stand for both callbacks."""
+
+    named = Reflector("", ["a", "b", "c"], stale=0, outbox=None, on_change=nothing, wake=nothing)
+    for held in ([], ["a"], ["a", "b"], ["a", "b", "c"], ["a"]):
+        named.opened()
+        named.receive(opened(partitions=held))
+    assert [record.message for record in caplog.records] == [
+        "the server does not have these partitions of a gate: a, b, c; it has: none of them"
+    ]
+    named.close()
 
 
 def test_a_message_of_a_newer_server_is_ignored(reflector: Reflector) -> None:
@@ -206,6 +234,38 @@ def test_the_same_end_is_logged_once(
     clock.advance(SILENCE + 1)
     reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
     assert "has answered no ping for 3 s" in caplog.text
+    assert "cancelled" not in caplog.text
+
+
+def test_ends_are_logged_again_after_a_stream_that_lasts(
+    reflector: Reflector, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    refused = ServerUnavailable("refused", code="UNAVAILABLE")
+    for _ in range(3):
+        reflector.ended(GONE)
+        reflector.ended(refused)
+        greet(reflector)
+    assert len(caplog.records) == 2
+    clock.advance(1)
+    [ping] = reflector.due(reflector.stream)
+    for _ in range(3):
+        reflector.receive(sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=ping.ping.id)))
+    reflector.ended(GONE)
+    assert [record.message.rpartition(": ")[2] for record in caplog.records] == [
+        "gone",
+        "refused",
+        "the stream of a gate is back",
+        "gone",
+    ]
+
+
+def test_reasons_that_always_differ_are_not_all_logged(
+    reflector: Reflector, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(3 * MAX_LOGGED_ENDS):
+        reflector.ended(ServerUnavailable(f"attempt {number}", code="UNAVAILABLE"))
+    assert len(caplog.records) == MAX_LOGGED_ENDS
 
 
 def test_a_server_that_demands_reports_needs_an_outbox(clock: ManualClock) -> None:

@@ -157,3 +157,17 @@ def test_a_deadline_counts_down_to_zero() -> None:
     assert deadline.left() == 0.5
     now = 200.0
     assert deadline.left() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((b"x", -3), ValueError, r"sequence must be from 0 to 2\*\*64 - 1, not -3"),
+        ((b"x", 2**64), ValueError, "sequence must be from 0"),
+        ((b"x", "3"), TypeError, "sequence must be an int, not str"),
+        (("x", 3), TypeError, "epoch must be bytes, not str"),
+    ],
+)
+def test_a_cursor_names_what_is_wrong(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        queuegate.Cursor(*arguments)

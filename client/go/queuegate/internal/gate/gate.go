@@ -37,6 +37,9 @@ const reportInterval = 200 * time.Millisecond
 // that ends.
 const silence = 3 * time.Second
 
+// maxLoggedEnds is how many different reasons for ends of streams are logged until a stream lasts.
+const maxLoggedEnds = 8
+
 // protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
 const protocolViolated = codes.DataLoss
 
@@ -87,9 +90,10 @@ type Gate struct {
 	nextPing time.Duration
 	answer   *queuegatev1.SyncRequest // to be sent
 	pause    time.Duration
-	lastEnd  string    // of a stream, as it was logged
-	reporter *reporter // nil: there is no outbox
-	reports  bool      // whether the server of this stream takes them now
+	pongs    int             // on this stream
+	ends     map[string]bool // why streams have ended, as logged since the last one that lasted
+	reporter *reporter       // nil: there is no outbox
+	reports  bool            // whether the server of this stream takes them now
 }
 
 // Start starts a gate, which connects in the background.
@@ -101,6 +105,7 @@ func Start(options Options) *Gate {
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		pause:   firstPause,
+		ends:    map[string]bool{},
 	}
 	held := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
 	wanted := newWants(func() { signal(g.wake) })
@@ -278,6 +283,7 @@ func (g *Gate) opening() *queuegatev1.SyncRequest {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.answer = nil
+	g.pongs = 0
 	g.nextPing = 0
 	g.reports = false
 	if g.reporter != nil {
@@ -328,11 +334,16 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
 		if !opened.GetResumed() {
-			g.resets.Add(1)
+			g.noteReset()
 		}
 	}
 	if response.GetPong() != nil {
 		g.pause = firstPause // streams that end before it are opened less and less often
+		// A server may answer a ping, and end each stream by what it is sent then: the second counts.
+		if g.pongs++; g.pongs > 1 && len(g.ends) > 0 {
+			clear(g.ends)
+			slog.Info("the stream of a gate is back")
+		}
 		// Not earlier: the gate decides even if its reports end streams.
 		g.reports = g.reporter != nil && g.decider.replica.state.Load().rights.report
 	}
@@ -342,8 +353,8 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	}
 	answer, err := g.session.receive(response, g.decider.clock())
 	if err != nil {
+		g.noteReset()
 		g.session.reset()
-		g.resets.Add(1)
 	}
 	if answer != nil {
 		g.answer = answer
@@ -352,12 +363,19 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	return err
 }
 
+// noteReset counts that the policies that decide are dropped, if there are any.
+func (g *Gate) noteReset() {
+	if len(g.decider.replica.state.Load().policies) > 0 {
+		g.resets.Add(1)
+	}
+}
+
 // ended notes why a stream has ended, and returns how long to wait before the next one.
 func (g *Gate) ended(err error) time.Duration {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	if end := fmt.Sprint(err); end != g.lastEnd && !g.isClosed.Load() {
-		g.lastEnd = end
+	if end := fmt.Sprint(err); !g.ends[end] && len(g.ends) < maxLoggedEnds && !g.isClosed.Load() {
+		g.ends[end] = true
 		slog.Warn("the stream of a gate has ended", "error", err)
 	}
 	var grace time.Duration
