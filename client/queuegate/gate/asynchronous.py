@@ -144,7 +144,7 @@ class Gate(AsyncGateMethods, Client):
 
     async def _watch(self, stream: _Stream) -> None:
         """End a stream whose server does not answer pings."""
-        while not self._reflector.is_dead:  # noqa: ASYNC110 - it is about time
+        while not self._reflector.watch():  # noqa: ASYNC110 - it is about time
             await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()
 

@@ -170,7 +170,7 @@ class Gate(GateMethods, Client):
         """End streams whose server does not answer pings."""
         while not self._closing.wait(WATCH_SECONDS):
             stream = self._stream
-            if stream is not None and self._reflector.is_dead:
+            if self._reflector.watch() and stream is not None:
                 stream.cancel()
 
     def _notify(self, on_change: Callable[[], None]) -> None:

@@ -131,6 +131,7 @@ class Reflector:
         """How many pings the server has answered on this stream."""
         self._next_ping = 0.0
         self._last_progress = 0.0
+        self._last_watch = 0.0
         self._pause = FIRST_PAUSE
         self._logged_ends: set[str] = set()
         """Why streams have ended, as it was logged, since the last one that lasted."""
@@ -157,7 +158,7 @@ class Reflector:
             self.has_stream = True
             self._wanted.clear()
             self._pongs = 0
-            self._last_progress = clock()
+            self._last_progress = self._last_watch = clock()
             self._next_ping = 0.0
             opened = self.session.open()
         if self._reporter is not None:
@@ -187,6 +188,20 @@ class Reflector:
             if report is not None:
                 requests.append(sync_pb2.SyncRequest(report=report))
         return requests
+
+    def watch(self) -> bool:
+        """Return whether the stream is dead. Called every WATCH_SECONDS.
+
+        A call that comes late shows that this process was held up, or its event loop: answers of
+        the server may wait to be read. That time does not count as silence.
+        """
+        with self._lock:
+            now = clock()
+            late = now - self._last_watch - WATCH_SECONDS
+            self._last_watch = now
+            if late > WATCH_SECONDS:
+                self._last_progress = min(now, self._last_progress + late)
+            return self.is_dead
 
     @property
     def is_dead(self) -> bool:

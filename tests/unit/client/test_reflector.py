@@ -16,6 +16,7 @@ from queuegate.gate.reflector import (
     MAX_WAITING,
     MAX_WANTED,
     SILENCE,
+    WATCH_SECONDS,
     BrokenProtocol,
     GateState,
     Reflector,
@@ -147,6 +148,19 @@ def test_a_stream_without_pongs_is_dead(reflector: Reflector, clock: ManualClock
     assert reflector.is_dead
     reflector.receive(part())
     assert not reflector.is_dead
+
+
+def test_time_in_which_the_gate_did_not_run_is_no_silence(
+    reflector: Reflector, clock: ManualClock
+) -> None:
+    greet(reflector)
+    clock.advance(60)
+    assert not reflector.watch()
+    looks = 0
+    while not reflector.watch():
+        clock.advance(WATCH_SECONDS)
+        looks += 1
+    assert SILENCE - 2 * WATCH_SECONDS <= looks * WATCH_SECONDS <= SILENCE + WATCH_SECONDS
 
 
 def test_a_broken_protocol_drops_everything(reflector: Reflector) -> None:
