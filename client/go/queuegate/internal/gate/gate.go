@@ -211,12 +211,11 @@ func (g *Gate) run(ctx context.Context) {
 func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var isSilent atomic.Bool
-	watchdog := time.AfterFunc(silence, func() {
+	var isSilent, progress atomic.Bool
+	go watch(ctx, &progress, func() {
 		isSilent.Store(true)
 		cancel()
 	})
-	defer watchdog.Stop()
 	stream, err := g.options.Open(ctx)
 	if err != nil {
 		return err
@@ -240,12 +239,31 @@ func (g *Gate) stream(ctx context.Context) error {
 			return err
 		}
 		if isProgress(response) {
-			watchdog.Reset(silence)
+			progress.Store(true)
 		}
 		if err := g.receive(response); err != nil {
 			return status.Errorf(protocolViolated, "the server does not follow the protocol: %v", err)
 		}
 	}
+}
+
+// watch calls end once there is no progress for too long. It counts looks, not time: those that this
+// process missed while it was held up do not count, since answers of the server may wait to be read.
+func watch(ctx context.Context, progress *atomic.Bool, end func()) {
+	const looks = 6
+	ticker := time.NewTicker(silence / looks)
+	defer ticker.Stop()
+	for silent := 0; silent < looks; silent++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if progress.Swap(false) {
+			silent = -1
+		}
+	}
+	end()
 }
 
 // send sends messages when they are due, for as long as the stream lasts.
