@@ -37,7 +37,7 @@ def _factor(text: str) -> float:
         ("internal/gate/gate.go", "firstPause", reflector.FIRST_PAUSE),
         ("internal/gate/gate.go", "longestPause", reflector.LONGEST_PAUSE),
         ("internal/gate/gate.go", "releaseTime", reflector.RELEASE_SECONDS),
-        ("internal/gate/gate.go", "silence", reflector.SILENCE),
+        ("internal/gate/stream.go", "silence", reflector.SILENCE),
         ("internal/gate/wants.go", "answerTime", session.WANT_AGAIN),
         ("internal/gate/session.go", "maxPings", session.MAX_PINGS),
         ("internal/gate/users.go", "maxUsers", replica.MAX_USERS),
