@@ -1,12 +1,12 @@
 """One of several workers hangs without ending."""
 
-import signal
 from pathlib import Path
 
 from tests.resilience.invariants import Record, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
-from tests.support.servers.workers import WORKERS, pids, send, several_workers, wait_for_replacement
+from tests.support.servers.slapd import freeze
+from tests.support.servers.workers import WORKERS, pids, several_workers, wait_for_replacement
 
 
 def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
@@ -18,7 +18,7 @@ def test_sigstop_of_a_worker(policy_file: Path, record: Record) -> None:
     ):
         ops = ops_address(server)
         hanging = pids(server)[1]
-        send(hanging, signal.SIGSTOP)
+        freeze(hanging)
         event = "a worker does not answer and is killed"
 
         def killed() -> list[tuple[int, int, float]]:

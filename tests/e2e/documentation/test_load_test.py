@@ -84,7 +84,7 @@ def test_a_wrong_template_is_sent_as_it_stands(written: str, place: Place) -> No
     (template,) = [each for each in SAMPLES if "{{.RequestNumber}}" in each.command]
     command = template.command.replace("user-{{.RequestNumber}}", written)
     status, output = place.run(Sample(command.replace("--total 10000", "--total 10")))
-    assert status == 0
+    assert status == 0, output
     assert statuses(output) == {"InvalidArgument": 10}
 
 

@@ -8,6 +8,7 @@ import grpc
 from queuegate.v1 import user_groups_pb2, user_groups_pb2_grpc
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
+from tests.support.servers.slapd import freeze
 from tests.support.servers.workers import (
     WORKERS,
     channels,
@@ -47,7 +48,7 @@ def test_a_broadcast_that_a_worker_does_not_confirm_fails(tmp_path: Path) -> Non
     with several_workers() as server:
         processes = pids(server)
         stopped = processes[0]
-        send(stopped, signal.SIGSTOP)
+        freeze(stopped)
         try:
             with channels(server.address, 24) as opened:
                 stubs = [user_groups_pb2_grpc.UserGroupServiceStub(one) for one in opened]

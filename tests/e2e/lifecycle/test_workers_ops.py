@@ -18,6 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get, get_json, ops_address, samples, value
 from tests.support.servers.blocking_pipes import blocking_server_command
 from tests.support.servers.queuegate_server import RunningServer, server_command
+from tests.support.servers.slapd import freeze
 from tests.support.servers.workers import (
     WORKERS,
     channels,
@@ -124,7 +125,7 @@ def test_a_worker_that_hangs_does_not_block_the_others(server: RunningServer) ->
     address = ops_address(server)
     hanging = pids(server)[1]
     [decided] = counts(address, DECIDED)
-    send(hanging, signal.SIGSTOP)
+    freeze(hanging)
     try:
         eventually(lambda: readiness(address), {"ready": True, "serving": 1})
         _, details = get_json(address, "/readyz")

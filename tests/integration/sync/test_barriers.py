@@ -20,6 +20,7 @@ from tests.support.gates import KINDS, decides_itself, live_gate
 from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+from tests.support.servers.slapd import freeze
 from tests.support.servers.two_partitions import POLICY, client_without_retries, two_partitions
 from tests.support.servers.workers import WORKERS, pids, several_workers
 
@@ -71,6 +72,9 @@ class Child:
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    def freeze(self) -> None:
+        freeze(self._process.pid)
 
 
 @contextmanager
@@ -128,7 +132,7 @@ def test_a_gate_that_hangs_is_waited_out(
 ) -> None:
     with child_gate(server.address) as child:
         eventually(lambda: child.ask("sam", "root.work"), ["True", "True"])
-        child.send(signal.SIGSTOP)
+        child.freeze()
         directory.answer({"sam": {"groups": []}})
         begin = time.monotonic()
         try:
@@ -245,7 +249,7 @@ def test_a_worker_that_is_killed_leaves_leases(directory: ScriptedDirectory) -> 
         children = [stack.enter_context(child_gate(server.address)) for _ in range(10)]
         for child in children:
             eventually(partial(child.ask, "sam", "root.work"), ["True", "True"])
-            child.send(signal.SIGSTOP)
+            child.freeze()
         try:
             os.kill(pids(server)[0], signal.SIGKILL)
             directory.answer({"sam": {"groups": []}})

@@ -18,6 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.gates import KINDS, decides_itself, live_gate
 from tests.support.servers.queuegate_server import ADMIN, running_server
+from tests.support.servers.slapd import freeze
 from tests.support.servers.two_partitions import (
     Shared,
     two_partitions,
@@ -239,7 +240,7 @@ def test_without_the_server_a_lease_ends(directory: ScriptedDirectory) -> None:
         assert changes
         for each in (gate, old):
             each.check("alice", "root.work")
-        os.kill(server.pid, signal.SIGSTOP)
+        freeze(server.pid)
         try:
             eventually(lambda: gate.state, GateState.EXPIRED)
             with pytest.raises(queuegate.CouldNotAsk):
