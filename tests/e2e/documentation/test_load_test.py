@@ -83,7 +83,9 @@ def test_commands(place: Place) -> None:
 def test_a_wrong_template_is_sent_as_it_stands(written: str, place: Place) -> None:
     (template,) = [each for each in SAMPLES if "{{.RequestNumber}}" in each.command]
     command = template.command.replace("user-{{.RequestNumber}}", written)
-    status, output = place.run(Sample(command.replace("--total 10000", "--total 10")))
+    # A single worker: several seldom end in a panic of ghz.
+    command = command.replace("--concurrency 16 --total 10000", "--concurrency 1 --total 10")
+    status, output = place.run(Sample(command))
     assert status == 0, output
     assert statuses(output) == {"InvalidArgument": 10}
 
