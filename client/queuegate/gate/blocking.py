@@ -58,8 +58,8 @@ class Gate(GateMethods, Client):
             token_file: The file with the bearer token, as for Client.
             retry: How often and when to retry calls.
             name: The name of this gate on the server; empty: the host and the process.
-            partitions: The partitions whose policies to hold; none: all. Those that the server
-                does not have are logged once, and held as soon as it has them.
+            partitions: The partitions whose policies to hold; none: all. A partition that the
+                server does not have is logged once, and held as soon as the server has it.
             stale: Seconds for which state without a lease decides while the server cannot be
                 reached, after which calls fail. Such decisions have `stale` set, and may be
                 older than what was waited for.

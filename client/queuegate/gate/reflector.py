@@ -300,8 +300,8 @@ class Reflector:
         _LOG.warning("the stream of a gate has ended: %s", why)
 
     def _log_return(self) -> None:
-        """Log that a stream lasts after others have ended. One that ends after its first pong does
-        not count: the server may answer pings, and end each stream by what it is sent then.
+        """Log that a stream lasts after others have ended. A stream that ends after its first pong
+        does not count: the server may answer pings, and end each stream by what it is sent then.
         """
         if self._logged_ends and self._pongs > 1:
             self._logged_ends.clear()

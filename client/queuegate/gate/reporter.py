@@ -26,7 +26,7 @@ class Reporter:
         self._stream = 0
         self._segment: Segment | None = None
         self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
-        """What is left of the segment, in the order in which it is reported."""
+        """The rest of the segment, in the order in which it is reported."""
         self._in_flight = 0
         """The number of the report with the first group; 0 if it has not been sent."""
         self._last = 0

@@ -170,7 +170,7 @@ class ComparedQueue:
     whole: tuple[QueueDifference, ...] = ()
     """The differences of queues above that it inherits whole."""
     part: tuple[QueueDifference, ...] = ()
-    """Those that it inherits in part."""
+    """The differences that it inherits in part."""
 
 
 _SAME: Final = ComparedQueue("", NOBODY, NOBODY)
