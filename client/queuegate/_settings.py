@@ -33,7 +33,7 @@ class Tls:
     """
 
     ca_file: FilePath | None = None
-    """The certificate authorities to trust. None: those that gRPC ships with."""
+    """The certificate authorities to trust. None: the ones of gRPC."""
     certificate_file: FilePath | None = None
     """The client certificate and its chain, for a server that requires one (mTLS)."""
     key_file: FilePath | None = field(default=None, repr=False)

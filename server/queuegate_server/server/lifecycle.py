@@ -185,7 +185,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # Whoever waits for the end of this process may rely on it that nobody decides from its state.
+    # A successor may rely on this: once this process has ended, no gate decides from its state.
     await parts.sync.leases_ended()
     parts.sync.close()
     await parts.resolvers.close()

@@ -96,7 +96,7 @@ class OfflineServices:
 
         Raises:
             KeyError: The method needs a server.
-            Exception: Those that `rpc.errors.to_status` turns into the status of a call.
+            Exception: An error that `rpc.errors.to_status` turns into the status of a call.
         """
         return await self._methods[method](data)
 

@@ -128,7 +128,7 @@ class WorkerClient:
     def _asked(self, asking: "asyncio.Task[Any]") -> None:
         self._asking.discard(asking)
         if not asking.cancelled():
-            asking.exception()  # whoever waits for it gets it, too
+            asking.exception()  # the callers that wait for it get it, too
 
     def close(self) -> None:
         """Close the channel; the supervisor then waits for the process to end."""
