@@ -179,7 +179,7 @@ $(CHECK): tests/requirements.txt pyproject.toml | $(BIN)/pip
 $(TEST): $(CHECK) deploy/requirements.txt deploy/image-requirements.txt \
 		deploy/build-requirements.txt deploy/sbom-requirements.txt \
 		tests/e2e/packaging/floor-requirements.txt
-	@$(ensure_ldap)
+	@$(ensure_programs)
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) install --require-hashes --no-build-isolation -r deploy/image-requirements.txt $(SHOWN)
 	@$(PIP) download --quiet --require-hashes --only-binary :all: --dest $(WHEELS) \
@@ -241,8 +241,8 @@ if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
 fi
 endef
 
-# The tests run a slapd, a KDC and shells of their own, and the LDAP driver is compiled.
-define ensure_ldap
+# The tests run a slapd, a KDC, shells and a browser of their own, and the LDAP driver is compiled.
+define ensure_programs
 missing=; \
 PATH="$$PATH:/usr/sbin"; \
 command -v slapd >/dev/null || missing="$$missing slapd"; \
@@ -252,6 +252,7 @@ command -v kadmin.local >/dev/null || missing="$$missing krb5-admin-server"; \
 ls /usr/lib/*/sasl2/libgssapiv2.so >/dev/null 2>&1 || missing="$$missing libsasl2-modules-gssapi-mit"; \
 command -v zsh >/dev/null || missing="$$missing zsh"; \
 command -v fish >/dev/null || missing="$$missing fish"; \
+command -v chromium >/dev/null || missing="$$missing chromium"; \
 command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 test -e /usr/include/ldap.h || missing="$$missing libldap2-dev"; \
 test -e /usr/include/sasl/sasl.h || missing="$$missing libsasl2-dev"; \
