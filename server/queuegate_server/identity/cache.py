@@ -16,6 +16,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
@@ -58,6 +59,8 @@ class CacheEntry:
     use starts a refresh. NEVER as soon as the entry is replaced, invalidated or evicted."""
     failure: "CacheEntry | None" = None
     """The failed lookup that came after these groups were resolved."""
+    generation: int = 0
+    """The lease (`CacheLease`) in which the resolver answered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +172,7 @@ class GroupCache:
         clock: Callable[[], float],
         wall: Callable[[], float],
         chance: Callable[[], float] = random.random,
+        lease: CacheLease | None = None,
     ) -> None:
         """Build an empty cache.
 
@@ -177,7 +181,9 @@ class GroupCache:
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: A source of random numbers in [0, 1).
+            lease: Says which entries must be asked for again; None: none before they expire.
         """
+        self.lease = lease or CacheLease()
         self.options = options
         self._clock = clock
         self._wall = wall
@@ -200,7 +206,7 @@ class GroupCache:
         such user, or a failure. `now` is monotonic.
         """
         entry = self._find(user)
-        if entry is None or now >= entry.expires_at:
+        if entry is None or now >= entry.expires_at or entry.generation != self.lease.generation:
             return None
         if isinstance(entry.outcome, Found):
             self.stats.hits += 1
@@ -216,7 +222,7 @@ class GroupCache:
         if entry is None:
             return None
         now = self._clock()
-        if now < entry.expires_at:
+        if now < entry.expires_at and entry.generation == self.lease.generation:
             self.stats.hits += 1
             return entry, False
         if now < self._stale_until(entry):
@@ -232,14 +238,22 @@ class GroupCache:
     def is_due(self, user: str) -> bool:
         """Return whether the groups of a user are known and due for a refresh."""
         entry = self._find_groups(user)
-        return entry is not None and self._clock() >= entry.refresh_at
+        return entry is not None and (
+            self._clock() >= entry.refresh_at or entry.generation != self.lease.generation
+        )
+
+    def must_revalidate(self, user: str) -> bool:
+        """Return whether groups of the user are known that may have been invalidated unnoticed."""
+        entry = self._find_groups(user)
+        return entry is not None and entry.generation != self.lease.generation
 
     def negative_entry(self, user: str) -> CacheEntry | None:
         """Return the failed lookup after which the user must not be looked up yet."""
         entry = self._find(user)
-        if entry is None or entry.failure is None or self._clock() >= entry.failure.expires_at:
+        failure = None if entry is None else entry.failure
+        if failure is None or self._clock() >= failure.expires_at:
             return None
-        return entry.failure
+        return failure if failure.generation == self.lease.generation else None
 
     def reserve(self, user: str) -> Reservation:
         """Register a lookup that starts. It ends with `commit` or `abort`."""
@@ -301,6 +315,11 @@ class GroupCache:
         self.stats.invalidated += dropped
         return dropped
 
+    def outdate_lookups(self) -> None:
+        """Do not store the answers of lookups under way: they may be from before a change."""
+        for user in self._reservations:
+            self._outdate(user)
+
     def invalidate_all(self) -> Iterator[int]:
         """Drop all entries, in steps, and yield how many usable ones each step dropped.
 
@@ -308,8 +327,7 @@ class GroupCache:
         is exhausted.
         """
         shards = [*self._groups.take_all(), *self._negative.take_all()]
-        for user in self._reservations:
-            self._outdate(user)
+        self.outdate_lookups()
         return self._drain(shards, self._clock())
 
     def _drain(self, shards: list[_Shard], now: float) -> Iterator[int]:
@@ -374,6 +392,7 @@ class GroupCache:
         entry.expires_at = now + ttl
         entry.refresh_at = now + ttl * refresh_after
         entry.failure = None
+        entry.generation = self.lease.generation
         return entry
 
     def _shared(self, found: Found) -> Found:
@@ -391,7 +410,9 @@ class GroupCache:
         """Return the time until which a failure does not replace the entry."""
         if isinstance(entry.outcome, Found):
             return self._stale_until(entry)
-        return entry.expires_at if isinstance(entry.outcome, NoSuchUser) else NEVER
+        if isinstance(entry.outcome, NoSuchUser) and entry.generation == self.lease.generation:
+            return entry.expires_at
+        return NEVER
 
     def _usable_until(self, entry: CacheEntry) -> float:
         if not isinstance(entry.outcome, Found):

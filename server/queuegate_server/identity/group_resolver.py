@@ -236,6 +236,7 @@ class GroupResolver:
         asking it again takes no time, so a due entry counts as expired.
         """
         now = self._clock()
+        self._cache.lease.has_ended(now)
         entry = self._cache.get(user, now)
         if entry is None or now < entry.refresh_at:
             return entry
@@ -263,7 +264,11 @@ class GroupResolver:
         if not bypass_cache and (known := self._known(user)) is not None:
             return known
         stale_wait = self._cache.options.stale_wait
-        can_be_stale = not bypass_cache and self._cache.has_groups(user)
+        can_be_stale = (
+            not bypass_cache
+            and self._cache.has_groups(user)
+            and not self._cache.must_revalidate(user)
+        )
         try:
             entry = await self._ask(user, stale_wait if can_be_stale else None, alone=bypass_cache)
         except TimeoutError:
@@ -311,6 +316,11 @@ class GroupResolver:
         task.add_done_callback(self._invalidations.discard)
         return await asyncio.shield(task)
 
+    def end_lease(self) -> None:
+        """Let no question join a lookup that is under way, nor use its answer."""
+        self._flights.detach_all()
+        self._cache.outdate_lookups()
+
     def reconfigure(self, options: CacheOptions) -> None:
         """Use other options of the cache from now on."""
         self._cache.reconfigure(options)
@@ -338,7 +348,11 @@ class GroupResolver:
         failure = self._cache.negative_entry(user)
         # While the resolver is unavailable or busy, a lookup would not change the answer.
         if self._cache.has_groups(user) and (
-            failure is not None or not self._refresh(user) or self._source.waiting
+            failure is not None
+            or (
+                not self._cache.must_revalidate(user)
+                and (not self._refresh(user) or self._source.waiting)
+            )
         ):
             stale = self._stale(user)
             if stale is not None:

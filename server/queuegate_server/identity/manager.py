@@ -17,6 +17,7 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, SharedSource
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
@@ -87,6 +88,7 @@ class ResolverManager:
         wall: Callable[[], float],
         observe: Callable[[str, str], LookupObserver] | None = None,
         *,
+        lease: CacheLease | None = None,
         around: Callable[[str, Resolver], Resolver] | None = None,
         resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
     ) -> None:
@@ -98,6 +100,7 @@ class ResolverManager:
             wall: The wall clock, in seconds.
             observe: Returns the observer of a resolver's lookups, by its name and where it is
                 defined: by name in the `settings`, or by its type in the `policy`.
+            lease: How long the caches may be used; None: always.
             around: Wraps each resolver, given its name.
             resolver_type: Returns the type of a name, or raises BadResolverType.
         """
@@ -109,10 +112,16 @@ class ResolverManager:
         self._wall = wall
         self._guarded: dict[ResolverKey, GuardedResolver] = {}
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
+        self._lease = lease or CacheLease()
+        self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
         """Return the resolvers in use, each with where it is defined: `settings`, `policy`."""
         return [(key.defined_in, guarded) for key, guarded in self._guarded.items()]
+
+    def _end_lease(self) -> None:
+        for groups in self._groups.values():
+            groups.end_lease()
 
     def reconfigure(self, settings: IdentitySettings) -> None:
         """Apply other settings, which differ only in their caches."""
@@ -159,7 +168,10 @@ class ResolverManager:
         if groups is None:
             source = await self._source(partition, key)
             cache = GroupCache(
-                self._settings.partition(partition.name).cache, self._clock, self._wall
+                self._settings.partition(partition.name).cache,
+                self._clock,
+                self._wall,
+                lease=self._lease,
             )
             groups = GroupResolver(source, cache, clock=self._clock)
             self._groups[partition.name, key] = groups

@@ -11,6 +11,7 @@ from queuegate.policy.decide import usable
 from queuegate.policy.names import is_at_or_below
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
@@ -43,6 +44,7 @@ class AccessServicer(ApplicationServicer):
         draining: asyncio.Event,
         *,
         clock: Callable[[], float],
+        lease: CacheLease | None = None,
         has_seen: validation.HasSeen,
         batches_in_flight: int,
     ) -> None:
@@ -55,6 +57,7 @@ class AccessServicer(ApplicationServicer):
             limiter: Bounds the calls in progress.
             draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
+            lease: How long the group caches may be used; None: always.
             has_seen: Says whether this server knows of a change.
             batches_in_flight: How many batches of one stream may be in progress.
         """
@@ -64,7 +67,7 @@ class AccessServicer(ApplicationServicer):
         self._draining = draining
         self._has_seen = has_seen
         self._batches_in_flight = batches_in_flight
-        self._cache = ResponseCache(clock)
+        self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
         self._runner = BatchRunner(engine, self._cache, clock)
         self._lister = UserLister(engine, clock)

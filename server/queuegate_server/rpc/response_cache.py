@@ -15,6 +15,7 @@ from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Snapshot, Verdict
 from queuegate_server.identity.cache import CacheEntry
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import REASONS, decision_message
 
@@ -66,13 +67,21 @@ CheckResponse = CachedResponse | FailedCheck
 class ResponseCache:
     """The responses of one snapshot, by trust and request."""
 
-    def __init__(self, clock: Callable[[], float], max_entries: int = MAX_ENTRIES) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        max_entries: int = MAX_ENTRIES,
+        lease: CacheLease | None = None,
+    ) -> None:
         """Start empty.
 
         Args:
             clock: The monotonic clock of the group caches.
             max_entries: The size of a generation.
+            lease: The lease of the group caches; all responses are dropped when it ends.
         """
+        self._lease = lease or CacheLease()
+        self._lease.on_end(self._drop)
         self._clock = clock
         self._max_entries = max_entries
         self._snapshot: Snapshot | None = None
@@ -81,6 +90,9 @@ class ResponseCache:
     def reset(self, snapshot: Snapshot) -> None:
         """Drop all responses, and cache those of another snapshot from now on."""
         self._snapshot = snapshot
+        self._drop()
+
+    def _drop(self) -> None:
         self._generations = _empty()
 
     def newest(self, snapshot: Snapshot, *, trusted: bool) -> Mapping[bytes, CachedResponse]:
@@ -89,7 +101,9 @@ class ResponseCache:
         A response in it is valid only if `entry.refresh_at` is in the future; `get` finds those
         that are not in it.
         """
-        return self._generations[trusted][0] if snapshot is self._snapshot else {}
+        if snapshot is not self._snapshot or self._lease.has_ended(self._clock()):
+            return {}
+        return self._generations[trusted][0]
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
         """Return the response to a request if it is cached and valid."""
@@ -102,7 +116,11 @@ class ResponseCache:
             if cached is None:
                 return None
             self._insert(request, cached, trusted=trusted)
-        return cached if cached.entry.refresh_at > self._clock() else None
+        now = self._clock()
+        if now >= self._lease.until:
+            self._lease.end()
+            return None
+        return cached if cached.entry.refresh_at > now else None
 
     def put(
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
@@ -114,7 +132,11 @@ class ResponseCache:
         response = _encode(decision, evaluated_queue, snapshot.policy.revision)
         if entry is not None:
             response = CachedResponse(*response[:-1], entry)
-        if snapshot is self._snapshot and len(request) <= MAX_REQUEST_BYTES:
+        if (
+            snapshot is self._snapshot
+            and len(request) <= MAX_REQUEST_BYTES
+            and (entry is None or entry.generation == self._lease.generation)
+        ):
             self._insert(request, response, trusted=trusted)
         return response
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, Resolution
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
@@ -20,9 +21,10 @@ class Stack:
         self.directory = FakeDirectory(sue=("g1",), bob=("g2",))
         options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
         self.guarded = GuardedResolver("corp", self.directory, options, clock=clock)
-        self.groups = GroupResolver(
-            self.guarded, GroupCache(CacheOptions(), clock, clock, lambda: 0.0), clock=clock
-        )
+        self.lease = CacheLease()
+        cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0, lease=self.lease)
+        self.groups = GroupResolver(self.guarded, cache, clock=clock)
+        self.lease.on_end(self.groups.end_lease)
 
     def asked(self, user: str = "sue") -> int:
         return self.directory.asked[user]

@@ -1,0 +1,41 @@
+"""Until when answers of the group caches may be used without asking the resolver again.
+
+A replica of a fleet may use them while it is sure to learn of invalidations. The end is compared
+with the clock at each use, not only by a timer: a process that was stopped for a while must not
+answer first and notice later.
+"""
+
+import math
+from collections.abc import Callable
+
+
+class CacheLease:
+    """The lease of all group caches and of the response cache. Without a fleet it never ends."""
+
+    __slots__ = ("_on_end", "generation", "until")
+
+    def __init__(self) -> None:
+        """Start with a lease that does not end."""
+        self.until = math.inf
+        """When the lease ends, by the monotonic clock of the caches."""
+        self.generation = 0
+        """How many leases have ended. An answer belongs to the lease in which it was asked for."""
+        self._on_end: list[Callable[[], None]] = []
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call back whenever a lease ends, before anything is answered."""
+        self._on_end.append(callback)
+
+    def has_ended(self, now: float) -> bool:
+        """Return whether the lease has just ended; the next one begins with no valid answers."""
+        if now < self.until:
+            return False
+        self.end()
+        return True
+
+    def end(self) -> None:
+        """End the lease: everything that is cached must be asked for again before it is used."""
+        self.until = math.inf
+        self.generation += 1
+        for callback in self._on_end:
+            callback()

@@ -1,0 +1,61 @@
+"""The lease of a group cache: after its end nothing is used that was asked for before."""
+
+import asyncio
+
+from queuegate_server.identity.resolver import Found
+from tests.support.fakes.stack import Stack, describe
+
+
+async def test_groups_are_asked_for_again_after_the_lease(stack: Stack) -> None:
+    await stack.resolve()
+    stack.lease.until = stack.clock() + 2
+    stack.clock.advance(1.999)
+    assert stack.cached() == Found(("g1",))
+    stack.clock.advance(0.001)
+    assert stack.cached() is None, "no timer is needed"
+    assert await stack.resolve() == ("g1", False)
+    assert stack.asked() == 2
+    assert await stack.resolve() == ("g1", True), "the next lease has begun"
+
+
+async def test_unknown_users_and_failures_are_asked_for_again(stack: Stack) -> None:
+    await stack.resolve("nobody")
+    stack.directory.broken = True
+    await stack.resolve("bob")
+    stack.lease.end()
+    stack.directory.broken = False
+    assert await stack.resolve("bob") == ("g2", False)
+    await stack.resolve("nobody")
+    assert stack.asked("nobody") == 2
+
+
+async def test_stale_groups_only_if_the_directory_cannot_be_asked(stack: Stack) -> None:
+    await stack.resolve()
+    stack.lease.end()
+    stack.directory.broken = True
+    assert await stack.resolve() == ("stale g1", True)
+    assert stack.asked() == 2, "it was asked first"
+    stack.directory.broken = False
+    stack.clock.advance(30)
+    assert (await stack.resolve())[0] == "g1"
+
+
+async def test_expired_groups_are_not_used_while_others_are_looked_up(stack: Stack) -> None:
+    """Those of an outage are; these may have been taken back."""
+    await stack.resolve()
+    stack.clock.advance(301)
+    stack.lease.end()
+    waiting = await stack.held()
+    stack.directory.hold.set()
+    assert describe(await waiting) == "g1"
+
+
+async def test_a_lookup_from_before_the_end_is_not_stored_and_not_joined(stack: Stack) -> None:
+    before = await stack.held()
+    stack.lease.end()
+    after = asyncio.create_task(stack.groups.resolve("sue"))
+    stack.directory.hold.set()
+    await before
+    assert describe(await after) == "g1"
+    assert stack.asked() == 2
+    assert await stack.resolve() == ("g1", True)
