@@ -17,7 +17,7 @@ from pathlib import Path
 
 from queuegate.cli import main as queuegate
 from queuegate.policy.claims import holds, refute
-from queuegate_server.cli.policies import PolicyFile
+from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.claims import bind, load_claims
 from queuegate_server.formats.diagnostics import Diagnostics
 from tests.support.generators.claims import (

@@ -10,17 +10,17 @@ import click
 from queuegate.cli.documents import to_json
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.tree import Partition, Queue
-from queuegate_server.cli import EXIT_NO, findings, policies
-from queuegate_server.cli.access_changes import (
+from queuegate_server.analysis.access_changes import (
     ANY,
     GAIN,
     LOSS,
     AccessChange,
     AllowedGain,
     access_changes,
-    markdown,
-    parse_allowed,
 )
+from queuegate_server.analysis.policy_file import PolicyFile
+from queuegate_server.cli import EXIT_NO, findings, policies
+from queuegate_server.cli.access_changes import markdown, parse_allowed
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -29,7 +29,6 @@ from queuegate_server.cli.command import (
     resolver_types_option,
     shown_name,
 )
-from queuegate_server.cli.policies import PolicyFile
 from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions

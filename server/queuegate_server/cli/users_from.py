@@ -2,21 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from queuegate_server.analysis.access_changes import GroupsByUser
+from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import Failure, read_or_fail
-from queuegate_server.cli.policies import PolicyFile, settings
+from queuegate_server.cli.policies import settings
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.resolver import Found, LookupFailed
-
-GroupsByUser = Mapping[str, tuple[str, ...]]
-"""The groups of each user."""
 
 _AT_ONCE: Final = 32
 """Lookups under way."""

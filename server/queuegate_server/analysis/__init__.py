@@ -1,0 +1,1 @@
+"""What policies mean for people: who gains and loses, and which claims hold."""

@@ -1,0 +1,262 @@
+"""Who gains and who loses access from one policy to another."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import Access
+from queuegate.policy.difference import (
+    QueueDifference,
+    Selection,
+    by_name,
+    compare,
+    people,
+    written,
+)
+from queuegate.policy.names import is_at_or_below
+from queuegate.policy.reach import SubjectKind, grant_of
+from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.worlds import Person, Subject
+from queuegate_server.analysis.policy_file import PolicyFile
+from queuegate_server.formats.acl_positions import Place
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+
+GroupsByUser = Mapping[str, tuple[str, ...]]
+"""The groups of each user."""
+
+GAIN: Final = "gain"
+LOSS: Final = "loss"
+ANY: Final = "any"
+_MAX_SHOWN: Final = 10
+"""Names of a change in a text for people."""
+
+
+class AllowedGain(NamedTuple):
+    """A gain that is intended."""
+
+    subject: Subject
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """Those who gain, or those who lose."""
+
+    everybody: bool
+    subjects: tuple[str, ...]
+    """As `user:sue`, sorted."""
+    but: tuple[str, ...]
+    """Of everybody: those who do not, because nothing changes for them."""
+
+    def __bool__(self) -> bool:
+        """Return whether there is anybody."""
+        return self.everybody or bool(self.subjects)
+
+    def in_words(self, sign: str) -> str:
+        """Return it for people, with a bounded number of names."""
+        if self.everybody and not self.subjects:
+            but = f" but {_listed(self.but)}" if self.but else ""
+            return f"{sign} everybody{but}"
+        who = f"{sign} {_listed(self.subjects, f', {sign} ')}"
+        return f"{sign} everybody, among them {_listed(self.subjects)}" if self.everybody else who
+
+
+@dataclass(frozen=True, slots=True)
+class AccessChange:
+    """What changes at a queue, and did not change above it."""
+
+    partition: str
+    queue: str
+    access: Access
+    gained: Affected
+    unexpected: Affected
+    """Those who gain and are not allowed to."""
+    lost: Affected
+    below: int
+    """The number of queues below with the same change."""
+    partly_below: int
+    """The number of queues below with a part of it."""
+    place: Place
+    """Where an ACL makes the change: of a gain in the new policy, of a loss in the old one."""
+
+    def fails(self, on: str) -> bool:
+        """Return whether the change matters, given the value of `--fail-on`."""
+        return (on != LOSS and bool(self.unexpected)) or (on != GAIN and bool(self.lost))
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        where = f"partition {quoted(self.partition)}, queue {quoted(self.queue)}"
+        return f"{where}: {self.in_words()}"
+
+    def in_words(self) -> str:
+        """Return the change without its queue."""
+        parts = [
+            side.in_words(sign) for side, sign in ((self.gained, "+"), (self.lost, "-")) if side
+        ]
+        text = f"{self.access}: {', '.join(parts)}"
+        if self.gained and not self.unexpected:
+            text += " (allowed)"
+        return f"{text}{self.in_words_below()}"
+
+    def in_words_below(self) -> str:
+        """Return how many queues inherit the change."""
+        whole = f"; {_queues_inherit(self.below)} it" if self.below else ""
+        part = f"; {_queues_inherit(self.partly_below)} a part of it" if self.partly_below else ""
+        return whole + part
+
+    def document(self) -> dict[str, Any]:
+        """Return the change for programs."""
+        return {
+            "partition": self.partition,
+            "queue": self.queue,
+            "access": str(self.access),
+            "gained": _document(self.gained),
+            "unexpected": _document(self.unexpected),
+            "lost": _document(self.lost),
+            "queues_below": self.below,
+            "queues_partly_below": self.partly_below,
+            **self.place._asdict(),
+        }
+
+    def diagnostic(self, fail_on: str) -> Diagnostic:
+        """Return the change as a diagnostic, which is an error if the change matters."""
+        severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
+        return Diagnostic(*self.place, severity, str(self), queue=self.queue)
+
+
+def access_changes(
+    old: PolicyFile,
+    new: PolicyFile,
+    directories: Mapping[str, GroupsByUser] | None,
+    allowed: Sequence[AllowedGain],
+) -> Iterator[AccessChange]:
+    """Yield the changes of all partitions, by partition, access and queue.
+
+    Args:
+        old: The policy before.
+        new: The policy after.
+        directories: The people of each partition; None to compare names.
+        allowed: The gains that are intended.
+    """
+    for name in sorted({*old.partitions, *new.partitions}):
+        empty = build_partition(name, "", ())
+        before, after = old.partitions.get(name, empty), new.partitions.get(name, empty)
+        directory = None if directories is None else directories.get(name, {})
+        expand = by_name if directory is None else people(_members(directory))
+        for access in Access:
+            for each in compare(before, after, access, expand):
+                yield _Change(name, old, new, before, after, directory, each).build(allowed)
+
+
+def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:
+    members: dict[str, set[str]] = {}
+    for user, groups in directory.items():
+        for group in groups:
+            members.setdefault(group, set()).add(user)
+    return {group: frozenset(users) for group, users in members.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A difference, with what is needed to show it."""
+
+    partition: str
+    old: PolicyFile
+    new: PolicyFile
+    before: Partition
+    after: Partition
+    directory: GroupsByUser | None
+    found: QueueDifference
+
+    def build(self, allowed: Sequence[AllowedGain]) -> AccessChange:
+        found = self.found
+        gained, lost = self._side(found.gained), self._side(found.lost)
+        intended = {each.subject for each in allowed if is_at_or_below(found.queue, each.queue)}
+        all_may = Subject(SubjectKind.EVERYBODY, "*") in intended
+        unexpected = Affected(
+            gained.everybody and not all_may,
+            tuple(
+                name
+                for name in gained.subjects
+                if not all_may and not self._person(name).is_any_of(intended)
+            ),
+            gained.but,
+        )
+        return AccessChange(
+            self.partition,
+            found.queue,
+            found.access,
+            gained,
+            unexpected,
+            lost,
+            found.below,
+            found.partly_below,
+            self._place(gained, lost),
+        )
+
+    def _side(self, selection: Selection) -> Affected:
+        names = selection.names
+        if self.directory is None:
+            subjects = () if selection.everybody else tuple(sorted(names))
+            return Affected(selection.everybody, subjects, _but(selection, names))
+        if selection.everybody:
+            names = frozenset(self.directory) - names
+        subjects = tuple(
+            sorted(
+                written(SubjectKind.PROXY, name[1:])
+                if name.startswith("~")
+                else written(SubjectKind.USER, name)
+                for name in names
+            )
+        )
+        return Affected(selection.everybody, subjects, ())
+
+    def _person(self, name: str) -> Person:
+        """Return a person to whom a name of a change applies."""
+        kind, _, subject = name.partition(":")
+        match SubjectKind(kind):
+            case SubjectKind.USER:
+                return Person(subject, (self.directory or {}).get(subject, ()))
+            case SubjectKind.GROUP:
+                return Person("", (subject,))
+            case _:
+                return Person("", (), subject)
+
+    def _place(self, gained: Affected, lost: Affected) -> Place:
+        side, policy, partition = (
+            (gained, self.new, self.after) if gained else (lost, self.old, self.before)
+        )
+        person = self._person(side.subjects[0]) if side.subjects else Person("")
+        access, queue = self.found.access, self.found.queue
+        decision = decide(
+            partition, queue, access, person.user, person.groups, real_user=person.real_user
+        )
+        if decision is None or not decision.allowed:
+            return Place(policy.name)
+        grant = grant_of(partition, access, decision, person.user)
+        return policy.place(self.partition, grant)
+
+
+def _but(selection: Selection, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names)) if selection.everybody else ()
+
+
+def _listed(subjects: Sequence[str], between: str = ", ") -> str:
+    shown = [_in_words(each) for each in subjects[:_MAX_SHOWN]]
+    if len(subjects) > _MAX_SHOWN:
+        shown.append(f"{len(subjects) - _MAX_SHOWN} more")
+    return between.join(shown)
+
+
+def _in_words(subject: str) -> str:
+    kind, _, name = subject.partition(":")
+    return f"{kind} {quoted(name)}"
+
+
+def _queues_inherit(count: int) -> str:
+    return "1 queue below inherits" if count == 1 else f"{count} queues below inherit"
+
+
+def _document(side: Affected) -> dict[str, Any]:
+    return {"everybody": side.everybody, "subjects": [*side.subjects], "except": [*side.but]}

@@ -1,0 +1,98 @@
+"""A policy with its text: it knows where its ACLs are written, and how to ask about it."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from queuegate.policy.acl import AclNames
+from queuegate.policy.chain import CLUSTER
+from queuegate.policy.claims import Answer
+from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.reach import Grant, SubjectKind
+from queuegate.policy.tree import Partition
+from queuegate.policy.worlds import Person
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
+from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """A policy that was loaded."""
+
+    name: str
+    """The name of the file, in diagnostics and commands."""
+    data: bytes
+    format_name: str
+    options: FormatOptions
+    partitions: Mapping[str, Partition]
+    config: str = ""
+    """The settings by which it was read; empty without."""
+
+    @property
+    def is_yunikorn(self) -> bool:
+        """Whether the policy is YuniKorn's, and not YARN's."""
+        return self.format_name == YUNIKORN
+
+    @cached_property
+    def _positions(self) -> Mapping[AclKey, Place]:
+        return acl_positions(self.format_name, self.data, self.name, self.options)
+
+    def place(self, partition: str, grant: Grant) -> Place:
+        """Return where the ACL of a grant is written; the file alone if that is not known."""
+        access = grant.acl or Access.ADMIN
+        return self._positions.get(AclKey(partition, grant.queue, access)) or Place(self.name)
+
+    def command(self, partition: str, person: Person, answer: Answer) -> str:
+        """Return the command that shows a decision about a person."""
+        access, queue = answer.use
+        words = ["queuegate", "check", "--policy", self.name]
+        words += ["--config", self.config] if self.config else _reading_words(self.options)
+        words += [self.user(person), queue]
+        if access is not Access.SUBMIT:
+            words += ["--access", str(access)]
+        if partition != DEFAULT_PARTITION:
+            words += ["--partition", partition]
+        groups = person.groups
+        if not groups and not answer.is_allowed:
+            # Without any, they would be looked up.
+            groups = (self._unused("no-group"),)
+        for group in groups:
+            words += ["--group", group]
+        if person.real_user:
+            words += ["--real-user", person.real_user]
+        return shlex.join(words)
+
+    def user(self, person: Person) -> str:
+        """Return the name of a person; of somebody new, a name that no ACL has."""
+        return person.user or self._unused("somebody")
+
+    def _unused(self, name: str) -> str:
+        while name.encode() in self.data:
+            name += "-else"
+        return name
+
+
+def _reading_words(options: FormatOptions) -> Iterable[str]:
+    """Yield the options of `queuegate check` that read a policy in the same way."""
+    if options.acl_names is not AclNames.YUNIKORN:
+        yield from ("--acl-names", str(options.acl_names))
+    if options.yarn.semantics is not Semantics.DOCUMENTED:
+        yield from ("--semantics", str(options.yarn.semantics))
+    if options.yarn.site is not None:
+        yield from ("--yarn-site", options.yarn.site[1])
+
+
+def in_words(grant: Grant) -> str:
+    """Return a grant for people."""
+    if grant.acl is None:
+        return "the cluster does not enforce ACLs"
+    where = f"the {grant.acl} ACL of {grant.queue}"
+    if grant.queue == CLUSTER:
+        where = "the list of the cluster's administrators"
+    if grant.kind is SubjectKind.EVERYBODY:
+        return f"{where} lets everybody in"
+    return f"{where} lists the {grant.kind} {quoted(grant.name)}"

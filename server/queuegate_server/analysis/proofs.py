@@ -1,0 +1,154 @@
+"""Claims about a policy: each is proved, or refuted by a decision that a command shows."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from queuegate.policy.claims import Answer, Refutation, Use, Uses, refute
+from queuegate.policy.decide import decide
+from queuegate.policy.decision import IN_RECOVERY_QUEUE
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.reach import grant_of
+from queuegate.policy.tree import Partition
+from queuegate.policy.worlds import Person, World
+from queuegate_server.analysis.policy_file import PolicyFile, in_words
+from queuegate_server.formats.acl_positions import Place
+from queuegate_server.formats.claims import BadClaim, ClaimsFile, StatedClaim, bind
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A decision that refutes a claim, and how to see it."""
+
+    text: str
+    place: Place
+    command: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A claim, proved or refuted."""
+
+    stated: StatedClaim
+    refutation: Refutation | None
+    shown: tuple[Shown, ...] = ()
+
+
+class CannotProve(Exception):
+    """Claims do not fit a policy; the message says why, or the diagnostics do."""
+
+    def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.diagnostics = diagnostics
+
+
+class Prover:
+    """Proves or refutes the claims of a file about a policy."""
+
+    def __init__(
+        self,
+        policy: PolicyFile,
+        stated: ClaimsFile,
+        file: str,
+        read_old: Callable[[str], PolicyFile],
+    ) -> None:
+        """Find the partition that the claims are about.
+
+        Args:
+            policy: The policy.
+            stated: The claims.
+            file: The name of their file.
+            read_old: Returns the policy of a file that a claim names.
+
+        Raises:
+            CannotProve: The policy has no such partition.
+        """
+        self.policy = policy
+        self.file = file
+        self.notes: list[str] = []
+        """About queues that do not exist, for people."""
+        self._stated = stated
+        self._read_old = read_old
+        self._old: dict[str, PolicyFile] = {}
+        self.partition = self._partition(policy)
+
+    def _partition(self, policy: PolicyFile) -> Partition:
+        """Return the partition that the claims are about. Raises CannotProve."""
+        partitions, name = policy.partitions, self._stated.partition
+        if not name:
+            name = next(iter(partitions)) if len(partitions) == 1 else DEFAULT_PARTITION
+        if name not in partitions:
+            known = ", ".join(map(quoted, partitions)) or "none"
+            message = f"{policy.name}: there is no partition {quoted(name)}; it has {known}"
+            raise CannotProve(f"{message}: write `partition: NAME` in {self.file}")
+        return partitions[name]
+
+    def _old_policy(self, name: str) -> PolicyFile:
+        if name not in self._old:
+            found = self._old[name] = self._read_old(name)
+            if found.is_yunikorn is not self.policy.is_yunikorn:
+                raise CannotProve(f"{found.name}: one policy is YuniKorn's and the other YARN's")
+        return self._old[name]
+
+    def _old_partition(self, name: str) -> Partition:
+        return self._partition(self._old_policy(name))
+
+    def proofs(self, world: World) -> Iterator[Proof]:
+        """Yield each claim, proved or refuted. Raises CannotProve."""
+        for stated in self._stated.claims:
+            try:
+                claim = bind(
+                    stated, self.partition, lambda name: self._partition(self._old_policy(name))
+                )
+            except BadClaim as error:
+                found = Diagnostic(
+                    self.file, stated.line, stated.column, Severity.ERROR, str(error)
+                )
+                raise CannotProve("the claims are not valid:", [found]) from None
+            self._note_missing(stated, claim)
+            refutation = refute(self.partition, claim, world)
+            shown = tuple(self._shown(stated, refutation)) if refutation else ()
+            yield Proof(stated, refutation, shown)
+
+    def _note_missing(self, stated: StatedClaim, claim: object) -> None:
+        """Note queues that do not exist: a name may be misspelt."""
+        names = ("uses", "first", "second", "inner", "outer")
+        for use in (getattr(claim, name, None) for name in names):
+            if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:
+                continue
+            text = f"{self.file}:{stated.line}: queue {quoted(use.queue)} does not exist"
+            if self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
+                text += f"; decided at {self.partition.nearest_path(use.queue)}"
+            self.notes.append(text)
+
+    def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[Shown]:
+        person = refutation.person
+        for answer in refutation.answers:
+            policy = self.policy
+            if answer.is_old:
+                policy = self._old_policy(stated.match["file"].strip('"'))
+            yield self._answer(policy, person, answer)
+
+    def _answer(self, policy: PolicyFile, person: Person, answer: Answer) -> Shown:
+        partition = self._partition(policy)
+        access, queue = answer.use
+        command = policy.command(partition.name, person, answer)
+        verb = f"{'may' if answer.is_allowed else 'may not'} {access} {queue}"
+        place, why = Place(policy.name), "no ACL from the queue up to the root lists them"
+        user = policy.user(person)
+        decision = decide(partition, queue, access, user, person.groups, real_user=person.real_user)
+        if decision is not None and decision.allowed:
+            grant = grant_of(partition, access, decision, user)
+            place, why = policy.place(partition.name, grant), in_words(grant)
+        return Shown(f"{_described(user, person)} {verb}: {why}", place, command, answer)
+
+
+def _described(user: str, person: Person) -> str:
+    text = user
+    if person.groups:
+        text += f" in {', '.join(person.groups)}"
+    if person.real_user:
+        text += f" by way of {person.real_user}"
+    return text
